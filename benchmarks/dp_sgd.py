@@ -22,6 +22,7 @@ from scipy import optimize
 from speed import medians, problem
 from threadpoolctl import threadpool_limits
 
+from skdpdyn._jit import first_class
 from skdpdyn._noise import generators
 from skdpdyn.losses import logistic
 from skdpdyn.objective import Objective
@@ -61,15 +62,16 @@ def gathers(X, n_repeats):
     return run
 
 
+@numba.njit
+def draw_batches(draw, rng, size, index, batch, n_repeats):
+    for step in range(n_repeats):
+        draw(rng, step, size, index, batch)
+
+
 def samplings(n_samples, n_repeats, rng):
     batches, batch = PoissonBatches(BATCH / n_samples), np.empty(2, np.int64)
-    draw, index = compiled_draw(batches.draw), batches.index(n_samples)
-
-    def run():
-        for step in range(n_repeats):
-            draw(rng, step, batches.size, index, batch)
-
-    return run
+    draw, index = first_class(compiled_draw(batches.draw)), batches.index(n_samples)
+    return lambda: draw_batches(draw, rng, batches.size, index, batch, n_repeats)
 
 
 def numpy_steps(X, y, n_repeats):

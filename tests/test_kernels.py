@@ -103,8 +103,10 @@ def test_any_number_of_classes(n_classes):
 
 @pytest.mark.slow
 @each_kernel
-def test_many_chunks_against_numpy(layout, loss):
-    X, y = data(loss, 5003, 37)
+@pytest.mark.parametrize("shape", [(5003, 37), (5003, 701), (53, 8009)], ids=["many chunks", "X beyond the cache", "wide"])
+def test_large_data_against_numpy(layout, loss, shape):
+    """Branches of the kernels for many rows, for more rows than a cache holds, and for more columns."""
+    X, y = data(loss, *shape)
     np.testing.assert_allclose(run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y), rtol=1e-7, atol=1e-9)
 
 

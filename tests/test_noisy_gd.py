@@ -79,13 +79,14 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_against_numpy_on_rows_that_are_prefetched(dtype):
+@pytest.mark.parametrize(("n_samples", "n_features"), [(50_000, 101), (5_003, 701)])
+def test_against_numpy_on_rows_that_are_prefetched(n_samples, n_features, dtype):
     """X beyond the cache takes another branch of the kernel; rows of many lengths, most of them outside the ball."""
-    X, y = rows(50_000, 101, dtype)
-    objective = problem(X * np.linspace(0.01, 3, 50_000, dtype=dtype)[:, None])
+    X, y = rows(n_samples, n_features, dtype)
+    objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
     ours = NoisyGD().solve(objective, mechanism, X, y, generator=generator())
-    tolerance = 1e-9 if dtype is np.float64 else 1e-5
+    tolerance = 1e-9 if dtype is np.float64 else 1e-4  # bounds leave 3e-5 for rounding
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=tolerance, atol=tolerance * 1e-2)
 
 

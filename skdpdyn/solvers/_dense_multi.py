@@ -2,7 +2,7 @@
 
 One pass over X a step: dot products of four rows with five outputs at a time, the loss on a block of rows, the norm of each
 row's residuals bounded, then the same tiles of four rows and five outputs added to the sums. A tile loads nine numbers for
-twenty multiplications, so the arithmetic units set the pace. While a block is added, the next is prefetched.
+twenty multiplications, so the arithmetic units set the pace. Each tile prefetches its share of the next block.
 """
 
 import numpy as np
@@ -49,6 +49,8 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     n_features, n_outputs = X.shape[1], intercept.size
     n_weights, stride = weights.size, -(-n_features // _LINE) * _LINE
     n_padded = n_weights // stride
+    line = 64 // X.itemsize
+    share = (4 * n_features // (2 * n_padded // _TILE) // line + 1) * line  # of four rows, prefetched by each tile
     # Row numbers and offsets are unsigned: the test for negative indices would keep loops from vectorising.
     stride = np.uintp(stride)
     raw, slope, target = np.empty((_BLOCK, n_outputs)), np.empty((_BLOCK, n_outputs)), np.empty(_BLOCK)
@@ -71,6 +73,9 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             w4 = w3 + stride
             for i in range(0, size, 4):
                 a = first + i
+                ahead = (a + _BLOCK) * n_features + tile // _TILE * share
+                for j in range(ahead, ahead + share, line):
+                    prefetch(X, j)
                 b = a + (a < last)  # past the end, the last row again, with a step of zero
                 c = b + (b < last)
                 d = c + (c < last)
@@ -120,10 +125,9 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             w4 = w3 + stride
             for i in range(0, size, 4):
                 a = first + i
-                if tile == 0:
-                    next_row = (a + _BLOCK) * n_features
-                    for j in range(next_row, next_row + 4 * n_features, 64 // X.itemsize):
-                        prefetch(X, j)
+                ahead = (a + _BLOCK) * n_features + (n_padded + tile) // _TILE * share
+                for j in range(ahead, ahead + share, line):
+                    prefetch(X, j)
                 b = a + (a < last)
                 c = b + (b < last)
                 d = c + (c < last)
