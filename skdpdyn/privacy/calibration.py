@@ -391,7 +391,8 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget")
     if not target or not _is_gaussian(guarantee(noise), target):
-        log_noise = _root(excess, math.log(noise), NUMERICAL_SLACK if unit.accuracy else SLACK / 1000)
+        slack, tolerance = (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
+        log_noise = _root(excess, math.log(noise), slack, tolerance)
         if log_noise is None:
             raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise meets this budget under bound={bound!r}")
         noise = math.exp(log_noise)
@@ -403,11 +404,11 @@ def _is_gaussian(guarantee, mu):
     return isinstance(guarantee, GaussianDP) and abs(guarantee.mu / mu - 1) < SLACK / 2
 
 
-def _root(excess, start, slack):
+def _root(excess, start, slack, tolerance):
     """Where the decreasing ``excess`` is between -slack and 0, searched from ``start``; None if it is above 0 everywhere.
 
-    The search asks for rough values. Those are off by nearly the same everywhere, so that a fine value at their root says how far
-    it is to the root of the fine ones.
+    The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly the same everywhere, so that a
+    fine value at their root says how far it is to the root of the fine ones.
     """
 
     @cache
@@ -423,7 +424,7 @@ def _root(excess, start, slack):
             return None
     while rough(low) < 0 and low > -350:
         low, high, width = low - width, low, 2 * width
-    root = optimize.brentq(rough, low, high, xtol=slack / 10)
+    root = optimize.brentq(rough, low, high, xtol=tolerance)
     miss = excess(root)
     if not -slack <= miss <= 0:
         slope = (rough(root + _STEP) - rough(root)) / _STEP

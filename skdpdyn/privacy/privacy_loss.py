@@ -8,6 +8,7 @@ from functools import lru_cache, singledispatch
 from numbers import Integral
 
 import numpy as np
+from scipy import optimize
 from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -23,6 +24,7 @@ from skdpdyn.privacy.guarantees import (
     checked_epsilon,
     checked_order,
     like,
+    smallest_safe,
 )
 
 
@@ -259,7 +261,7 @@ Guarantee._numerically = PrivacyLossDP
 
 LARGEST_LOSS = 600.0  # beyond it e^loss is out of a float's safe reach
 TAIL = 1e-15  # mass that a convolution may move to infinity
-COARSEST = 128  # points of the first grid, from 0 to the largest loss of a part
+COARSEST = 512  # points of the first grid, from 0 to the largest loss of a part
 MAX_POINTS = 2**20  # of a grid, before or after composition
 
 
@@ -293,12 +295,21 @@ class _Losses:
 
 @lru_cache(maxsize=64)
 def _largest_epsilon(pmfs, delta):
-    """Epsilon of the worst direction. Asking for epsilon is slow, asking whether one will do is not."""
+    """Epsilon of the worst direction. Asked for epsilon, a distribution loops over its losses; delta takes one sum."""
     worst = 0.0
     for pmf in pmfs:
-        with np.errstate(over="ignore"):  # an overflow is an infinite epsilon
-            if not pmf.get_delta_for_epsilon(worst) <= delta:
-                worst = max(worst, pmf.get_epsilon_for_delta(delta))
+
+        def excess(epsilon, pmf=pmf):
+            return pmf.get_delta_for_epsilon(epsilon) - delta
+
+        if not excess(math.inf) <= 0:
+            return math.inf
+        high = worst
+        while not excess(high) <= 0:
+            high = 2 * high or 1.0
+        if high > worst:
+            epsilon = optimize.brentq(excess, worst, high, xtol=1e-14, rtol=1e-14)
+            worst = smallest_safe(epsilon, lambda value: excess(value) <= 0, towards=math.inf)
     return worst
 
 
@@ -311,7 +322,7 @@ def discretised(parts, accuracy=ACCURACY):
     span = max(span, 1e-12)
     limit = int(MAX_POINTS * min(1.0, span / _reach(parts, span)))
     best, before, points, factor = None, math.inf, min(COARSEST, limit), 4.0
-    while COARSEST // 8 <= points <= limit:
+    while COARSEST // 32 <= points <= limit:
         losses = _composed(parts, span / points)
         after = _size(losses)
         if not after < before:  # rounding has taken over
@@ -322,7 +333,7 @@ def discretised(parts, accuracy=ACCURACY):
         before = after
         if error <= 1:
             break
-        factor = min(1.1 * math.sqrt(error), 4.0, limit / points)
+        factor = min(1.1 * math.sqrt(error), 32.0, limit / points)
         if factor < 1.1:
             break
         points = int(points * factor)
