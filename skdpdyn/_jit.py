@@ -39,6 +39,17 @@ def first_class(function):
     return CompileResultWAP(compiled)
 
 
+def direct(function):
+    """A function compiled by `entry`, to be called with arguments of exactly its types.
+
+    Numba does not look at them then, which for functions among them takes longer than a thread's share of a small pass.
+    """
+    if numba.config.DISABLE_JIT:
+        return function
+    (compiled,) = function.overloads.values()
+    return compiled.entry_point
+
+
 if numba.config.DISABLE_JIT:
 
     def prefetch(array, index):

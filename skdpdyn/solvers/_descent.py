@@ -20,7 +20,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from skdpdyn._jit import aligned_empty, entry, first_class, generator, readonly, writable
+from skdpdyn._jit import aligned_empty, direct, entry, first_class, generator, readonly, writable
 from skdpdyn.objective import canonical_rows
 
 _MIN_CHUNK = 256
@@ -141,7 +141,7 @@ def compiled_some_chunks(family, dtype):
     """One thread's share of a pass, compiled for rows of ``dtype``: the same chunk kernel, so the same bits."""
     chunk, problem, point = pass_types(family, dtype)
     signature = types.void(types.FunctionType(chunk), *problem, *point, readonly(np.int64), _i64, _i64, writable(np.float64, 2))
-    return partial(entry(signature)(_some_chunks), first_class(compiled_chunk(family, dtype)))
+    return partial(direct(entry(signature)(_some_chunks)), first_class(compiled_chunk(family, dtype)))
 
 
 @cache
