@@ -106,50 +106,56 @@ def our_steps(X, y, n_steps, n_threads, rng):
     return lambda: descend(theta, objective, X, y, np.full(n_steps, 4.0), np.full(n_steps, 1e-3), np.inf, rng, n_threads)
 
 
-def seconds_a_step(X, y, rounds, quiet, threads=(1,), with_numpy=True):
-    """Seconds of one read, of a step on each number of threads, and of a numpy step."""
+DTYPES = np.float64, np.float32
+
+
+def shape_variants(n_samples, n_features, dtype):
+    """One read, a step on one and on two threads, a numpy step: each as (run, how often it does it)."""
+    X, y = problem(n_samples, n_features, dtype)
     n_steps = int(np.clip(2e8 / X.size, 4, 2000))
-    (rng,) = generators(None)
-    bound, weights = np.full(len(X), 0.5, X.dtype), np.zeros(X.shape[1], X.dtype)
-    target, flat = y.astype(X.dtype), X.reshape(-1)
     few = max(1, n_steps // 4)
+    (rng,) = generators(None)
+    bound, weights = np.full(len(X), 0.5, dtype), np.zeros(n_features, dtype)
+    target, flat = y.astype(dtype), X.reshape(-1)
 
     def repeat(function):
         def run():
             for _ in range(few):
                 function()
 
-        return run
+        return run, few
 
-    variants = {"read": repeat(lambda: one_read(flat))}
-    for n_threads in threads:
+    return {
+        "read": repeat(lambda: one_read(flat)),
+        "numpy": repeat(lambda: numpy_step(X, target, bound, weights, 1e-4, 4.0, 1e-3, rng)),
         # a fit's fixed cost cancels in the difference of a long and a short run
-        variants[n_threads] = our_steps(X, y, n_steps + 1, n_threads, rng)
-    variants["short"] = our_steps(X, y, 1, 1, rng)
-    if with_numpy:
-        variants["numpy"] = repeat(lambda: numpy_step(X, target, bound, weights, 1e-4, 4.0, 1e-3, rng))
-    result = medians(variants, rounds, quiet)
-    seconds = {n_threads: (result[n_threads] - result["short"]) / n_steps for n_threads in threads}
-    seconds["read"] = result["read"] / few
-    if with_numpy:
-        seconds["numpy"] = result["numpy"] / few
-    return seconds
+        "one": (our_steps(X, y, n_steps + 1, 1, rng), n_steps),
+        "two": (our_steps(X, y, n_steps + 1, 2, rng), n_steps),
+        "short": (our_steps(X, y, 1, 1, rng), 1),
+    }
+
+
+def seconds_a_step(n_samples, n_features, rounds, quiet):
+    """Seconds of each variant of each dtype, all of them interleaved."""
+    variants = {(dtype, name): run for dtype in DTYPES for name, run in shape_variants(n_samples, n_features, dtype).items()}
+    seconds = medians({name: run for name, (run, _) in variants.items()}, rounds, quiet)
+    for dtype in DTYPES:
+        for name in ("one", "two"):
+            seconds[dtype, name] -= seconds[dtype, "short"]
+    return {name: value / variants[name][1] for name, value in seconds.items()}
 
 
 def table(rounds, quiet, shapes):
     print(f"{'rows x columns':>16} {'dtype':>8} {'ns a row':>9} {'reads':>6} {'numpy':>6} {'2 threads':>10} {'float32':>8}")
     print(f"{'':>16} {'':>8} {'':>9} {'of X':>6} {'/ ours':>6} {'/ 1':>10} {'/ 64':>8}")
-    steps = {}
     for n_samples, n_features in shapes:
-        for dtype in (np.float64, np.float32):
-            X, y = problem(n_samples, n_features, dtype)
-            seconds = seconds_a_step(X, y, rounds, quiet, threads=(1, 2))
-            steps[n_samples, n_features, dtype] = seconds[1]
-            ratio = steps[n_samples, n_features, dtype] / steps[n_samples, n_features, np.float64]
+        seconds = seconds_a_step(n_samples, n_features, rounds, quiet)
+        for dtype in DTYPES:
+            step = seconds[dtype, "one"]
             print(
-                f"{n_samples:>8,} x {n_features:>5,} {np.dtype(dtype).name:>8} {seconds[1] / n_samples * 1e9:>9.1f} "
-                f"{seconds[1] / seconds['read']:>6.2f} {seconds['numpy'] / seconds[1]:>6.2f} {seconds[2] / seconds[1]:>10.2f} "
-                f"{ratio if dtype is np.float32 else 1:>8.2f}",
+                f"{n_samples:>8,} x {n_features:>5,} {np.dtype(dtype).name:>8} {step / n_samples * 1e9:>9.1f} "
+                f"{step / seconds[dtype, 'read']:>6.2f} {seconds[dtype, 'numpy'] / step:>6.2f} "
+                f"{seconds[dtype, 'two'] / step:>10.2f} {step / seconds[np.float64, 'one']:>8.2f}",
                 flush=True,
             )
 

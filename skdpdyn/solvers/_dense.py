@@ -3,10 +3,10 @@
 One pass over X a step: rows in blocks that stay in cache, dot products, the loss on the block, the residual clamped, then
 four rows at a time added to the sum.
 
-Memory must not idle while a block is added. So when X is larger than the last-level cache, blocks are small, and the dot
-products of a block prefetch the block after the next, a tile of columns at a time, since a core can wait for a few dozen lines
-only: 1.3 to 1.6 reads of X a step instead of 2 to 3. The tile's weights stay in the first-level cache from row to row. An X in
-cache would lose; there, two rows at a time share the loads of the weights.
+Memory must not idle meanwhile, and a core can wait for a few dozen lines only. So when X is larger than the last-level cache,
+blocks are small, and each tile of a row prefetches its share of the block after the next, one after the other: 1.2 to 1.4 reads
+of X a step instead of 2 to 3. A tile's weights stay in the first-level cache from row to row. An X in cache would lose; there,
+two rows at a time share the loads of the weights.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from skdpdyn._jit import aligned_empty, prefetch, readonly, residual_function, w
 
 _MIN_BLOCK, _MAX_BLOCK = 4, 64  # rows; multiples of 8 in between, the width of the loss
 _NEAR_BYTES, _FAR_BYTES = 33_000, 10_500  # of a block, without and with prefetching
-_TILE, _SHORT_ROW_BYTES = 128, 1_280  # columns between prefetches, unless rows are short
+_TILE_BYTES, _SHORT_ROW_BYTES = 768, 1_280  # of a row between prefetches, unless it is short
 _CACHED_BYTES = 12_000_000  # an X up to here is not prefetched
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
 
@@ -81,23 +81,26 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     far = X.nbytes > _CACHED_BYTES
     block = (_FAR_BYTES if far else _NEAR_BYTES) // (row_bytes + 1) // 8 * 8
     block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
-    tile = n_features if row_bytes <= _SHORT_ROW_BYTES else _TILE
-    line, ahead = 64 // X.itemsize, 2 * block * n_features
+    tiled = far and row_bytes > _SHORT_ROW_BYTES
+    tile, line = _TILE_BYTES // X.itemsize if tiled else n_features, 64 // X.itemsize
+    early = 3 if tiled else 4  # quarters of the prefetches that the dot products start; adding starts the others
     # Row numbers are unsigned: the test for negative indices costs 1 ns a row and keeps loops over rows from vectorising.
     # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation.
     raw, slope, target, step = np.empty(block), np.empty(block), np.empty(block), np.empty(block)
     out[:] = 0
     last, constant = stop - 1, intercept[0]
-    intercept_sum = 0.0
+    intercept_sum, ahead = 0.0, 0
     for first in range(start, stop, block):
         size = stop - first if stop - first < block else block
         if far:
+            ahead = (first + 2 * block) * n_features
             for left in range(0, n_features, tile):
                 right = left + tile if left + tile < n_features else n_features
+                share = (right - left) * early // 4
                 for i in range(size):
-                    next_row = (first + i) * n_features + ahead
-                    for j in range(next_row + left, next_row + right, line):
+                    for j in range(ahead, ahead + share, line):
                         prefetch(X, j)
+                    ahead += share
                     a = np.uintp(first + i)
                     dot = 0.0
                     for j in range(np.uintp(left), np.uintp(right)):
@@ -136,6 +139,15 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             d = c + (c < last)
             a, b, c, d = np.uintp(a), np.uintp(b), np.uintp(c), np.uintp(d)
             sa, sb, sc, sd = step[i], step[i + 1], step[i + 2], step[i + 3]
-            for j in range(n_features):
-                out[j] += (sa * X[a, j] + sb * X[b, j]) + (sc * X[c, j] + sd * X[d, j])
+            if tiled:
+                for left in range(0, n_features, tile):
+                    right = left + tile if left + tile < n_features else n_features
+                    for j in range(ahead, ahead + right - left, line):
+                        prefetch(X, j)
+                    ahead += right - left
+                    for j in range(np.uintp(left), np.uintp(right)):
+                        out[j] += (sa * X[a, j] + sb * X[b, j]) + (sc * X[c, j] + sd * X[d, j])
+            else:
+                for j in range(n_features):
+                    out[j] += (sa * X[a, j] + sb * X[b, j]) + (sc * X[c, j] + sd * X[d, j])
     out[n_features] = intercept_sum * intercept_scaling
