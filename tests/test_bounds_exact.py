@@ -31,7 +31,7 @@ from skdpdyn.privacy.accountants.contraction import hockey_stick
 from skdpdyn.privacy.accountants.iteration import proposition1
 from skdpdyn.privacy.accountants.langevin import langevin_quadratic, lower_bound, quadratic
 from skdpdyn.privacy.accountants.subsampling import sampled_gaussian
-from skdpdyn.privacy.privacy_loss import discretised
+from skdpdyn.privacy.privacy_loss import SampledGaussian, discretised
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 ROUNDING = 1e-8  # of the quadratures below
@@ -238,6 +238,23 @@ def test_numerical_composition_of_gaussians_is_never_below_the_exact_one(count, 
         assert numerical <= exact.epsilon(delta) * 1.001
     for epsilon in EPSILONS:
         assert exact.delta(epsilon) <= losses.delta(epsilon)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-6, 1e-10])
+def test_epsilon_of_composed_losses_is_that_of_dp_accounting(adjacency, delta):
+    losses = discretised(((SampledGaussian(0.05, 1.5, adjacency), 200),))
+    theirs = max(pmf.get_epsilon_for_delta(delta - losses.slack) for pmf in losses.pmfs)
+    epsilon = losses.epsilon(delta)
+    assert epsilon == pytest.approx(theirs, rel=1e-10)
+    assert losses.delta(epsilon) <= delta
+
+
+def test_epsilon_of_composed_losses_is_infinite_only_below_the_mass_at_infinity():
+    losses = discretised(((SampledGaussian(0.05, 1.5, "replace_one"), 200),))
+    least = float(losses.delta(math.inf))
+    assert losses.epsilon(least * 0.99) == math.inf
+    assert losses.epsilon(least * 1.01) < math.inf
 
 
 # --- one pass --------------------------------------------------------------------------------------------------------------
