@@ -261,7 +261,7 @@ Guarantee._numerically = PrivacyLossDP
 
 LARGEST_LOSS = 600.0  # beyond it e^loss is out of a float's safe reach
 TAIL = 1e-15  # mass that a convolution may move to infinity
-COARSEST = 512  # points of the first grid, from 0 to the largest loss of a part
+COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
 MAX_POINTS = 2**20  # of a grid, before or after composition
 
 
@@ -322,7 +322,7 @@ def discretised(parts, accuracy=ACCURACY):
     span = max(span, 1e-12)
     limit = int(MAX_POINTS * min(1.0, span / _reach(parts, span)))
     best, before, points, factor = None, math.inf, min(COARSEST, limit), 4.0
-    while COARSEST // 32 <= points <= limit:
+    while FEWEST <= points <= limit:
         losses = _composed(parts, span / points)
         after = _size(losses)
         if not after < before:  # rounding has taken over
