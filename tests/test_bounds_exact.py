@@ -248,6 +248,8 @@ def test_epsilon_of_composed_losses_is_that_of_dp_accounting(adjacency, delta):
     epsilon = losses.epsilon(delta)
     assert epsilon == pytest.approx(theirs, rel=1e-10)
     assert losses.delta(epsilon) <= delta
+    theirs = max(pmf.get_delta_for_epsilon(epsilon) for pmf in losses.pmfs)
+    assert losses.delta(epsilon) == pytest.approx(theirs + losses.slack, rel=1e-9)
 
 
 def test_epsilon_of_composed_losses_is_infinite_only_below_the_mass_at_infinity():

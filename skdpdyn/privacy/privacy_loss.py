@@ -279,7 +279,7 @@ class _Losses:
         ascending = np.flatnonzero(many)[np.argsort(flat[many])]
         for row, pmf in zip(values, self.pmfs, strict=True):
             row[ascending] = pmf.get_delta_for_epsilon(flat[ascending])
-            row[~many] = [pmf.get_delta_for_epsilon(float(value)) for value in flat[~many]]
+            row[~many] = [_delta_at(pmf, float(value)) for value in flat[~many]]
         worst = np.maximum(np.max(values, axis=0), 0.0)
         if np.any(np.isnan(worst)):
             raise FloatingPointError("the privacy loss distribution is not a number")
@@ -293,6 +293,13 @@ class _Losses:
         return _largest_epsilon(self.pmfs, delta - self.slack)
 
 
+def _delta_at(pmf, epsilon):
+    """``pmf.get_delta_for_epsilon(epsilon)``, whose inner product BLAS would share among threads that spin while they wait."""
+    losses = (np.arange(pmf.size) + pmf._lower_loss) * pmf._discretization
+    above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
+    return pmf._infinity_mass + float(np.sum(-np.expm1(epsilon - losses[above]) * pmf._probs[above]))
+
+
 @lru_cache(maxsize=64)
 def _largest_epsilon(pmfs, delta):
     """Epsilon of the worst direction. Asked for epsilon, a distribution loops over its losses; delta takes one sum."""
@@ -300,7 +307,7 @@ def _largest_epsilon(pmfs, delta):
     for pmf in pmfs:
 
         def excess(epsilon, pmf=pmf):
-            return pmf.get_delta_for_epsilon(epsilon) - delta
+            return _delta_at(pmf, epsilon) - delta
 
         if not excess(math.inf) <= 0:
             return math.inf
