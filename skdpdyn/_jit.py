@@ -40,9 +40,9 @@ def first_class(function):
 
 
 def direct(function):
-    """A function compiled by `entry`, to be called with arguments of exactly its types.
+    """A function compiled by `entry`, to be called with arguments of exactly its types: call the function itself with them first.
 
-    Numba does not look at them then, which for functions among them takes longer than a thread's share of a small pass.
+    It would look at their types every time, which for functions among them takes longer than a thread's share of a small pass.
     """
     if numba.config.DISABLE_JIT:
         return function

@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -125,6 +126,15 @@ def test_dense_and_csr_agree(loss, dtype):
     dense, csr = (run(problem(loss, X), layout(X), y) for layout in LAYOUTS.values())
     tolerances = {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-6}
     np.testing.assert_allclose(csr, dense, **tolerances)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python takes any array")
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_arrays_of_other_types_are_refused(n_threads):
+    X, y = data(logistic, 1000)
+    for rows, targets in ((np.asfortranarray(X), y), (X, y.astype(np.float32))):
+        with pytest.raises(TypeError, match="matching definition"):
+            run(problem(logistic, X), rows, targets, n_threads=n_threads)
 
 
 @each_kernel

@@ -141,7 +141,7 @@ def compiled_some_chunks(family, dtype):
     """One thread's share of a pass, compiled for rows of ``dtype``: the same chunk kernel, so the same bits."""
     chunk, problem, point = pass_types(family, dtype)
     signature = types.void(types.FunctionType(chunk), *problem, *point, readonly(np.int64), _i64, _i64, writable(np.float64, 2))
-    return partial(direct(entry(signature)(_some_chunks)), first_class(compiled_chunk(family, dtype)))
+    return partial(entry(signature)(_some_chunks), first_class(compiled_chunk(family, dtype)))
 
 
 @cache
@@ -245,6 +245,8 @@ def _descend_on_threads(
     sums[:] = 0
     own, *others = pairwise(np.linspace(0, n_chunks, n_threads + 1).round().astype(int).tolist())
     problem = (first_class(problem[0]), *problem[1:])
+    some_chunks(*problem, weights, intercept, scaling, edges, 0, 0, sums)  # of no chunks: are these its types?
+    some_chunks = partial(direct(some_chunks.func), *some_chunks.args)
     with ThreadPoolExecutor(n_threads - 1) as pool:
         for step_size, noise_std in zip(step_sizes, noise_stds, strict=True):
             weights[order[:n_coefficients]] = theta[:n_coefficients]
