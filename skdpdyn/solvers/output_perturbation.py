@@ -136,7 +136,7 @@ class OutputPerturbation(Solver):
     >>> y = X @ [1.0, -2.0] > 0
     >>> solver = OutputPerturbation(noise="gamma")
     >>> model = PrivateLogisticRegression(epsilon=1.0, delta=0, classes=[False, True], solver=solver).fit(X, y)
-    >>> bool(model.score(X, y) > 0.95), round(model.epsilon_, 4)
+    >>> bool(model.score(X, y) > 0.8), round(model.epsilon_, 4)
     (True, 1.0)
     """
 
