@@ -290,7 +290,7 @@ def test_fit_spends_what_was_asked(layout, adjacency):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 5))
     y = (X[:, 0] > 0).astype(int)
-    model = PrivateLogisticRegression(2.0, 1e-6, classes=[0, 1], solver="dp_sgd", adjacency=adjacency)
+    model = PrivateLogisticRegression(2.0, 1e-6, classes=[0, 1], solver="dp_sgd", adjacency=adjacency, random_state=0)
     cost = model.privacy_cost(2000, 5)
     model.fit(layout(X), y)
     assert 2 * (1 - 1.01 * NUMERICAL_SLACK) <= model.epsilon_ <= 2.0
@@ -319,7 +319,7 @@ def test_targets_are_learnt_by_ridge():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (3000, 3))
     y = X @ [1.0, -0.5, 0.2]
-    model = PrivateRidge(5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved")).fit(X, y)
+    model = PrivateRidge(5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved"), random_state=0).fit(X, y)
     assert model.score(X, y) > 0.8
 
 

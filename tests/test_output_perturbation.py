@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse, stats
 from scipy.special import expit
 from scipy.special import softmax as softmax_of
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -350,7 +351,8 @@ def test_the_budget_is_met_and_the_model_learns(name, method, noise, adjacency):
     X, raw = tables(4000)
     model, target = MODELS[name]
     solver = OutputPerturbation(method, noise)
-    model.set_params(epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation").fit(X, target(raw))
+    model = clone(model).set_params(epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation", random_state=0)
+    model.fit(X, target(raw))
     assert 3.0 * (1 - 1e-6) < model.epsilon_ <= 3.0
     assert model.mechanism_ == Record(model.noise_multiplier_, noise, adjacency)
     assert model.privacy_ == perturbation(model.mechanism_) == model.privacy_cost(4000, 3)

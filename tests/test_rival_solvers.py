@@ -339,7 +339,7 @@ def test_number_of_steps_of_bassily():
 @pytest.mark.parametrize("solver", [DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=20_000 if JITTED else 2000)])
 def test_all_models_learn(solver):
     X, _ = rows(600, 3)
-    budget = {"epsilon": 50.0, "solver": solver}
+    budget = {"epsilon": 50.0, "solver": solver, "random_state": 0}
     assert PrivateLogisticRegression(**budget, classes=[False, True]).fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0) > 0.85
     three = np.digitize(X[:, 0], [-0.4, 0.4])
     assert PrivateSoftmaxRegression(**budget, classes=range(3)).fit(X, three).score(X, three) > 0.6
