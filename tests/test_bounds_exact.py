@@ -1,8 +1,10 @@
 """Every bound against exactly solvable cases: exact <= bound, and where the theory says so, exact == bound."""
 
+import copy
 import itertools
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -250,6 +252,14 @@ def test_epsilon_of_composed_losses_is_that_of_dp_accounting(adjacency, delta):
     assert losses.delta(epsilon) <= delta
     theirs = max(pmf.get_delta_for_epsilon(epsilon) for pmf in losses.pmfs)
     assert losses.delta(epsilon) == pytest.approx(theirs + losses.slack, rel=1e-9)
+
+
+def test_losses_stored_in_another_way_are_refused():
+    losses = discretised(((SampledGaussian(0.05, 1.5, "replace_one"), 200),))
+    moved = copy.copy(losses.pmfs[0])
+    moved.get_delta_for_epsilon = lambda epsilon: losses.pmfs[0].get_delta_for_epsilon(epsilon + 1e-3)
+    with pytest.raises(FloatingPointError, match="no longer stores"):
+        replace(losses, pmfs=(moved,))
 
 
 def test_epsilon_of_composed_losses_is_infinite_only_below_the_mass_at_infinity():

@@ -272,6 +272,12 @@ class _Losses:
     pmfs: tuple
     slack: float
 
+    def __post_init__(self):
+        for pmf in self.pmfs:  # `_delta_at` reads their private attributes
+            theirs = pmf.get_delta_for_epsilon(0.0)
+            if not abs(_delta_at(pmf, 0.0) - theirs) <= 1e-9 * theirs + self.slack:
+                raise FloatingPointError("dp_accounting no longer stores privacy losses as this version of skdpdyn reads them")
+
     def delta(self, epsilon):
         flat = np.ravel(epsilon)
         values = np.empty((len(self.pmfs), flat.size))

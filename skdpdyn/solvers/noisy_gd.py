@@ -8,13 +8,12 @@ import numpy as np
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.calibration import (
     curvature_aware_schedule,
-    curvature_aware_time,
     gdp_mu,
     largest_step_size,
     worst_case_steps,
 )
 from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers.base import LONG_STEPS, Solver, checked_radius, checked_step_size
+from skdpdyn.solvers.base import LONG_STEPS, Solver, checked_radius, checked_step_size, training_time
 
 
 class NoisyGD(Solver):
@@ -93,18 +92,19 @@ class NoisyGD(Solver):
         n_steps = self.n_steps
         if isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
             return int(n_steps), step_size or largest_step_size(**constants, bound=bound)
-        problem = {"n_samples": objective.n_samples, "lipschitz": objective.lipschitz, "adjacency": adjacency}
         if n_steps == "auto":
-            time = curvature_aware_time(epsilon, delta, curvature=objective.curvature, **problem)
+            time = training_time(objective, epsilon, delta, adjacency=adjacency)
             return curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size)
         if n_steps == "worst_case":
             step_size = step_size or largest_step_size(**constants, bound=bound)
             steps = worst_case_steps(
                 gdp_mu(epsilon, delta),
+                n_samples=objective.n_samples,
                 n_features=objective.n_parameters,
+                lipschitz=objective.lipschitz,
                 strong_convexity=objective.strong_convexity,
                 step_size=step_size,
-                **problem,
+                adjacency=adjacency,
             )
             return max(1, math.ceil(steps)), step_size
         raise ValueError(f"n_steps={n_steps!r} must be 'auto', 'worst_case' or an integer >= 1")
