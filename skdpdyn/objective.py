@@ -69,6 +69,16 @@ class Objective:
         return self.loss.smoothness * self.row_norm**2
 
     @property
+    def tolerable_noise(self):
+        """Noise in raw predictions that training may end with, see `skdpdyn.privacy.calibration.curvature_aware_time`.
+
+        Where only clipping bounds a residual, by c in half-ranges of the target, sqrt(c): between the scale of the residuals that
+        count in full and that of the targets.
+        """
+        bounded = math.isfinite(self.loss.lipschitz)
+        return 1.0 if bounded else min(1.0, math.sqrt(self.clip / self.row_norm))
+
+    @property
     def contracts(self):
         """Whether a short gradient step is a contraction: clipping several outputs at once is the gradient of no convex loss."""
         return self.n_outputs == 1 or self.clip >= self.loss.lipschitz * self.row_norm

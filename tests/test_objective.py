@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpdyn.losses import logistic, softmax
+from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency
 
@@ -32,6 +32,13 @@ def test_constants():
     assert objective().lipschitz == 0.7
     assert objective().sensitivity(Adjacency.REPLACE_ONE) == pytest.approx(2 * 0.7 / 50)
     assert objective().sensitivity(Adjacency.ADD_REMOVE) == pytest.approx(0.7 / 50)
+
+
+@pytest.mark.parametrize("clip", [0.01, 0.25, 1.0, 100.0])
+def test_tolerable_noise_is_one_unit_or_what_residuals_are_clipped_to(clip):
+    assert Objective(logistic, 100, 5, 3.0, clip=clip, intercept_scaling=4.0).tolerable_noise == 1.0
+    assert Objective(softmax(3), 100, 5, 3.0, clip=clip).tolerable_noise == 1.0
+    assert Objective(squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0).tolerable_noise == min(1.0, math.sqrt(clip))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

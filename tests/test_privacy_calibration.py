@@ -140,17 +140,20 @@ def test_worst_case_steps_minimise_the_worst_case_error():
     assert error(best) < min(error(best * 0.99), error(best * 1.01))
 
 
-def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction():
-    """Free of curvature, K steps of the calibrated mechanism move a unit row's raw prediction by one standard unit."""
+@pytest.mark.parametrize("tolerable_noise", [1.0, 0.25])
+def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction(tolerable_noise):
+    """Free of curvature, K steps of the calibrated mechanism move a unit row's raw prediction by as many standard units."""
     n, row_norm, epsilon, delta = 5000, 3.0, 0.7, 1e-7
     curvature, lipschitz = row_norm**2 / 4, 1.2
-    time_ = curvature_aware_time(epsilon, delta, n_samples=n, lipschitz=lipschitz, curvature=curvature)
+    time_ = curvature_aware_time(
+        epsilon, delta, n_samples=n, lipschitz=lipschitz, curvature=curvature, tolerable_noise=tolerable_noise
+    )
     m = calibrate(
         epsilon, delta, n_samples=n, n_features=4, lipschitz=lipschitz, strong_convexity=0.0, smoothness=curvature, n_steps=500
     )
     step_size = time_ / 500
     drift = math.sqrt(500) * step_size * (2 * lipschitz / n) * m.noise_multiplier
-    assert drift * row_norm == pytest.approx(1.0, rel=1e-9)
+    assert drift * row_norm == pytest.approx(tolerable_noise, rel=1e-9)
 
 
 def test_curvature_aware_schedule():

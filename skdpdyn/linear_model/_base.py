@@ -57,11 +57,13 @@ class Target:
 class PrivateLinearModel(BaseEstimator, ABC):
     """Base of the estimators: the plan, the fit, raw predictions, and the display of what was spent."""
 
-    _auto_clip: float  # bound on the residual, as a part of the loss's Lipschitz constant or of the target's half-range
-
     @abstractmethod
     def _public_loss(self):
         """The Loss to learn, from the parameters alone."""
+
+    @abstractmethod
+    def _auto_clip(self, n_columns):
+        """What clip="auto" bounds the residual by, for so many columns, that of the intercept included."""
 
     @abstractmethod
     def _encode_target(self, y):
@@ -237,7 +239,8 @@ class PrivateLinearModel(BaseEstimator, ABC):
                 f"solver={self.solver!r} learns the {' or '.join(solver.losses)} loss only, not the {loss.name} loss"
             )
         if clip is None:
-            clip = solver.auto_clip(loss, self._auto_clip) * math.hypot(data_norm, intercept_scaling)
+            n_columns = n_features + (intercept_scaling > 0)
+            clip = solver.auto_clip(loss, self._auto_clip(n_columns)) * math.hypot(data_norm, intercept_scaling)
         objective = Objective(loss, n_samples, n_features, data_norm, 0.0, clip, intercept_scaling)
         if alpha is None:
             alpha = solver.auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency)

@@ -104,12 +104,13 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     (True, 1.0)
     """
 
-    _auto_clip = 0.5  # half of the largest gradient halves the noise and hardly changes the classifier
-
     def _public_loss(self):
         if self.classes is not None:
             self._public_classes()
         return logistic
+
+    def _auto_clip(self, n_columns):
+        return 0.5  # half of the largest gradient halves the noise and hardly changes the classifier
 
     def _loss_of(self, classes):
         return logistic

@@ -10,6 +10,10 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.linear_model._base import PrivateLinearModel, Target
 from skdpdyn.losses import squared
 
+# The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of columns, and its bounds: the
+# more columns, the more noise the bound on a record adds up to. Chosen on thirteen public data sets of 7 to 156 columns.
+AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL = 2.5, 1 / 16, 1 / 4
+
 
 class PrivateRidge(RegressorMixin, PrivateLinearModel):
     """Ridge regression under (epsilon, delta)-differential privacy.
@@ -32,7 +36,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         Public bound on the Euclidean norm of a row. Do not take it from the data.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in the units of ``data_norm``. "auto": that of a
-        residual of a quarter.
+        residual of 2.5/d for d columns, the intercept's included, but at least 1/16 and at most 1/4.
     target_bounds : tuple (low, high), default=None
         Public bounds of the target. None: taken from y, with a PrivacyLeakWarning.
     fit_intercept : bool, default=True
@@ -108,8 +112,6 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
     (True, 1.0)
     """
 
-    _auto_clip = 0.25  # of the target's half-range: a residual beyond it pulls no harder
-
     def __init__(
         self,
         epsilon=1.0,
@@ -152,6 +154,9 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         if self.target_bounds is not None:
             self._public_bounds()
         return squared
+
+    def _auto_clip(self, n_columns):
+        return min(max(AUTO_RESIDUAL / n_columns, LEAST_RESIDUAL), MOST_RESIDUAL)
 
     def _encode_target(self, y):
         if y.dtype.kind not in "biuf":

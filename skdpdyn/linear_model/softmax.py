@@ -1,5 +1,7 @@
 """Private softmax regression."""
 
+import math
+
 import numpy as np
 from scipy.special import log_softmax, softmax
 
@@ -106,12 +108,13 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     (True, 1.0, 'composition')
     """
 
-    _auto_clip = np.sqrt(0.5)  # half of the largest gradient
-
     def _public_loss(self):
         if self.classes is None:
             raise ValueError("classes=None: the privacy cost depends on the number of classes. Pass classes=[...]")
         return self._loss_of(self._public_classes())
+
+    def _auto_clip(self, n_columns):
+        return math.sqrt(0.5)  # half of the largest gradient
 
     def _loss_of(self, classes):
         return losses.softmax(classes.size)

@@ -33,14 +33,17 @@ def largest_step_size(strong_convexity, smoothness, bound="tightest"):
     return min(largest, (1 - 1e-9) / smoothness) if bound == "langevin" else largest
 
 
-def curvature_aware_time(epsilon, delta, *, n_samples, lipschitz, curvature, adjacency="replace_one", mu=None):
+def curvature_aware_time(
+    epsilon, delta, *, n_samples, lipschitz, curvature, adjacency="replace_one", mu=None, tolerable_noise=1.0
+):
     """Training time (number of steps x step size) at which the noise starts to drown the signal.
 
     Whatever the step size, noise calibrated to mu-GDP over time T has piled up to standard deviation T S / (n mu) along every
-    direction that the data leave flat. T is where that moves the raw prediction of a row of the largest norm by one standard
-    unit: T = n mu / (S sqrt(4 curvature)), since a logistic loss has curvature B^2/4 along a row of norm B. Beyond it more
-    training adds more noise than signal; the true curvature along the path is far above the strong convexity (Yu et al. 2020),
-    so that the worst-case number of steps, which waits for the flattest direction, is far too large.
+    direction that the data leave flat. T is where that moves the raw prediction of a row of the largest norm by
+    ``tolerable_noise`` standard units: T = tolerable_noise n mu / (S sqrt(4 curvature)), since a logistic loss, whose unit is 1,
+    has curvature B^2/4 along a row of norm B. Beyond it more training adds more noise than signal; the true curvature along the
+    path is far above the strong convexity (Yu et al. 2020), so that the worst-case number of steps, which waits for the flattest
+    direction, is far too large.
 
     Parameters
     ----------
@@ -56,13 +59,15 @@ def curvature_aware_time(epsilon, delta, *, n_samples, lipschitz, curvature, adj
         The neighbouring relation.
     mu : float or None, default=None
         The budget as a Gaussian guarantee, in place of (epsilon, delta).
+    tolerable_noise : float, default=1.0
+        Noise in raw predictions that training may end with, in standard units.
 
     Returns
     -------
     time : float
     """
     mu = gdp_mu(epsilon, delta) if mu is None else mu
-    return n_samples * mu / (Adjacency(adjacency).sum_sensitivity(lipschitz) * 2 * math.sqrt(curvature))
+    return tolerable_noise * n_samples * mu / (Adjacency(adjacency).sum_sensitivity(lipschitz) * 2 * math.sqrt(curvature))
 
 
 MIN_STEPS, MAX_STEPS = 16, 10_000

@@ -17,7 +17,7 @@ LONG_STEPS = 2.0
 
 def training_time(objective, epsilon, delta, **changes):
     """`skdpdyn.privacy.calibration.curvature_aware_time` of an objective, under an ``adjacency`` and other ``changes``."""
-    constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature")}
+    constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")}
     return curvature_aware_time(epsilon, delta, **(constants | changes))
 
 

@@ -77,7 +77,7 @@ class ObjectivePerturbation(Solver):
         ask for more, a stronger signal (T times the curvature) for less. At least what leaves the Jacobian a quarter of epsilon.
         """
         mu = epsilon / math.sqrt(objective.n_parameters + 1) if self.pure else None
-        time = training_time(objective, epsilon, delta, adjacency=adjacency, mu=mu)
+        time = training_time(objective, epsilon, delta, adjacency=adjacency, mu=mu, tolerable_noise=1.0)
         shrinkage = AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
         trace, rank = _trace(objective)
         largest = rank * math.expm1(min(AUTO_TILT * epsilon / rank, 700.0))  # curvature of the record
