@@ -24,7 +24,8 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegre
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, tightest
-from skdpdyn.solvers import NoisyGD
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.solvers import NoisyGD, ObjectivePerturbation
 
 
 @dataclass(frozen=True)
@@ -870,14 +871,30 @@ def test_score_is_the_coefficient_of_determination():
 
 @pytest.mark.parametrize(("n_features", "residual"), [(1, 1 / 4), (9, 1 / 4), (24, 1 / 10), (39, 1 / 16), (10_000, 1 / 16)])
 @pytest.mark.parametrize(("data_norm", "intercept_scaling"), [(1.0, "auto"), (30.0, 1.0)])
-def test_the_default_clip_bounds_the_residual_by_the_number_of_columns(n_features, residual, data_norm, intercept_scaling):
-    """Exactly that of a row of the largest norm, whatever data_norm and the intercept's column."""
+def test_the_default_clip_follows_the_number_of_columns(n_features, residual, data_norm, intercept_scaling):
+    """It is that of a residual in a row of the largest norm, whatever data_norm and the intercept's column."""
     X = np.random.default_rng(0).uniform(-1, 1, (60, n_features))
     fitted = RIDGE.model(data_norm=data_norm, intercept_scaling=intercept_scaling).fit(X, X[:, 0])
     column = data_norm / 4 if intercept_scaling == "auto" else intercept_scaling
     assert fitted.clip_ == pytest.approx(residual * np.hypot(data_norm, column))
     assert RIDGE.model(data_norm=data_norm, solver="objective_perturbation").fit(X, X[:, 0]).clip_ == pytest.approx(
         2 * residual * np.hypot(data_norm, data_norm / 4)
+    )
+
+
+def test_the_default_clip_grows_with_the_budget():
+    """In proportion to the records times mu, from 40 a column on, up to a quarter; neighbours of add_remove count twice."""
+    X = np.random.default_rng(0).uniform(-1, 1, (6000, 79))
+    clips = [
+        RIDGE.model(epsilon=epsilon, delta=1e-6, adjacency=adjacency).fit(X, X[:, 0]).clip_ / np.hypot(1, 1 / 4)
+        for epsilon, adjacency in [(1.0, "replace_one"), (4.0, "replace_one"), (4.0, "add_remove"), (30.0, "replace_one")]
+    ]
+    grown = 6000 * gdp_mu(4.0, 1e-6) / (40 * 80) / 16
+    assert clips == pytest.approx([1 / 16, grown, 2 * grown, 1 / 4])
+    assert 1 / 16 < grown < 1 / 8
+    pure = ObjectivePerturbation(noise="gamma")
+    assert RIDGE.model(epsilon=10.0, delta=0, solver=pure).fit(X, X[:, 0]).clip_ == pytest.approx(
+        2 * 6000 * 10 / 80**1.5 / 40 / 16 * np.hypot(1, 1 / 4)
     )
 
 

@@ -22,7 +22,7 @@ from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
 from skdpdyn.privacy.calibration import check_budget, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.guarantees import Guarantee, gdp_mu
 from skdpdyn.solvers import SOLVERS, Solver
 
 DTYPES = [np.float64, np.float32]
@@ -62,8 +62,11 @@ class PrivateLinearModel(BaseEstimator, ABC):
         """The Loss to learn, from the parameters alone."""
 
     @abstractmethod
-    def _auto_clip(self, n_columns):
-        """What clip="auto" bounds the residual by, for so many columns, that of the intercept included."""
+    def _auto_clip(self, n_columns, strength):
+        """What clip="auto" bounds the residual by.
+
+        ``n_columns`` counts that of the intercept; ``strength`` is the number of records times mu, twice that under add_remove.
+        """
 
     @abstractmethod
     def _encode_target(self, y):
@@ -240,7 +243,9 @@ class PrivateLinearModel(BaseEstimator, ABC):
             )
         if clip is None:
             n_columns = n_features + (intercept_scaling > 0)
-            clip = solver.auto_clip(loss, self._auto_clip(n_columns)) * math.hypot(data_norm, intercept_scaling)
+            mu = epsilon / math.sqrt(n_columns) if delta == 0 else gdp_mu(epsilon, delta)
+            strength = 2 * n_samples * mu / adjacency.sum_sensitivity(1.0)
+            clip = solver.auto_clip(loss, self._auto_clip(n_columns, strength)) * math.hypot(data_norm, intercept_scaling)
         objective = Objective(loss, n_samples, n_features, data_norm, 0.0, clip, intercept_scaling)
         if alpha is None:
             alpha = solver.auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency)
