@@ -18,6 +18,7 @@ from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, perturbation
 from skdpdyn.privacy import OutputPerturbation as Record
+from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.serialization import from_json, to_json
 from skdpdyn.solvers import OutputPerturbation, output_perturbation
 
@@ -452,7 +453,7 @@ def perturbation_noise(noise, epsilon, delta, size):
     """Root mean square per coordinate, over the sensitivity."""
     if noise == "gamma":
         return math.sqrt(stats.gamma(size).moment(2) / size) / epsilon
-    return 1 / output_perturbation.gdp_mu(epsilon, delta)
+    return 1 / gdp_mu(epsilon, delta)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
 from skdpdyn.privacy.calibration import check_budget, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee, gdp_mu
+from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
 
 DTYPES = [np.float64, np.float32]
@@ -62,10 +62,10 @@ class PrivateLinearModel(BaseEstimator, ABC):
         """The Loss to learn, from the parameters alone."""
 
     @abstractmethod
-    def _auto_clip(self, n_columns, strength):
+    def _auto_clip(self, n_parameters, strength):
         """What clip="auto" bounds the residual by.
 
-        ``n_columns`` counts that of the intercept; ``strength`` is the number of records times mu, twice that under add_remove.
+        ``n_parameters`` includes intercepts; ``strength`` is the number of records times mu, twice that under add_remove.
         """
 
     @abstractmethod
@@ -241,12 +241,12 @@ class PrivateLinearModel(BaseEstimator, ABC):
             raise ValueError(
                 f"solver={self.solver!r} learns the {' or '.join(solver.losses)} loss only, not the {loss.name} loss"
             )
+        objective = Objective(loss, n_samples, n_features, data_norm, intercept_scaling=intercept_scaling)
         if clip is None:
-            n_columns = n_features + (intercept_scaling > 0)
-            mu = epsilon / math.sqrt(n_columns) if delta == 0 else gdp_mu(epsilon, delta)
+            mu = solver.gaussian_mu(epsilon, delta, objective.n_parameters)
             strength = 2 * n_samples * mu / adjacency.sum_sensitivity(1.0)
-            clip = solver.auto_clip(loss, self._auto_clip(n_columns, strength)) * math.hypot(data_norm, intercept_scaling)
-        objective = Objective(loss, n_samples, n_features, data_norm, 0.0, clip, intercept_scaling)
+            clip = solver.auto_clip(loss, self._auto_clip(objective.n_parameters, strength)) * objective.row_norm
+        objective = replace(objective, clip=clip)
         if alpha is None:
             alpha = solver.auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency)
         objective = replace(objective, alpha=alpha)

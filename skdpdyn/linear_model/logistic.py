@@ -109,7 +109,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
             self._public_classes()
         return logistic
 
-    def _auto_clip(self, n_columns, strength):
+    def _auto_clip(self, n_parameters, strength):
         return 0.5  # half of the largest gradient halves the noise and hardly changes the classifier
 
     def _loss_of(self, classes):

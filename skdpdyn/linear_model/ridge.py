@@ -10,11 +10,10 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.linear_model._base import PrivateLinearModel, Target
 from skdpdyn.losses import squared
 
-# The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of columns, and its bounds: the
-# more columns, the more noise the bound on a record adds up to. From so many records times mu a column on noise matters less, and
-# the bound grows. Chosen on thirteen public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
-AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL = 2.5, 1 / 16, 1 / 4
-MUCH = 40.0
+# The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of parameters, and its bounds:
+# the more parameters, the more noise the bound on a record adds up to. From so many records times mu a parameter on noise matters
+# less, and the residual grows. Chosen on thirteen public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
+AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL, AMPLE_STRENGTH = 2.5, 1 / 16, 1 / 4, 40.0
 
 
 class PrivateRidge(RegressorMixin, PrivateLinearModel):
@@ -157,8 +156,8 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
             self._public_bounds()
         return squared
 
-    def _auto_clip(self, n_columns, strength):
-        residual = max(AUTO_RESIDUAL / n_columns, LEAST_RESIDUAL) * max(1.0, strength / (MUCH * n_columns))
+    def _auto_clip(self, n_parameters, strength):
+        residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
         return min(residual, MOST_RESIDUAL)
 
     def _encode_target(self, y):

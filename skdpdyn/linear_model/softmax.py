@@ -113,7 +113,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
             raise ValueError("classes=None: the privacy cost depends on the number of classes. Pass classes=[...]")
         return self._loss_of(self._public_classes())
 
-    def _auto_clip(self, n_columns, strength):
+    def _auto_clip(self, n_parameters, strength):
         return math.sqrt(0.5)  # half of the largest gradient
 
     def _loss_of(self, classes):

@@ -7,6 +7,7 @@ from numbers import Real
 from sklearn.base import BaseEstimator
 
 from skdpdyn.privacy.calibration import curvature_aware_time
+from skdpdyn.privacy.guarantees import gdp_mu
 
 AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
 
@@ -37,6 +38,14 @@ class Solver(BaseEstimator, ABC):
 
     losses = None
     pure = False
+
+    def gaussian_mu(self, epsilon, delta, n_parameters):
+        """The budget as mu of Gaussian noise; where the noise is pure, of Gaussian noise with the same variance.
+
+        Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single parameter, has variance
+        (d + 1) / epsilon^2 in each of d coordinates.
+        """
+        return epsilon / math.sqrt(n_parameters + 1) if self.pure else gdp_mu(epsilon, delta)
 
     def auto_clip(self, loss, clip):
         """The bound on one record's gradient that clip="auto" stands for, where the largest norm of a row is 1.

@@ -231,7 +231,7 @@ class NoisySGD(Solver):
             # A step that hides one record by itself: n of them pile up root n times the noise
             n_samples=math.sqrt(objective.n_samples) if one_pass else objective.n_samples,
             adjacency=Adjacency.REPLACE_ONE if fresh else adjacency,  # in place of who vanishes another is drawn
-            mu=epsilon / math.sqrt(2) if self.distribution == "laplace" else None,  # by the variance of the noise
+            mu=self.gaussian_mu(epsilon, delta, objective.n_parameters),
         )
 
     def _batches(self, sampling, n_samples, n_steps, least_epochs):

@@ -76,7 +76,7 @@ class ObjectivePerturbation(Solver):
         With the training time T of `skdpdyn.privacy.calibration.curvature_aware_time`, 1/T would be just there. More parameters
         ask for more, a stronger signal (T times the curvature) for less. At least what leaves the Jacobian a quarter of epsilon.
         """
-        mu = epsilon / math.sqrt(objective.n_parameters + 1) if self.pure else None
+        mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
         time = training_time(objective, epsilon, delta, adjacency=adjacency, mu=mu, tolerable_noise=1.0)
         shrinkage = AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
         trace, rank = _trace(objective)

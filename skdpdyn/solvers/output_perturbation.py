@@ -8,7 +8,6 @@ import numpy as np
 
 from skdpdyn import privacy
 from skdpdyn._noise import standard_noise
-from skdpdyn.privacy.calibration import gdp_mu
 from skdpdyn.solvers._descent import descend
 from skdpdyn.solvers._minimise import minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
@@ -158,8 +157,8 @@ class OutputPerturbation(Solver):
 
     def auto_alpha(self, objective, *, epsilon, delta, adjacency):
         """See `Solver.auto_alpha`, and the notes of the class."""
-        width = math.sqrt(objective.n_parameters + 1) / epsilon if self.pure else 1 / gdp_mu(epsilon, delta)
-        spread = width * objective.sensitivity(adjacency) * objective.row_norm  # kappa alpha
+        mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
+        spread = objective.sensitivity(adjacency) * objective.row_norm / mu  # kappa alpha
         kappa = (5 * spread / (objective.row_norm * objective.loss.smoothness) ** 2) ** (1 / 3)
         return spread / kappa
 
