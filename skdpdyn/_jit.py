@@ -5,6 +5,8 @@ products vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan``
 No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
 """
 
+import threading
+
 import numba
 import numpy as np
 from llvmlite import ir
@@ -39,23 +41,28 @@ def first_class(function):
     return CompileResultWAP(compiled)
 
 
-def direct(function):
-    """A function compiled by `entry`, to be called with arguments of exactly its types: call the function itself with them first.
-
-    It would look at their types every time, which for functions among them takes longer than a thread's share of a small pass.
-    """
-    if numba.config.DISABLE_JIT:
-        return function
-    (compiled,) = function.overloads.values()
-    return compiled.entry_point
-
-
 if numba.config.DISABLE_JIT:
 
     def prefetch(array, index):
         """Nothing: plain Python has no cache to fill."""
 
+    _lock = threading.Lock()
+
+    def atomic_load(array, index):
+        """Element ``index`` of the vector."""
+        return array[index]
+
+    def atomic_increment(array, index):
+        """Add 1 to element ``index`` of the vector; what it was."""
+        with _lock:
+            array[index] += 1
+            return array[index] - 1
+
 else:
+
+    def _address(context, builder, array_type, array, index):
+        """Pointer to element ``index`` of the flattened C-ordered ``array``."""
+        return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
     @intrinsic
     def prefetch(typing_context, array, index):
@@ -66,16 +73,34 @@ else:
         """
 
         def codegen(context, builder, signature, args):
-            data = context.make_array(signature.args[0])(context, builder, args[0]).data
             pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
             function = builder.module.declare_intrinsic(
                 "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
             )
-            address = builder.bitcast(builder.gep(data, [args[1]]), pointer)
+            address = builder.bitcast(_address(context, builder, signature.args[0], *args), pointer)
             builder.call(function, [address, word(0), word(2), word(1)])  # for reading, into level 2, data
             return context.get_dummy_value()
 
         return types.void(array, types.intp), codegen
+
+    @intrinsic
+    def atomic_load(typing_context, array, index):
+        """Element ``index`` of the vector of int64, and with it all that was written before the last increment of it."""
+
+        def codegen(context, builder, signature, args):
+            return builder.load_atomic(_address(context, builder, signature.args[0], *args), "acquire", 8)
+
+        return types.int64(array, types.intp), codegen
+
+    @intrinsic
+    def atomic_increment(typing_context, array, index):
+        """Add 1 to element ``index`` of the vector of int64, after all that was written before; what it was."""
+
+        def codegen(context, builder, signature, args):
+            address = _address(context, builder, signature.args[0], *args)
+            return builder.atomic_rmw("add", address, ir.IntType(64)(1), "acq_rel")
+
+        return types.int64(array, types.intp), codegen
 
 
 def aligned_empty(size, dtype=np.float64):

@@ -11,7 +11,7 @@ from scipy.special import expit
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
-from skdpdyn.solvers import _descent
+from skdpdyn.solvers import _descent, _normals
 from skdpdyn.solvers._descent import chunk_edges, compiled_chunk, count_chunks, descend, kernel_family
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
@@ -21,6 +21,7 @@ each_kernel = pytest.mark.parametrize(
     ("layout", "loss"),
     [pytest.param(LAYOUTS[name], loss, id=f"{name}-{loss.name}{loss.n_outputs}") for name in LAYOUTS for loss in LOSSES],
 )
+needs_plain_python = pytest.mark.skipif(not numba.config.DISABLE_JIT, reason="compiled code holds its constants")
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
@@ -104,9 +105,13 @@ def test_any_number_of_classes(n_classes):
 
 @pytest.mark.slow
 @each_kernel
-@pytest.mark.parametrize("shape", [(5003, 37), (5003, 701), (53, 8009)], ids=["many chunks", "X beyond the cache", "wide"])
+@pytest.mark.parametrize(
+    "shape",
+    [(5003, 37), (31007, 51), (16001, 101), (5003, 701), (53, 8009)],
+    ids=["many chunks", "short rows beyond the cache", "rows beyond the cache", "long rows beyond the cache", "wide"],
+)
 def test_large_data_against_numpy(layout, loss, shape):
-    """Branches of the kernels for many rows, for more rows than a cache holds, and for more columns."""
+    """Branches of the kernels for many rows, for more rows than a cache holds, short, longer and long, and for more columns."""
     X, y = data(loss, *shape)
     np.testing.assert_allclose(run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y), rtol=1e-7, atol=1e-9)
 
@@ -139,16 +144,18 @@ def test_arrays_of_other_types_are_refused(n_threads):
 
 @each_kernel
 def test_normals_drawn_in_the_loop_are_the_same(layout, loss, monkeypatch):
-    """More normals than are held at once are drawn one by one: the same stream, so the same bits."""
+    """Many normals are drawn by compiled code, and fewer at a time are held: the same stream, so the same bits."""
     X, y = data(loss, 40, 3)
     objective = problem(loss, X)
     runs = []
-    for limit in (_descent._NORMALS, 0):
-        monkeypatch.setattr(_descent, "_NORMALS", limit)
+    for by_numpy, held in ((_normals._BY_NUMPY, _descent.HELD), (0, 3 * objective.n_parameters), (0, 1)):
+        monkeypatch.setattr(_normals, "_BY_NUMPY", by_numpy)
+        monkeypatch.setattr(_descent, "HELD", held)
         theta = np.zeros(objective.n_parameters)
         descend(theta, objective, layout(X), y, np.full(4, 0.1), np.full(4, 0.3), math.inf, generator(), 1)
         runs.append(theta)
-    np.testing.assert_array_equal(*runs)
+    np.testing.assert_array_equal(runs[0], runs[1])
+    np.testing.assert_array_equal(runs[0], runs[2])
 
 
 @each_kernel
@@ -159,6 +166,39 @@ def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     one, two, eight = (run(problem(loss, X), layout(X), y, (0.2, 0.5), n_threads=threads) for threads in (1, 2, 8))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, eight)
+
+
+@pytest.mark.parametrize("patient", [True, pytest.param(False, marks=needs_plain_python)], ids=["spins", "pauses"])
+@pytest.mark.parametrize("n_threads", [2, 3, 16])
+def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
+    """Small steps, so that threads wait for each other all the time, and more threads than cores."""
+    if not patient:
+        monkeypatch.setattr(_descent, "_SPINS", 0)
+    X, y = data(logistic, 5000, 3)
+    objective, step_size = problem(logistic, X), np.full(20 if numba.config.DISABLE_JIT else 2000, 0.1)
+    one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
+    np.testing.assert_array_equal(many, one)
+
+
+def test_an_interrupted_fit_ends(monkeypatch):
+    """Whatever stops the calling thread, the others come to an end."""
+    X, y = data(logistic, 1100, 4)
+    compiled, calls = _descent.compiled_run_shared, []
+
+    def interrupted(family, dtype):
+        def part(*arguments):
+            calls.append(arguments[-4])
+            if arguments[-4] == 0:
+                raise KeyboardInterrupt
+            return 0  # as if the others took long
+
+        compiled(family, dtype)
+        return part
+
+    monkeypatch.setattr(_descent, "compiled_run_shared", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(problem(logistic, X), X, y, n_threads=3)
+    assert {0, 1, 2} == set(calls)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

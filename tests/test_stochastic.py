@@ -14,7 +14,7 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.losses import LOSSES, logistic, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, subsampling
-from skdpdyn.solvers import _stochastic
+from skdpdyn.solvers import _normals
 from skdpdyn.solvers._descent import descend
 from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, PoissonBatches, compiled_draw, descend_on_batches
 
@@ -282,7 +282,7 @@ def test_progress_and_the_source_of_normals_change_no_bit(layout, monkeypatch, c
     np.testing.assert_array_equal(run(objective, layout(X), y, batches, verbose=1), expected)
     lines = capsys.readouterr().out.split("\n")[:-1]
     assert lines == [f"step {k} of 23" for k in (3, 6, 9, 12, 15, 18, 21, 23)]
-    monkeypatch.setattr(_stochastic, "_NORMALS", 0)
+    monkeypatch.setattr(_normals, "_BY_NUMPY", 0)
     np.testing.assert_array_equal(run(objective, layout(X), y, batches), expected)
 
 

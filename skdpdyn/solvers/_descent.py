@@ -11,22 +11,23 @@ million rows it misses by a quarter of the sensitivity). Composition needs the s
 `Objective.make_room` leaves room.
 """
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from importlib import import_module
-from itertools import pairwise
 
 import numpy as np
 from numba import types
 from scipy import sparse
 
-from skdpdyn._jit import aligned_empty, direct, entry, first_class, generator, readonly, writable
+from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, entry, first_class, inner, readonly, writable
 from skdpdyn.objective import canonical_rows
+from skdpdyn.solvers._normals import HELD, draw_normals
 
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64
 _CHUNK_MULTIPLE = 16
-_NORMALS = 1_000_000  # of a fit, up to which they are drawn before it: compiling numba's own sampler takes 0.4 s
+_SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; then seconds between such times
 _LARGEST_PART = 1 / 4  # of X, for the sums of all chunks
 
 
@@ -43,28 +44,23 @@ def _update(theta, gradient, order, n_samples, alpha, step_size, noise_std, norm
             theta[j] *= shrink
 
 
-def _some_chunks(
-    chunk_gradients, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, first, last, sums
-):
-    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``."""
-    for c in range(first, last):
-        chunk_gradients(
-            residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], sums[c]
-        )  # fmt: skip
+@inner
+def _set_point(theta, order, intercept_scaling, weights, intercept):
+    """Put the parameters where the kernel has them."""
+    n_coefficients = order.size - intercept.size
+    for j in range(n_coefficients):  # weights[order] = theta compiles error messages
+        weights[order[j]] = theta[j]
+    for j in range(n_coefficients, theta.size):
+        intercept[j - n_coefficients] = theta[j] * intercept_scaling
 
 
 def _run(
     chunk_gradients, update, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, chunk_sum, order,
     alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
-    """All steps of a fit. ``theta`` holds the start and receives the last iterate."""
+    """All steps on one thread. ``theta``, and the point that the kernel has, hold the start and receive the last iterate."""
     gradient = np.empty(chunk_sum.size)
-    n_coefficients = order.size - intercept.size
     for k in range(step_size.size):
-        for j in range(n_coefficients):  # weights[order] = theta compiles error messages
-            weights[order[j]] = theta[j]
-        for j in range(n_coefficients, theta.size):
-            intercept[j - n_coefficients] = theta[j] * intercept_scaling
         gradient[:] = 0
         for c in range(edges.size - 1):
             chunk_gradients(
@@ -73,21 +69,46 @@ def _run(
             for j in range(gradient.size):
                 gradient[j] += chunk_sum[j]
         update(theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius)
+        _set_point(theta, order, intercept_scaling, weights, intercept)
 
 
-def _run_drawing(
-    run, chunk_gradients, update, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, chunk_sum,
-    order, alpha, step_size, noise_std, radius, theta, rng,
+def _run_shared(
+    chunk_gradients, update, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, sums, order,
+    alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished, done,
 ):  # fmt: skip
-    """The same, for more normals than are worth holding at once: those of a step are drawn before it, from the same stream."""
-    normals = np.empty((1, theta.size))
-    for k in range(step_size.size):
-        for j in range(theta.size):
-            normals[0, j] = rng.standard_normal()
-        run(
-            chunk_gradients, update, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, chunk_sum,
-            order, alpha, step_size[k : k + 1], noise_std[k : k + 1], radius, theta, normals,
-        )  # fmt: skip
+    """One thread's part of the same steps: the same chunks, added in the same order.
+
+    A thread sums its own share of a step's chunks, neighbours one after the other, then what is left of other threads' shares,
+    and the one that finishes the last chunk makes the step: ``taken[k, t]`` counts chunks of step k from the share of thread t,
+    ``finished[k]`` all chunks, ``done[0]`` steps. A thread waits only with no chunk in hand, so nobody waits for one that waits;
+    and not long: it returns the number of steps that it has seen through, if fewer than all, for the caller to pause.
+    """
+    n_chunks, n_threads = edges.size - 1, shares.size - 1
+    gradient = np.empty(sums.shape[1])
+    k = atomic_load(done, 0)
+    while k < step_size.size:
+        for other in range(thread, thread + n_threads):
+            share = other % n_threads
+            chunk = shares[share] + atomic_increment(taken, k * n_threads + share)
+            while chunk < shares[share + 1]:
+                first, last = edges[chunk], edges[chunk + 1]
+                chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, first, last, sums[chunk])
+                if atomic_increment(finished, k) == n_chunks - 1:
+                    gradient[:] = 0
+                    for c in range(n_chunks):
+                        for j in range(gradient.size):
+                            gradient[j] += sums[c, j]
+                    update(theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius)
+                    _set_point(theta, order, intercept_scaling, weights, intercept)
+                    atomic_increment(done, 0)
+                chunk = shares[share] + atomic_increment(taken, k * n_threads + share)
+        spins = 0
+        while k + 1 < step_size.size and atomic_load(done, 0) == k:
+            if spins == _SPINS:
+                return k
+            spins += 1
+        k += 1
+    return k
 
 
 _f64, _i64, _order = types.float64, types.int64, readonly(np.uintp)
@@ -108,40 +129,28 @@ def compiled_chunk(family, dtype):
     return entry(pass_types(family, dtype)[0])(family.chunk_gradients)
 
 
-def _run_types(family, dtype):
-    """Types of what a run takes, but for where its normals come from."""
+def _run_types(family, dtype, sums):
+    """Types of what a run takes."""
     chunk, problem, _ = pass_types(family, dtype)
-    state = writable(family.precision(dtype)), _output, _f64, readonly(np.int64), _output, _order
+    point = writable(family.precision(dtype)), _output, _f64
     functions = types.FunctionType(chunk), types.FunctionType(_update_type)
-    return *functions, *problem, *state, _f64, _vector, _vector, _f64, _output
+    schedule = _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
+    return *functions, *problem, *point, readonly(np.int64), sums, _order, *schedule
 
 
 @cache
 def compiled_run(family, dtype):
-    """The whole fit on one thread, compiled for rows of ``dtype``."""
-    return partial(_compiled_run(family, dtype), compiled_chunk(family, dtype), compiled_update())
+    """All steps on one thread, compiled for rows of ``dtype``."""
+    run = entry(types.void(*_run_types(family, dtype, _output)))(_run)
+    return partial(run, first_class(compiled_chunk(family, dtype)), first_class(compiled_update()))
 
 
 @cache
-def _compiled_run(family, dtype):
-    return entry(types.void(*_run_types(family, dtype), readonly(np.float64, 2)))(_run)
-
-
-@cache
-def compiled_run_drawing(family, dtype):
-    """The same, with a generator in place of the normals; compiled only where a fit needs many."""
-    arguments = _run_types(family, dtype)
-    run = types.FunctionType(types.void(*arguments, readonly(np.float64, 2)))
-    drawing = entry(types.void(run, *arguments, generator))(_run_drawing)
-    return partial(drawing, _compiled_run(family, dtype), compiled_chunk(family, dtype), compiled_update())
-
-
-@cache
-def compiled_some_chunks(family, dtype):
-    """One thread's share of a pass, compiled for rows of ``dtype``: the same chunk kernel, so the same bits."""
-    chunk, problem, point = pass_types(family, dtype)
-    signature = types.void(types.FunctionType(chunk), *problem, *point, readonly(np.int64), _i64, _i64, writable(np.float64, 2))
-    return partial(entry(signature)(_some_chunks), first_class(compiled_chunk(family, dtype)))
+def compiled_run_shared(family, dtype):
+    """A thread's part of all steps, compiled for rows of ``dtype``: the same chunk kernel and update, so the same bits."""
+    work = readonly(np.int64), _i64, *(writable(np.int64),) * 3
+    run = entry(types.int64(*_run_types(family, dtype, writable(np.float64, 2)), *work))(_run_shared)
+    return partial(run, first_class(compiled_chunk(family, dtype)), first_class(compiled_update()))
 
 
 @cache
@@ -166,6 +175,14 @@ def chunk_edges(n_samples, n_chunks):
     """Fixed chunks, whatever the number of threads, multiples of 16 rows each."""
     size = -(-n_samples // (n_chunks * _CHUNK_MULTIPLE)) * _CHUNK_MULTIPLE
     return np.append(np.arange(0, n_samples, size), n_samples)
+
+
+def chunk_sums(n_chunks, n_sums):
+    """Room for the sums of all chunks: no two of them share a cache line."""
+    width = -(-n_sums // 8) * 8
+    sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
+    sums[:] = 0
+    return sums
 
 
 def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads=1):
@@ -200,62 +217,46 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     n_chunks = count_chunks(X, n_sums)
     edges = chunk_edges(objective.n_samples, n_chunks)
     bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks)
-    problem = (objective.loss.residual, family.rows(X), y, *bounded_rows)
+    problem = first_class(objective.loss.residual), family.rows(X), y, *bounded_rows
     weights, intercept = aligned_empty(n_weights, family.precision(X.dtype.name)), np.zeros(objective.n_outputs)
+    n_coefficients = order.size - intercept.size
     weights[:] = 0
-    fit = theta, objective, problem, weights, intercept, edges, order
+    weights[order[:n_coefficients]] = theta[:n_coefficients]
+    intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * objective.intercept_scaling
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
     n_threads = min(n_threads, edges.size - 1)
-    if n_threads > 1:
-        _descend_on_threads(family, X.dtype.name, *fit, n_sums, step_size, noise_std, radius, rng, n_threads)
-        return
-    if step_size.size * theta.size <= _NORMALS:
-        run, noise = compiled_run(family, X.dtype.name), rng.standard_normal((step_size.size, theta.size))
-    else:
-        run, noise = compiled_run_drawing(family, X.dtype.name), rng
-    run(
-        *problem, weights, intercept, objective.intercept_scaling, edges, aligned_empty(n_sums), order, objective.alpha,
-        step_size, noise_std, radius, theta, noise,
-    )  # fmt: skip
+    compiled = compiled_run_shared if n_threads > 1 else compiled_run
+    sums = chunk_sums(edges.size - 1, n_sums) if n_threads > 1 else aligned_empty(n_sums)
+    point = weights, intercept, objective.intercept_scaling
+    run = partial(compiled(family, X.dtype.name), *problem, *point, edges, sums, order, objective.alpha)
+    held = max(1, HELD // theta.size)
+    normals = np.empty((min(held, step_size.size), theta.size))
+    with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
+        for first in range(0, step_size.size, held):
+            steps = slice(first, first + held)
+            of_steps = normals[: step_size[steps].size]
+            draw_normals(rng, of_steps, step_size.size * theta.size)
+            schedule = step_size[steps], noise_std[steps], radius, theta, of_steps
+            if n_threads > 1:
+                _share(pool, n_threads, edges.size - 1, len(of_steps), partial(run, *schedule))
+            else:
+                run(*schedule)
 
 
-def _descend_on_threads(
-    family,
-    dtype,
-    theta,
-    objective,
-    problem,
-    weights,
-    intercept,
-    edges,
-    order,
-    n_sums,
-    step_sizes,
-    noise_stds,
-    radius,
-    rng,
-    n_threads,
-):  # fmt: skip
-    """The same steps, each pass shared by a pool of threads: chunks, order of reduction and noise are those of ``_run``."""
-    scaling = objective.intercept_scaling
-    some_chunks, update = compiled_some_chunks(family, dtype), compiled_update()
-    n_coefficients = order.size - intercept.size
-    n_chunks, width = edges.size - 1, -(-n_sums // 8) * 8  # a cache line is never shared by two chunks
-    sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
-    sums[:] = 0
-    own, *others = pairwise(np.linspace(0, n_chunks, n_threads + 1).round().astype(int).tolist())
-    problem = (first_class(problem[0]), *problem[1:])
-    some_chunks(*problem, weights, intercept, scaling, edges, 0, 0, sums)  # of no chunks: are these its types?
-    some_chunks = partial(direct(some_chunks.func), *some_chunks.args)
-    with ThreadPoolExecutor(n_threads - 1) as pool:
-        for step_size, noise_std in zip(step_sizes, noise_stds, strict=True):
-            weights[order[:n_coefficients]] = theta[:n_coefficients]
-            intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * scaling
-            point = weights, intercept, scaling, edges
-            tasks = [pool.submit(some_chunks, *problem, *point, *share, sums) for share in others]
-            some_chunks(*problem, *point, *own, sums)
-            for task in tasks:
-                task.result()
-            gradient = np.add.reduce(sums, axis=0)  # row after row
-            normals = rng.standard_normal(theta.size)
-            update(theta, gradient, order, objective.n_samples, objective.alpha, step_size, noise_std, normals, radius)
+def _share(pool, n_threads, n_chunks, n_steps, run):
+    """Have the calling thread and those of the pool run steps together."""
+    shares = np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
+    counts = np.zeros(n_steps * n_threads, np.int64), np.zeros(n_steps, np.int64), np.zeros(1, np.int64)
+    stopped = False
+
+    def part(thread):
+        while run(shares, thread, *counts) < n_steps and not stopped:
+            time.sleep(_PAUSE)
+
+    tasks = [pool.submit(part, thread) for thread in range(1, n_threads)]
+    try:
+        part(0)
+    finally:
+        stopped = True  # a thread that pauses has no chunk in hand
+    for task in tasks:
+        task.result()

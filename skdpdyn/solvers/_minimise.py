@@ -7,16 +7,19 @@ would hide gradients below 1e-8), and clipped losses, whose curvature jumps, are
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
+from numba import types
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 from threadpoolctl import threadpool_limits
 
+from skdpdyn._jit import entry, first_class, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
-from skdpdyn.solvers._descent import chunk_edges, compiled_some_chunks, count_chunks, kernel_family
+from skdpdyn.solvers._descent import chunk_edges, chunk_sums, compiled_chunk, count_chunks, kernel_family, pass_types
 
 _EPS = np.finfo(np.float64).eps
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
@@ -80,6 +83,25 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
     )
 
 
+def _some_chunks(
+    chunk_gradients, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, first, last, sums
+):
+    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``."""
+    for c in range(first, last):
+        chunk_gradients(
+            residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], sums[c]
+        )  # fmt: skip
+
+
+@cache
+def _compiled_some_chunks(family, dtype):
+    """The same, compiled for rows of ``dtype``."""
+    chunk, problem, point = pass_types(family, dtype)
+    share = readonly(np.int64), types.int64, types.int64, writable(np.float64, 2)
+    some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(_some_chunks)
+    return partial(some_chunks, first_class(compiled_chunk(family, dtype)))
+
+
 class _Gradient:
     """The gradient of the objective, from the chunk kernels, and a bound on its rounding."""
 
@@ -94,10 +116,10 @@ class _Gradient:
         edges = chunk_edges(objective.n_samples, n_chunks)
         self._objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
-        self._kernel = compiled_some_chunks(family, X.dtype.name)
+        self._kernel = _compiled_some_chunks(family, X.dtype.name)
         self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks)
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
-        self._sums = np.zeros((edges.size - 1, -(-n_sums // 8) * 8))  # a cache line is never shared by two chunks
+        self._sums = chunk_sums(edges.size - 1, n_sums)
         shares = np.linspace(0, edges.size - 1, min(n_threads, edges.size - 1) + 1)
         (self._own, *self._others), self._pool = pairwise(shares.round().astype(int).tolist()), pool
         self._n_terms = np.max(np.diff(X.indptr)) if sparse.issparse(X) else X.shape[1]

@@ -18,9 +18,8 @@ from numba import types
 from skdpdyn._jit import aligned_empty, entry, first_class, generator, readonly, writable
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._descent import compiled_chunk, kernel_family, pass_types
+from skdpdyn.solvers._normals import HELD, draw_normals
 
-_NORMALS = 1_000_000  # of a fit, from which on numba draws them: twice as fast, after 0.4 s of compilation
-_NORMALS_HELD = 131_072
 _PIECES = 10  # of a run, after each of which its progress can be told
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 
@@ -143,13 +142,6 @@ def _run(
             average[j] += average_weights[k] * theta[j]
 
 
-def _draw_normals(rng, out):
-    """Fill ``out`` with the standard normals that ``rng.standard_normal`` returns."""
-    for k in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[k, j] = rng.standard_normal()
-
-
 _f64, _i64 = types.float64, types.int64
 _vector, _output, _index = readonly(np.float64), writable(np.float64), writable(np.uintp)
 _draw_type = types.void(generator, _i64, _f64, _index, writable(np.int64))
@@ -159,12 +151,6 @@ _draw_type = types.void(generator, _i64, _f64, _index, writable(np.int64))
 def compiled_draw(draw):
     """A sampler."""
     return entry(_draw_type)(draw)
-
-
-@cache
-def compiled_draw_normals():
-    """Numba's own sampler of normals."""
-    return entry(types.void(generator, writable(np.float64, 2)))(_draw_normals)
 
 
 def _gather_type(family, dtype, precision):
@@ -270,7 +256,7 @@ def descend_on_batches(
     fixed += objective.intercept_scaling, aligned_empty(n_weights + objective.n_outputs), order.astype(np.uintp)
     state = theta, np.zeros(theta.size), average
     run = compiled_run(family, dtype, precision)
-    piece = max(1, min(math.ceil(n_steps / _PIECES), _NORMALS_HELD // theta.size))  # the bits depend on it
+    piece = max(1, min(math.ceil(n_steps / _PIECES), HELD // theta.size))  # the bits depend on it
     noise = np.empty((piece, theta.size))
     for first in range(0, n_steps, piece):
         last = min(first + piece, n_steps)
@@ -290,7 +276,5 @@ def _draw_noise(rng, distribution, out, n_steps):
     """Fill ``out`` with the noise of some of ``n_steps`` steps."""
     if distribution == "laplace":
         out[:] = rng.laplace(size=out.shape)
-    elif out.shape[1] * n_steps <= _NORMALS:
-        rng.standard_normal(out=out)
     else:
-        compiled_draw_normals()(rng, out)
+        draw_normals(rng, out, n_steps * out.shape[1])
