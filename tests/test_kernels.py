@@ -148,9 +148,9 @@ def test_normals_drawn_in_the_loop_are_the_same(layout, loss, monkeypatch):
     X, y = data(loss, 40, 3)
     objective = problem(loss, X)
     runs = []
-    for by_numpy, held in ((_normals._BY_NUMPY, _descent.HELD), (0, 3 * objective.n_parameters), (0, 1)):
+    for by_numpy, held in ((_normals._BY_NUMPY, _descent._HELD), (0, 3 * objective.n_parameters), (0, 1)):
         monkeypatch.setattr(_normals, "_BY_NUMPY", by_numpy)
-        monkeypatch.setattr(_descent, "HELD", held)
+        monkeypatch.setattr(_descent, "_HELD", held)
         theta = np.zeros(objective.n_parameters)
         descend(theta, objective, layout(X), y, np.full(4, 0.1), np.full(4, 0.3), math.inf, generator(), 1)
         runs.append(theta)

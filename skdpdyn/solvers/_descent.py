@@ -22,12 +22,13 @@ from scipy import sparse
 
 from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, entry, first_class, inner, readonly, writable
 from skdpdyn.objective import canonical_rows
-from skdpdyn.solvers._normals import HELD, draw_normals
+from skdpdyn.solvers._normals import draw_normals
 
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64
 _CHUNK_MULTIPLE = 16
 _SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; then seconds between such times
+_HELD = 1_000_000  # normals at a time
 _LARGEST_PART = 1 / 4  # of X, for the sums of all chunks
 
 
@@ -229,7 +230,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     sums = chunk_sums(edges.size - 1, n_sums) if n_threads > 1 else aligned_empty(n_sums)
     point = weights, intercept, objective.intercept_scaling
     run = partial(compiled(family, X.dtype.name), *problem, *point, edges, sums, order, objective.alpha)
-    held = max(1, HELD // theta.size)
+    held = max(1, _HELD // theta.size)
     normals = np.empty((min(held, step_size.size), theta.size))
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
         for first in range(0, step_size.size, held):

@@ -1,4 +1,4 @@
-"""The standard normals of a fit's steps: some steps' at a time, by numpy or by compiled code, always the same stream."""
+"""The standard normals of a fit's steps: by numpy or by compiled code, always the same stream."""
 
 from functools import cache
 
@@ -6,9 +6,6 @@ import numpy as np
 from numba import types
 
 from skdpdyn._jit import entry, generator, writable
-
-HELD = 131_072
-"""How many are worth holding at once."""
 
 _BY_NUMPY = 1_000_000  # of a fit, from which on numba draws them: twice as fast, after 0.4 s of compilation
 

@@ -18,8 +18,9 @@ from numba import types
 from skdpdyn._jit import aligned_empty, entry, first_class, generator, readonly, writable
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._descent import compiled_chunk, kernel_family, pass_types
-from skdpdyn.solvers._normals import HELD, draw_normals
+from skdpdyn.solvers._normals import draw_normals
 
+_HELD = 131_072  # normals at a time
 _PIECES = 10  # of a run, after each of which its progress can be told
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 
@@ -256,7 +257,7 @@ def descend_on_batches(
     fixed += objective.intercept_scaling, aligned_empty(n_weights + objective.n_outputs), order.astype(np.uintp)
     state = theta, np.zeros(theta.size), average
     run = compiled_run(family, dtype, precision)
-    piece = max(1, min(math.ceil(n_steps / _PIECES), HELD // theta.size))  # the bits depend on it
+    piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size))  # the bits depend on it
     noise = np.empty((piece, theta.size))
     for first in range(0, n_steps, piece):
         last = min(first + piece, n_steps)
