@@ -3,7 +3,8 @@
 A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or several. It is compiled
 when it is first used. It offers ``chunk_gradients``, ``residual_type``, ``rows_type(dtype)``, ``rows(X)``,
 ``precision(dtype)`` and ``layout(n_outputs, n_features)``. Rows are summed in fixed chunks whose partial sums are reduced in
-order, so any number of threads gives the same bits.
+order, so any number of threads gives the same bits. Threads share all steps in compiled code: waking one through Python for
+every step would cost more than many a step.
 
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
@@ -27,7 +28,7 @@ from skdpdyn.solvers._normals import draw_normals
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64
 _CHUNK_MULTIPLE = 16
-_SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; then seconds between such times
+_SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; seconds of rest after them
 _HELD = 1_000_000  # normals at a time
 _LARGEST_PART = 1 / 4  # of X, for the sums of all chunks
 
