@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import numba
 import numpy as np
@@ -213,21 +214,33 @@ def memory():
     print(f"memory of a fit beyond X, 200,000 x 100 float64: {float(out):.0f} MB")
 
 
+@contextmanager
+def busy_processes(number):
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--noisy", action="store_true", help="keep rounds in which other processes were busy")
     parser.add_argument("--shape", action="append", help="only this shape, like 45000x104; may be repeated")
+    parser.add_argument("--busy", type=int, default=0, help="beside so many processes that never rest; implies --noisy")
     arguments = parser.parse_args()
+    quiet = not (arguments.noisy or arguments.busy)
     shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shape] if arguments.shape else SHAPES
     print(
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numba {numba.__version__}, numpy {np.__version__}"
     )
-    with threadpool_limits(1):
-        table(arguments.rounds, not arguments.noisy, shapes)
+    with threadpool_limits(1), busy_processes(arguments.busy):
+        table(arguments.rounds, quiet, shapes)
         if not arguments.shape:
-            growth(arguments.rounds, not arguments.noisy)
-            generator_cost(arguments.rounds, not arguments.noisy)
+            growth(arguments.rounds, quiet)
+            generator_cost(arguments.rounds, quiet)
     memory()
 
 
