@@ -33,6 +33,12 @@ def entry(signature):
     return numba.njit(signature, **_OPTIONS)
 
 
+def component(signature):
+    """Decorator of functions that enter other kernels as values and that Python never calls: compiled without what that takes."""
+    compiled = numba.njit(signature, no_cpython_wrapper=True, **_OPTIONS)
+    return lambda function: first_class(compiled(function))
+
+
 def first_class(function):
     """A function compiled by `entry` as the value that a ``FunctionType`` argument is: converting it costs 20 us a call."""
     if numba.config.DISABLE_JIT:

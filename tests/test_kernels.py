@@ -12,7 +12,8 @@ from skdpdyn.losses import LOSSES, Loss, logistic, softmax
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers import _descent, _normals
-from skdpdyn.solvers._descent import chunk_edges, compiled_chunk, count_chunks, descend, kernel_family
+from skdpdyn.solvers._descent import chunk_edges, count_chunks, descend, kernel_family
+from skdpdyn.solvers._minimise import compiled_some_chunks
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
@@ -250,8 +251,8 @@ def gradient_sum(objective, X, y, weight):
     """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout."""
     family = kernel_family(X, objective.n_outputs)
     _, n_weights = family.layout(objective.n_outputs, objective.n_features)
-    out = np.empty(n_weights + objective.n_outputs)
-    compiled_chunk(family, X.dtype.name)(
+    out = np.empty((1, n_weights + objective.n_outputs))
+    compiled_some_chunks(family, X.dtype.name)(
         objective.loss.residual,
         family.rows(X),
         y,
@@ -259,11 +260,12 @@ def gradient_sum(objective, X, y, weight):
         np.full(n_weights, weight, family.precision(X.dtype.name)),
         np.full(objective.n_outputs, float(weight)),
         objective.intercept_scaling,
+        np.array([0, len(y)]),
         0,
-        len(y),
+        1,
         out,
     )
-    return out
+    return out[0]
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")

@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, entry, first_class, inner, readonly, writable
+from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, inner, readonly, writable
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._normals import draw_normals
 
@@ -128,7 +128,7 @@ def pass_types(family, dtype):
 @cache
 def compiled_chunk(family, dtype):
     """The gradients of a chunk of rows of ``dtype`` (a dtype name)."""
-    return entry(pass_types(family, dtype)[0])(family.chunk_gradients)
+    return component(pass_types(family, dtype)[0])(family.chunk_gradients)
 
 
 def _run_types(family, dtype, sums):
@@ -144,7 +144,7 @@ def _run_types(family, dtype, sums):
 def compiled_run(family, dtype):
     """All steps on one thread, compiled for rows of ``dtype``."""
     run = entry(types.void(*_run_types(family, dtype, _output)))(_run)
-    return partial(run, first_class(compiled_chunk(family, dtype)), first_class(compiled_update()))
+    return partial(run, compiled_chunk(family, dtype), compiled_update())
 
 
 @cache
@@ -152,13 +152,13 @@ def compiled_run_shared(family, dtype):
     """A thread's part of all steps, compiled for rows of ``dtype``: the same chunk kernel and update, so the same bits."""
     work = readonly(np.int64), _i64, *(writable(np.int64),) * 3
     run = entry(types.int64(*_run_types(family, dtype, writable(np.float64, 2)), *work))(_run_shared)
-    return partial(run, first_class(compiled_chunk(family, dtype)), first_class(compiled_update()))
+    return partial(run, compiled_chunk(family, dtype), compiled_update())
 
 
 @cache
 def compiled_update():
     """One step from the summed gradients: the same code for any number of threads, so the same bits."""
-    return entry(_update_type)(_update)
+    return component(_update_type)(_update)
 
 
 def kernel_family(X, n_outputs):

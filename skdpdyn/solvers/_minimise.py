@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 from threadpoolctl import threadpool_limits
 
-from skdpdyn._jit import entry, first_class, readonly, writable
+from skdpdyn._jit import entry, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._descent import chunk_edges, chunk_sums, compiled_chunk, count_chunks, kernel_family, pass_types
@@ -94,12 +94,12 @@ def _some_chunks(
 
 
 @cache
-def _compiled_some_chunks(family, dtype):
+def compiled_some_chunks(family, dtype):
     """The same, compiled for rows of ``dtype``."""
     chunk, problem, point = pass_types(family, dtype)
     share = readonly(np.int64), types.int64, types.int64, writable(np.float64, 2)
     some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(_some_chunks)
-    return partial(some_chunks, first_class(compiled_chunk(family, dtype)))
+    return partial(some_chunks, compiled_chunk(family, dtype))
 
 
 class _Gradient:
@@ -116,7 +116,7 @@ class _Gradient:
         edges = chunk_edges(objective.n_samples, n_chunks)
         self._objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
-        self._kernel = _compiled_some_chunks(family, X.dtype.name)
+        self._kernel = compiled_some_chunks(family, X.dtype.name)
         self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks)
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
         self._sums = chunk_sums(edges.size - 1, n_sums)

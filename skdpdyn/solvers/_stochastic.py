@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn._jit import aligned_empty, entry, first_class, generator, readonly, writable
+from skdpdyn._jit import aligned_empty, component, entry, first_class, generator, readonly, writable
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._descent import compiled_chunk, kernel_family, pass_types
 from skdpdyn.solvers._normals import draw_normals
@@ -163,7 +163,7 @@ def _gather_type(family, dtype, precision):
 @cache
 def compiled_gather(family, dtype, precision):
     """The copying of a batch's rows of ``dtype`` to where the kernel, of ``precision``, finds them."""
-    return entry(_gather_type(family, dtype, precision))(family.gather)
+    return component(_gather_type(family, dtype, precision))(family.gather)
 
 
 @cache
@@ -252,8 +252,9 @@ def descend_on_batches(
     average = np.zeros(theta.size if average_weights is not None else 0)
     average_weights = np.ascontiguousarray(np.zeros(n_steps) if average_weights is None else average_weights[:stop])
     chunk = compiled_chunk(family, family.gathered_dtype(dtype, precision))
-    functions = compiled_draw(batches.draw), compiled_gather(family, dtype, precision), chunk, objective.loss.residual
-    fixed = *map(first_class, functions), rng, batches.size, batches.index(objective.n_samples), *problem, weights, intercept
+    draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
+    functions = draw, compiled_gather(family, dtype, precision), chunk, residual
+    fixed = *functions, rng, batches.size, batches.index(objective.n_samples), *problem, weights, intercept
     fixed += objective.intercept_scaling, aligned_empty(n_weights + objective.n_outputs), order.astype(np.uintp)
     state = theta, np.zeros(theta.size), average
     run = compiled_run(family, dtype, precision)
