@@ -27,7 +27,7 @@ from skdpdyn.solvers._descent import descend
 
 DENSE = [(60_000, 784, 10), (60_000, 784, 20), (60_000, 784, 3), (45_000, 104, 10), (5_000, 4_000, 10)]
 CSR = [(45_000, 104, 11), (20_000, 50_000, 97), (100_000, 10_000, 48), (50_000, 20_000, 40)]  # rows, columns, stored in a row
-N_STEPS = {"dense": 6, "csr": 24}  # so many of 50,000 columns draw their noise as a whole fit does
+N_STEPS = {"dense": 6, "csr": 24}  # 24 of 50,000 columns draw their noise in compiled code, as a whole fit does
 
 
 @numba.njit(fastmath={"reassoc", "nsz", "contract"})

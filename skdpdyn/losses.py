@@ -4,6 +4,7 @@ A loss knows raw predictions and targets, nothing of X, of the coefficients or o
 derivative ``derivative(raw_prediction, y, out)`` on a block of rows, and an instance of `Loss` with its suprema.
 """
 
+import dis
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class Loss:
     derivative : callable
         ``derivative(raw_prediction, y, out)``, in the Python that numba compiles: writes dl/dr for a block of rows. Arrays of
         shape (rows,), or for several outputs raw_prediction and out of shape (rows, n_outputs); raw_prediction may be
-        overwritten.
+        overwritten. It writes all of out and raises nothing: compiled kernels would drop the error and go on.
     lipschitz : float
         Supremum of ``|dl/dr|``; ``inf`` where only clipping bounds it.
     smoothness : float
@@ -106,6 +107,13 @@ class Loss:
     lipschitz: float
     smoothness: float
     n_outputs: int = 1
+
+    def __post_init__(self):
+        if any(instruction.opname == "RAISE_VARARGS" for instruction in dis.get_instructions(self.derivative)):
+            raise ValueError(
+                f"derivative={self.derivative!r} of the {self.name} loss raises or asserts: compiled kernels would drop the "
+                "error and go on with what other rows left behind. Write a number for every row"
+            )
 
     @property
     def residual(self):

@@ -1,6 +1,7 @@
 """Every family of kernels, dense and CSR rows, one output and several, computes what the record says: for every loss."""
 
 import math
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -11,9 +12,10 @@ from scipy.special import expit
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
-from skdpdyn.solvers import _descent, _normals
+from skdpdyn.solvers import _descent, _normals, _stochastic
 from skdpdyn.solvers._descent import chunk_edges, count_chunks, descend, kernel_family
 from skdpdyn.solvers._minimise import compiled_some_chunks
+from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
@@ -144,7 +146,7 @@ def test_arrays_of_other_types_are_refused(n_threads):
 
 
 @each_kernel
-def test_normals_drawn_in_the_loop_are_the_same(layout, loss, monkeypatch):
+def test_normals_of_either_source_and_any_number_at_a_time_are_the_same(layout, loss, monkeypatch):
     """Many normals are drawn by compiled code, and fewer at a time are held: the same stream, so the same bits."""
     X, y = data(loss, 40, 3)
     objective = problem(loss, X)
@@ -181,25 +183,56 @@ def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
     np.testing.assert_array_equal(many, one)
 
 
-def test_an_interrupted_fit_ends(monkeypatch):
-    """Whatever stops the calling thread, the others come to an end."""
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
+    """Whichever it is: the others, who would wait for its chunk, come to an end, and its error is the fit's."""
     X, y = data(logistic, 1100, 4)
-    compiled, calls = _descent.compiled_run_shared, []
+    seen = set()
 
-    def interrupted(family, dtype):
-        def part(*arguments):
-            calls.append(arguments[-4])
-            if arguments[-4] == 0:
-                raise KeyboardInterrupt
-            return 0  # as if the others took long
+    def part(*arguments):
+        *_, thread, _taken, _finished, _done = arguments
+        seen.add(thread)
+        if thread == failing:
+            raise error
+        return 0  # steps seen through
 
-        compiled(family, dtype)
-        return part
-
-    monkeypatch.setattr(_descent, "compiled_run_shared", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(_descent, "compiled_run_shared", lambda family, dtype: part)
+    with pytest.raises(error):
         run(problem(logistic, X), X, y, n_threads=3)
-    assert {0, 1, 2} == set(calls)
+    assert seen == {0, 1, 2}
+
+
+def _failing_chunk_gradients(
+    residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out
+):  # fmt: skip
+    """A kernel that finds no memory for the last rows that there are, before it has written anything."""
+    whole = y.size == 1100  # all rows, and not room for some of a batch, which the last ones do not fill
+    if (stop == y.size) == whole:
+        raise MemoryError
+    out[:] = 1.0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("n_threads", [0, 1, 2], ids=["batches", "one", "two"])
+def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
+    """Compiled code drops its error; the sum of other rows, left in place of its own, would count them twice."""
+    X, y = data(logistic, 1100, 4)
+    family = ModuleType("failing")
+    vars(family).update(vars(kernel_family(X, 1)), chunk_gradients=_failing_chunk_gradients)
+    for module in (_descent, _stochastic):
+        monkeypatch.setattr(module, "kernel_family", lambda X, n_outputs: family)
+    theta, given = np.zeros(5), (problem(logistic, X), X, y)
+    schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
+    try:
+        if n_threads:
+            descend(theta, *given, **schedule, n_threads=n_threads)
+        else:
+            descend_on_batches(theta, *given, batches=FixedBatches(1100), divisor=1100.0, **schedule)
+    except MemoryError:
+        assert numba.config.DISABLE_JIT
+    else:
+        assert not np.all(np.isfinite(theta))  # which fit refuses
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdpdyn.losses import LOSSES, logistic, softmax, squared
+from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 
 SINGLE = [loss for loss in LOSSES if loss.n_outputs == 1]
 SEVERAL = [loss for loss in LOSSES if loss.n_outputs > 1]
@@ -44,6 +44,21 @@ def test_logistic_derivative_in_blocks_of_any_length():
     for size in (1, 3, 16, 37):
         one_by_one = [residuals(logistic, [r], [1.0])[0] for r in raw[:size]]
         np.testing.assert_allclose(residuals(logistic, raw[:size], np.ones(size)), one_by_one, rtol=0, atol=2.3e-16)
+
+
+def test_a_derivative_that_raises_is_refused():
+    """Kernels would drop its error."""
+
+    def raises(raw_prediction, y, out):
+        if y[0] > 1:
+            raise ValueError
+
+    def asserts(raw_prediction, y, out):
+        assert y[0] <= 1
+
+    for derivative in (raises, asserts):
+        with pytest.raises(ValueError, match="raises or asserts"):
+            Loss("own", derivative, lipschitz=1.0, smoothness=0.25)
 
 
 def test_squared_derivative():

@@ -6,6 +6,9 @@ when it is first used. It offers ``chunk_gradients``, ``residual_type``, ``rows_
 order, so any number of threads gives the same bits. Threads share all steps in compiled code: waking one through Python for
 every step would cost more than many a step.
 
+numba drops the errors of functions that enter others as values, as kernels do. One that fails, for want of memory, must not
+leave the sum of other rows in place of its own: so whoever calls it puts NaN there first, and the fit is refused.
+
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
 million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone, for which
@@ -46,11 +49,18 @@ def _update(theta, gradient, order, n_samples, alpha, step_size, noise_std, norm
             theta[j] *= shrink
 
 
-@inner
-def _set_point(theta, order, intercept_scaling, weights, intercept):
+def set_point(theta, order, intercept_scaling, weights, intercept):
     """Put the parameters where the kernel has them."""
     n_coefficients = order.size - intercept.size
-    for j in range(n_coefficients):  # weights[order] = theta compiles error messages
+    weights[order[:n_coefficients]] = theta[:n_coefficients]
+    intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * intercept_scaling
+
+
+@inner
+def _set_point(theta, order, intercept_scaling, weights, intercept):
+    """The same in compiled code, where ``weights[order] = theta`` would compile error messages."""
+    n_coefficients = order.size - intercept.size
+    for j in range(n_coefficients):
         weights[order[j]] = theta[j]
     for j in range(n_coefficients, theta.size):
         intercept[j - n_coefficients] = theta[j] * intercept_scaling
@@ -65,6 +75,7 @@ def _run(
     for k in range(step_size.size):
         gradient[:] = 0
         for c in range(edges.size - 1):
+            chunk_sum[0] = np.nan
             chunk_gradients(
                 residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], chunk_sum
             )
@@ -94,6 +105,7 @@ def _run_shared(
             chunk = shares[share] + atomic_increment(taken, k * n_threads + share)
             while chunk < shares[share + 1]:
                 first, last = edges[chunk], edges[chunk + 1]
+                sums[chunk, 0] = np.nan
                 chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, first, last, sums[chunk])
                 if atomic_increment(finished, k) == n_chunks - 1:
                     gradient[:] = 0
@@ -179,6 +191,11 @@ def chunk_edges(n_samples, n_chunks):
     return np.append(np.arange(0, n_samples, size), n_samples)
 
 
+def thread_shares(n_chunks, n_threads):
+    """Edges of the threads' shares of the chunks."""
+    return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
+
+
 def chunk_sums(n_chunks, n_sums):
     """Room for the sums of all chunks: no two of them share a cache line."""
     width = -(-n_sums // 8) * 8
@@ -221,14 +238,14 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks)
     problem = first_class(objective.loss.residual), family.rows(X), y, *bounded_rows
     weights, intercept = aligned_empty(n_weights, family.precision(X.dtype.name)), np.zeros(objective.n_outputs)
-    n_coefficients = order.size - intercept.size
     weights[:] = 0
-    weights[order[:n_coefficients]] = theta[:n_coefficients]
-    intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * objective.intercept_scaling
+    set_point(theta, order, objective.intercept_scaling, weights, intercept)
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
     n_threads = min(n_threads, edges.size - 1)
-    compiled = compiled_run_shared if n_threads > 1 else compiled_run
-    sums = chunk_sums(edges.size - 1, n_sums) if n_threads > 1 else aligned_empty(n_sums)
+    if n_threads > 1:
+        compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
+    else:
+        compiled, sums = compiled_run, aligned_empty(n_sums)
     point = weights, intercept, objective.intercept_scaling
     run = partial(compiled(family, X.dtype.name), *problem, *point, edges, sums, order, objective.alpha)
     held = max(1, _HELD // theta.size)
@@ -247,18 +264,19 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
 
 def _share(pool, n_threads, n_chunks, n_steps, run):
     """Have the calling thread and those of the pool run steps together."""
-    shares = np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
+    shares = thread_shares(n_chunks, n_threads)
     counts = np.zeros(n_steps * n_threads, np.int64), np.zeros(n_steps, np.int64), np.zeros(1, np.int64)
-    stopped = False
+    over = False
 
     def part(thread):
-        while run(shares, thread, *counts) < n_steps and not stopped:
-            time.sleep(_PAUSE)
+        nonlocal over
+        try:
+            while run(shares, thread, *counts) < n_steps and not over:
+                time.sleep(_PAUSE)
+        finally:
+            over = True  # no chunk is left, or a thread has failed; one that pauses has no chunk in hand
 
     tasks = [pool.submit(part, thread) for thread in range(1, n_threads)]
-    try:
-        part(0)
-    finally:
-        stopped = True  # a thread that pauses has no chunk in hand
+    part(0)
     for task in tasks:
         task.result()

@@ -19,7 +19,16 @@ from threadpoolctl import threadpool_limits
 from skdpdyn._jit import entry, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
-from skdpdyn.solvers._descent import chunk_edges, chunk_sums, compiled_chunk, count_chunks, kernel_family, pass_types
+from skdpdyn.solvers._descent import (
+    chunk_edges,
+    chunk_sums,
+    compiled_chunk,
+    count_chunks,
+    kernel_family,
+    pass_types,
+    set_point,
+    thread_shares,
+)
 
 _EPS = np.finfo(np.float64).eps
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
@@ -88,6 +97,7 @@ def _some_chunks(
 ):
     """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``."""
     for c in range(first, last):
+        sums[c, 0] = np.nan
         chunk_gradients(
             residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], sums[c]
         )  # fmt: skip
@@ -120,8 +130,8 @@ class _Gradient:
         self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks)
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
         self._sums = chunk_sums(edges.size - 1, n_sums)
-        shares = np.linspace(0, edges.size - 1, min(n_threads, edges.size - 1) + 1)
-        (self._own, *self._others), self._pool = pairwise(shares.round().astype(int).tolist()), pool
+        shares = thread_shares(edges.size - 1, min(n_threads, edges.size - 1))
+        (self._own, *self._others), self._pool = pairwise(shares.tolist()), pool
         self._n_terms = np.max(np.diff(X.indptr)) if sparse.issparse(X) else X.shape[1]
 
     def __call__(self, theta):
@@ -130,10 +140,8 @@ class _Gradient:
 
     def of_the_loss(self, theta):
         """The mean of the losses' gradients at ``theta``."""
-        n_coefficients = self._order.size - self._intercept.size
-        self._weights[self._order[:n_coefficients]] = theta[:n_coefficients]
         scaling = self._objective.intercept_scaling
-        self._intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * scaling
+        set_point(theta, self._order, scaling, self._weights, self._intercept)
         point = self._weights, self._intercept, scaling, self._edges
         tasks = [self._pool.submit(self._kernel, *self._problem, *point, *share, self._sums) for share in self._others]
         self._kernel(*self._problem, *point, *self._own, self._sums)

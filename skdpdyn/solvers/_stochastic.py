@@ -124,6 +124,7 @@ def _run(
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(X, y, row_scale, bound, index[: batch[1]], first, last, rows, target, scale, limit)
+            chunk_sum[0] = np.nan
             chunk_gradients(
                 residual, rows, target, scale, limit, weights, intercept, intercept_scaling, 0, last - first, chunk_sum
             )  # fmt: skip
