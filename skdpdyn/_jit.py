@@ -14,12 +14,8 @@ from numba import types
 from numba.core.types.function_type import CompileResultWAP
 from numba.extending import intrinsic
 
-_OPTIONS = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
-}
+FASTMATH = "contract", "reassoc", "nsz", "arcp"
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": set(FASTMATH)}
 
 inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
 """Decorator of functions that only other kernels call: typed where they are used."""
@@ -47,6 +43,19 @@ def first_class(function):
     return CompileResultWAP(compiled)
 
 
+def element_pointer(context, builder, array_type, array, index):
+    """Pointer to element ``index`` of the flattened C-ordered ``array``."""
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+def prefetch_line(builder, pointer):
+    """Start loading the cache line that a pointer to bytes points to, for reading, into level 2."""
+    word = ir.IntType(32)
+    arguments = [pointer, word(0), word(2), word(1)]
+    function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
+    builder.call(builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], function_type), arguments)
+
+
 if numba.config.DISABLE_JIT:
 
     def prefetch(array, index):
@@ -66,10 +75,6 @@ if numba.config.DISABLE_JIT:
 
 else:
 
-    def _address(context, builder, array_type, array, index):
-        """Pointer to element ``index`` of the flattened C-ordered ``array``."""
-        return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
-
     @intrinsic
     def prefetch(typing_context, array, index):
         """Start loading element ``index`` of the flattened C-ordered ``array``; may point past its end.
@@ -79,12 +84,8 @@ else:
         """
 
         def codegen(context, builder, signature, args):
-            pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-            function = builder.module.declare_intrinsic(
-                "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-            )
-            address = builder.bitcast(_address(context, builder, signature.args[0], *args), pointer)
-            builder.call(function, [address, word(0), word(2), word(1)])  # for reading, into level 2, data
+            pointer = element_pointer(context, builder, signature.args[0], *args)
+            prefetch_line(builder, builder.bitcast(pointer, ir.IntType(8).as_pointer()))
             return context.get_dummy_value()
 
         return types.void(array, types.intp), codegen
@@ -94,7 +95,7 @@ else:
         """Element ``index`` of the vector of int64, and with it all that was written before the last increment of it."""
 
         def codegen(context, builder, signature, args):
-            return builder.load_atomic(_address(context, builder, signature.args[0], *args), "acquire", 8)
+            return builder.load_atomic(element_pointer(context, builder, signature.args[0], *args), "acquire", 8)
 
         return types.int64(array, types.intp), codegen
 
@@ -103,7 +104,7 @@ else:
         """Add 1 to element ``index`` of the vector of int64, after all that was written before; what it was."""
 
         def codegen(context, builder, signature, args):
-            address = _address(context, builder, signature.args[0], *args)
+            address = element_pointer(context, builder, signature.args[0], *args)
             return builder.atomic_rmw("add", address, ir.IntType(64)(1), "acq_rel")
 
         return types.int64(array, types.intp), codegen

@@ -22,6 +22,7 @@ PACKAGE = Path(skdpdyn.__file__).parent
 LAYERS = {
     "exceptions.py": (0, 0),
     "_jit.py": (0, 0),
+    "_vectors.py": (0, 1),
     "_noise.py": (0, 1),
     "privacy/guarantees.py": (1, 0),
     "privacy/mixtures.py": (1, 1),
@@ -188,8 +189,9 @@ def test_who_describes_does_not_judge(module):
 
 @each_module
 def test_numba_only_where_kernels_are(module):
-    kernels = fnmatch.fnmatchcase(module.path, "solvers/*.py") or module.path in ("_jit.py", "losses.py")
-    used = [name for _, name in module.imports() if _is_in(name, "numba") or _is_in(name, "skdpdyn._jit")]
+    kernels = fnmatch.fnmatchcase(module.path, "solvers/*.py") or module.path in ("_jit.py", "_vectors.py", "losses.py")
+    compiled = "numba", "skdpdyn._jit", "skdpdyn._vectors"
+    used = [name for _, name in module.imports() if any(_is_in(name, package) for package in compiled)]
     assert kernels or not used, f"skdpdyn/{module.path} imports {used}: kernels live in losses.py and solvers/"
 
 

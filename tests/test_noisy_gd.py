@@ -66,7 +66,7 @@ def by_numpy(objective, mechanism, X, y, rng):
 
 
 @pytest.mark.parametrize("n_samples", [1, 3, 4, 16, 17, 53, 600])
-@pytest.mark.parametrize("n_features", [1, 2, 5, 33])
+@pytest.mark.parametrize("n_features", [1, 2, 5, 8, 13, 16, 33, 46])
 @pytest.mark.parametrize("changes", [{}, {"intercept_scaling": 0.0}, {"clip": math.inf}, {"data_norm": 30.0, "alpha": 0.0}])
 @pytest.mark.parametrize("radius", [None, 0.05])
 def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius):

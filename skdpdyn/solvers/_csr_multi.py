@@ -1,13 +1,14 @@
 """Kernels of full-batch noisy gradient descent on CSR rows, losses with several outputs.
 
 As for a single output, with the weights of a column side by side: a stored value touches one stretch of memory, not one
-place for each output, which is prefetched where not all of them fit in cache. Four stored values at a time share the loads and
-stores of a row's dot products.
+place for each output, which is prefetched where not all of them fit in cache. Sixteen outputs at a time: their dot products,
+and then their steps, stay in registers for a whole row.
 """
 
 import numpy as np
 
 from skdpdyn._jit import prefetch, residual_matrix_function
+from skdpdyn._vectors import filled, load_part, multiply_add, store_part
 from skdpdyn.solvers._csr import gather, gathered_dtype, precision, room, room_type, rows, rows_type
 
 __all__ = [
@@ -42,13 +43,12 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercepts)."""
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size
-    width, one, two, three = np.uintp(n_outputs), np.uintp(1), np.uintp(2), np.uintp(3)
     raw, slope, target = np.empty((_BLOCK, n_outputs)), np.empty((_BLOCK, n_outputs)), np.empty(_BLOCK)
     line = np.empty(n_outputs)  # dot products of a row, then its steps
     # A helper for the prefetches would count references to its arrays: half as slow again.
-    end_of_prefetches = np.uintp(columns.size - _AHEAD - 4 if columns.size > _AHEAD + 4 and weights.nbytes > _CACHED_BYTES else 0)
-    ahead, last = np.uintp(_AHEAD), np.int64(n_outputs - 1)
+    end_of_prefetches = np.int64(columns.size - _AHEAD - 2 if weights.nbytes > _CACHED_BYTES else 0)
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it
+    zero, one = filled(0.0), filled(1.0)
     raw[:] = 0
     target[:] = 0
     out[:] = 0
@@ -56,25 +56,34 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
         size = stop - first if stop - first < _BLOCK else _BLOCK
         for i in range(size):
             a = np.uintp(first + i)
-            line[:] = 0
             start_of_row, end_of_row = row_start[a], row_end[a]
-            end_of_fours = start_of_row + (end_of_row - start_of_row) // 4 * 4
-            for p in range(np.uintp(start_of_row), np.uintp(end_of_fours), np.uintp(4)):
-                q, r, s = p + one, p + two, p + three
-                if p < end_of_prefetches:
-                    for g in range(np.uintp(4)):
-                        left = np.int64(columns[p + ahead + g]) * n_outputs
-                        for j in range(left, left + last, 8):
-                            prefetch(weights, j)
-                        prefetch(weights, left + last)
-                vp, vq, vr, vs = values[p], values[q], values[r], values[s]
-                wp, wq, wr, ws = columns[p] * width, columns[q] * width, columns[r] * width, columns[s] * width
-                for k in range(width):
-                    line[k] += (vp * weights[wp + k] + vq * weights[wq + k]) + (vr * weights[wr + k] + vs * weights[ws + k])
-            for p in range(np.uintp(end_of_fours), np.uintp(end_of_row)):
-                value, w = values[p], columns[p] * width
-                for k in range(width):
-                    line[k] += value * weights[w + k]
+            for k in range(0, n_outputs, 16):
+                left, right = n_outputs - k, n_outputs - k - 8  # outputs from each half on
+                edge = left - 1 if left < 16 else 15
+                dot_a = dot_b = dot_c = dot_d = zero
+                for p in range(start_of_row, end_of_row - 1, 2):
+                    if p < end_of_prefetches:
+                        for q in range(p + _AHEAD, p + _AHEAD + 2):
+                            w = np.int64(columns[np.uintp(q)]) * n_outputs + k
+                            prefetch(weights, w)
+                            prefetch(weights, w + edge)
+                            if edge > 9:
+                                prefetch(weights, w + 8)
+                    q, r = np.uintp(p), np.uintp(p + 1)
+                    value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
+                    other, v = filled(values[r]), np.int64(columns[r]) * n_outputs + k
+                    dot_a = multiply_add(value, load_part(weights, w, left), dot_a)
+                    dot_b = multiply_add(other, load_part(weights, v, left), dot_b)
+                    if right > 0:
+                        dot_c = multiply_add(value, load_part(weights, w + 8, right), dot_c)
+                        dot_d = multiply_add(other, load_part(weights, v + 8, right), dot_d)
+                if (end_of_row - start_of_row) % 2:
+                    q = np.uintp(end_of_row - 1)
+                    value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
+                    dot_a = multiply_add(value, load_part(weights, w, left), dot_a)
+                    dot_c = multiply_add(value, load_part(weights, w + 8, right), dot_c)
+                store_part(line, k, left, multiply_add(one, dot_b, dot_a))
+                store_part(line, k + 8, right, multiply_add(one, dot_d, dot_c))
             for k in range(n_outputs):
                 raw[i, k] = row_scale[a] * line[k] + intercept[k]
             target[i] = y[a]
@@ -92,12 +101,19 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 r = slope[i, k] * factor if square < np.inf else 0.0  # also of NaN
                 out[n_weights + k] += r * intercept_scaling
                 line[k] = r * row_scale[a]
-            for p in range(np.uintp(row_start[a]), np.uintp(row_end[a])):
-                if p < end_of_prefetches:
-                    left = np.int64(columns[p + ahead]) * n_outputs
-                    for j in range(left, left + last, 8):
-                        prefetch(out, j)
-                    prefetch(out, left + last)
-                value, w = values[p], columns[p] * width
-                for k in range(width):
-                    out[w + k] += value * line[k]
+            for k in range(0, n_outputs, 16):
+                left, right = n_outputs - k, n_outputs - k - 8
+                edge = left - 1 if left < 16 else 15
+                step, other = load_part(line, k, left), load_part(line, k + 8, right)
+                for p in range(row_start[a], row_end[a]):
+                    if p < end_of_prefetches:
+                        w = np.int64(columns[np.uintp(p + _AHEAD)]) * n_outputs + k
+                        prefetch(out, w)
+                        prefetch(out, w + edge)
+                        if edge > 9:
+                            prefetch(out, w + 8)
+                    q = np.uintp(p)
+                    value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
+                    store_part(out, w, left, multiply_add(value, step, load_part(out, w, left)))
+                    if right > 0:
+                        store_part(out, w + 8, right, multiply_add(value, other, load_part(out, w + 8, right)))

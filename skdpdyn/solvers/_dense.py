@@ -1,21 +1,20 @@
 """Kernels of full-batch noisy gradient descent on dense rows, losses with a single output.
 
-One pass over X a step: rows in blocks that stay in cache, dot products, the loss on the block, the residual clamped, then
-four rows at a time added to the sum.
+One pass over X a step: rows in blocks that stay in cache, dot products of four rows at a time, the loss on the block, the
+residual clamped, then the same four rows at a time added to the sum.
 
-Memory must not idle meanwhile, and a core can wait for a few dozen lines only. So when X is larger than the last-level cache,
-blocks are small, and each row, or each tile of a long row, prefetches its share of the block after the next: 1.2 to 1.4 reads
-of X a step instead of 2 to 3. A tile's weights stay in the first-level cache from row to row. Rows in cache, which would lose,
-and short ones are multiplied in pairs, which share the loads of the weights; longer pairs would start too many loads at once.
+Memory must not idle meanwhile. So when X is larger than the last-level cache, both loops over a row prefetch, evenly, the row
+two blocks further on: the first loop would ask for lines faster than memory delivers, and then the processor drops requests;
+the second loop asks for those again. 1.1 to 1.3 reads of X a step, instead of 1.7 to 2 with either loop alone.
 """
 
 import numpy as np
 
 from skdpdyn._jit import aligned_empty, prefetch, readonly, residual_function, writable
+from skdpdyn._vectors import clamp, filled, load, load_part, multiply_add, prefetch_two, store, total
 
 _MIN_BLOCK, _MAX_BLOCK = 4, 64  # rows; multiples of 8 in between, the width of the loss
-_NEAR_BYTES, _FAR_BYTES = 33_000, 14_000  # of a block, without and with prefetching
-_SHORT_ROW_BYTES, _LONG_ROW_BYTES, _TILE_BYTES = 512, 1_280, 768  # rows up to the first in pairs, beyond the second in tiles
+_NEAR_BYTES, _FAR_BYTES = 33_000, 7_000  # of a block, without and with prefetching
 _CACHED_BYTES = 12_000_000  # an X up to here is not prefetched
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
 
@@ -72,96 +71,89 @@ def gather(X, y, row_scale, bound, index, start, stop, rows, target, scale, limi
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights."""
-    return np.arange(n_features + 1), n_features
+    """Where the kernel has each parameter, and how many of its places are weights: whole pairs of vectors."""
+    n_weights = -(-n_features // 16) * 16
+    return np.append(np.arange(n_features), n_weights), n_weights
 
 
 def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
     n_features = X.shape[1]
-    row_bytes = n_features * X.itemsize
+    whole = n_features // 16 * 16
+    rest, beyond = n_features - whole, n_features - whole - 8
     far = X.nbytes > _CACHED_BYTES
-    block = (_FAR_BYTES if far else _NEAR_BYTES) // (row_bytes + 1) // 8 * 8
+    block = (_FAR_BYTES if far else _NEAR_BYTES) // (n_features * X.itemsize + 1) // 8 * 8
     block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
-    paired, tiled = not far or row_bytes <= _SHORT_ROW_BYTES, far and row_bytes > _LONG_ROW_BYTES
-    tile, line = _TILE_BYTES // X.itemsize if tiled else n_features, 64 // X.itemsize
-    # Dot products start three quarters of the prefetches and adding starts one: memory hardly idles.
-    share_of_two, share_of_four = (n_features * 3 // 2, n_features) if far else (0, 0)
-    # Row numbers are unsigned: the test for negative indices costs 1 ns a row and keeps loops over rows from vectorising.
-    # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation. A range with a step in a variable divides.
-    raw, slope, target, step = np.empty(block), np.empty(block), np.empty(block), np.empty(block)
+    ahead = 2 * block * n_features
+    # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation.
+    n_lanes = (block + 7) // 8 * 8
+    raw, slope, target, step = np.empty(n_lanes), np.empty(n_lanes), np.empty(n_lanes), np.empty(n_lanes)
+    raw[:] = 0
+    target[:] = 0
     out[:] = 0
-    last, constant = stop - 1, intercept[0]
-    intercept_sum = 0.0
+    constant, intercept_sum, zero, one = filled(intercept[0]), filled(0.0), filled(0.0), filled(1.0)
     for first in range(start, stop, block):
         size = stop - first if stop - first < block else block
-        ahead = end = (first + 2 * block) * n_features
-        if paired:
-            for i in range(0, size, 2):
-                end += share_of_two
-                while ahead < end:
-                    prefetch(X, ahead)
-                    ahead += line
-                a = first + i
-                a, b = np.uintp(a), np.uintp(a + (a < last))
-                dot_a = dot_b = 0.0
-                for j in range(n_features):
-                    dot_a += X[a, j] * weights[j]
-                    dot_b += X[b, j] * weights[j]
-                raw[i] = row_scale[a] * dot_a + constant
-                raw[i + 1] = row_scale[b] * dot_b + constant
-                target[i] = y[a]
-                target[i + 1] = y[b]
-        else:
-            left = 0
-            while left < n_features:
-                right = left + tile if left + tile < n_features else n_features
-                for i in range(size):
-                    end += (right - left) * 3 // 4
-                    while ahead < end:
-                        prefetch(X, ahead)
-                        ahead += line
-                    a = np.uintp(first + i)
-                    dot = 0.0
-                    for j in range(np.uintp(left), np.uintp(right)):
-                        dot += X[a, j] * weights[j]
-                    raw[i] = row_scale[a] * dot + (raw[i] if left else constant)
-                    target[i] = y[a]
-                left = right
-        residual(raw, target, slope)
-        for i in range(size):
-            a = np.uintp(first + i)
-            limit = bound[a]
-            r = slope[i]
-            r = r if r <= limit else limit  # also of NaN
-            r = r if r >= -limit else -limit
-            intercept_sum += r
-            step[i] = r * row_scale[a]
-        for i in range(size, block):
-            step[i] = 0.0
         for i in range(0, size, 4):
-            a = first + i
-            b = a + (a < last)  # past the end, the last row again, with a step of zero
-            c = b + (b < last)
-            d = c + (c < last)
-            a, b, c, d = np.uintp(a), np.uintp(b), np.uintp(c), np.uintp(d)
-            sa, sb, sc, sd = step[i], step[i + 1], step[i + 2], step[i + 3]
-            if tiled:
-                left = 0
-                while left < n_features:
-                    right = left + tile if left + tile < n_features else n_features
-                    end += right - left
-                    while ahead < end:
-                        prefetch(X, ahead)
-                        ahead += line
-                    for j in range(np.uintp(left), np.uintp(right)):
-                        out[j] += (sa * X[a, j] + sb * X[b, j]) + (sc * X[c, j] + sd * X[d, j])
-                    left = right
-            else:
-                end += share_of_four
-                while ahead < end:
-                    prefetch(X, ahead)
-                    ahead += line
-                for j in range(n_features):
-                    out[j] += (sa * X[a, j] + sb * X[b, j]) + (sc * X[c, j] + sd * X[d, j])
-    out[n_features] = intercept_sum * intercept_scaling
+            a = (first + i) * n_features
+            b = a + n_features * (i + 1 < size)  # past the end, the last row again, with a step of zero
+            c = b + n_features * (i + 2 < size)
+            d = c + n_features * (i + 3 < size)
+            dot_a = dot_b = dot_c = dot_d = zero
+            for j in range(0, whole, 16):
+                if far:
+                    for row in (a, b, c, d):
+                        prefetch_two(X, row + ahead + j)
+                k = j + 8
+                w, v = load(weights, j), load(weights, k)
+                dot_a = multiply_add(load(X, a + k), v, multiply_add(load(X, a + j), w, dot_a))
+                dot_b = multiply_add(load(X, b + k), v, multiply_add(load(X, b + j), w, dot_b))
+                dot_c = multiply_add(load(X, c + k), v, multiply_add(load(X, c + j), w, dot_c))
+                dot_d = multiply_add(load(X, d + k), v, multiply_add(load(X, d + j), w, dot_d))
+            if rest:
+                j, k = whole, whole + 8
+                if far:
+                    for row in (a, b, c, d):
+                        prefetch_two(X, row + ahead + j)
+                w, v = load(weights, j), load(weights, k)
+                dot_a = multiply_add(load_part(X, a + k, beyond), v, multiply_add(load_part(X, a + j, rest), w, dot_a))
+                dot_b = multiply_add(load_part(X, b + k, beyond), v, multiply_add(load_part(X, b + j, rest), w, dot_b))
+                dot_c = multiply_add(load_part(X, c + k, beyond), v, multiply_add(load_part(X, c + j, rest), w, dot_c))
+                dot_d = multiply_add(load_part(X, d + k, beyond), v, multiply_add(load_part(X, d + j, rest), w, dot_d))
+            raw[i], raw[i + 1], raw[i + 2], raw[i + 3] = total(dot_a), total(dot_b), total(dot_c), total(dot_d)
+        for i in range(0, size, 8):
+            store(raw, i, multiply_add(load_part(row_scale, first + i, size - i), load(raw, i), constant))
+            store(target, i, load_part(y, first + i, size - i))
+        residual(raw, target, slope)
+        for i in range(0, size, 8):
+            r = clamp(load(slope, i), load_part(bound, first + i, size - i))
+            intercept_sum = multiply_add(r, one, intercept_sum)
+            store(step, i, multiply_add(r, load_part(row_scale, first + i, size - i), zero))
+        for i in range(0, size, 4):
+            a = (first + i) * n_features
+            b = a + n_features * (i + 1 < size)
+            c = b + n_features * (i + 2 < size)
+            d = c + n_features * (i + 3 < size)
+            p, q, r, s = filled(step[i]), filled(step[i + 1]), filled(step[i + 2]), filled(step[i + 3])
+            for j in range(0, whole, 16):
+                if far:
+                    for row in (a, b, c, d):
+                        prefetch_two(X, row + ahead + j)
+                k = j + 8
+                u = multiply_add(p, load(X, a + j), multiply_add(q, load(X, b + j), load(out, j)))
+                store(out, j, multiply_add(r, load(X, c + j), multiply_add(s, load(X, d + j), u)))
+                u = multiply_add(p, load(X, a + k), multiply_add(q, load(X, b + k), load(out, k)))
+                store(out, k, multiply_add(r, load(X, c + k), multiply_add(s, load(X, d + k), u)))
+            if rest:
+                j, k = whole, whole + 8
+                if far:
+                    for row in (a, b, c, d):
+                        prefetch_two(X, row + ahead + j)
+                u, v = load(out, j), load(out, k)
+                u = multiply_add(p, load_part(X, a + j, rest), multiply_add(q, load_part(X, b + j, rest), u))
+                v = multiply_add(p, load_part(X, a + k, beyond), multiply_add(q, load_part(X, b + k, beyond), v))
+                u = multiply_add(r, load_part(X, c + j, rest), multiply_add(s, load_part(X, d + j, rest), u))
+                v = multiply_add(r, load_part(X, c + k, beyond), multiply_add(s, load_part(X, d + k, beyond), v))
+                store(out, j, u)
+                store(out, k, v)
+    out[weights.size] = total(intercept_sum) * intercept_scaling
