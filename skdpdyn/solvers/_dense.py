@@ -14,8 +14,8 @@ from skdpdyn._jit import aligned_empty, prefetch, readonly, residual_function, w
 from skdpdyn._vectors import clamp, filled, load, load_part, multiply_add, prefetch_two, store, total
 
 _MIN_BLOCK, _MAX_BLOCK = 4, 64  # rows; multiples of 8 in between, the width of the loss
-_NEAR_BYTES, _FAR_BYTES = 33_000, 7_000  # of a block, without and with prefetching
-_CACHED_BYTES = 12_000_000  # an X up to here is not prefetched
+_NEAR_BYTES, _FAR_BYTES = 33_000, 10_000  # of a block, without and with prefetching
+_CACHED_BYTES = 9_000_000  # an X up to here is not prefetched
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
 
 residual_type = residual_function
