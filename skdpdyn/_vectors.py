@@ -35,11 +35,6 @@ if numba.config.DISABLE_JIT:
         """Write the vector to the eight elements from ``index`` on, doubles."""
         array.reshape(-1)[index : index + WIDTH] = vector
 
-    def store_part(array, index, count, vector):
-        """The same of the first ``count`` of them."""
-        count = min(max(count, 0), WIDTH)
-        array.reshape(-1)[index : index + count] = vector[:count]
-
     def multiply_add(a, b, c):
         """``a * b + c``, element by element."""
         return a * b + c
@@ -90,17 +85,6 @@ else:
         kind = ir.VectorType(context.get_data_type(array_type.dtype), WIDTH)
         return builder.bitcast(pointer, kind.as_pointer()), kind
 
-    def _masked(builder, name, kind, result, arguments, count):
-        """Call ``llvm.masked.*``: the pointer is among the arguments, the mask says which elements are the first ``count``."""
-        suffix = "v8f64" if kind.element == ir.DoubleType() else "v8f32"
-        mask = builder.icmp_signed(
-            "<", ir.Constant(ir.VectorType(_INT64, WIDTH), [*map(_INT64, range(WIDTH))]), _filled(builder, count)
-        )
-        before, after = arguments
-        arguments = [*before, mask, *after]
-        function_type = ir.FunctionType(result, [argument.type for argument in arguments])
-        return builder.call(builder.module.declare_intrinsic(f"llvm.masked.{name}.{suffix}.p0", (), function_type), arguments)
-
     def _alignment(array):
         return array.dtype.bitwidth // 8
 
@@ -133,9 +117,12 @@ else:
         def codegen(context, builder, signature, args):
             *place, count = args
             pointer, kind = _pointer(context, builder, array, *place)
-            zeros = ir.Constant(kind, [0.0] * WIDTH)
-            arguments = [pointer, _INT32(_alignment(array))], [zeros]
-            return _widened(builder, _masked(builder, "load", kind, kind, arguments, count))
+            numbers = ir.Constant(ir.VectorType(_INT64, WIDTH), [_INT64(k) for k in range(WIDTH)])
+            mask = builder.icmp_signed("<", numbers, _filled(builder, count))
+            arguments = [pointer, _INT32(_alignment(array)), mask, ir.Constant(kind, [0.0] * WIDTH)]
+            function_type = ir.FunctionType(kind, [argument.type for argument in arguments])
+            name = f"llvm.masked.load.v8f{array.dtype.bitwidth}.p0"
+            return _widened(builder, builder.call(builder.module.declare_intrinsic(name, (), function_type), arguments))
 
         return _vector(array, types.intp, types.intp), codegen
 
@@ -150,18 +137,6 @@ else:
             return context.get_dummy_value()
 
         return types.void(array, types.intp, vector), codegen
-
-    @intrinsic
-    def store_part(typing_context, array, index, count, vector):
-        """The same of the first ``count`` of them."""
-
-        def codegen(context, builder, signature, args):
-            *place, count, vector = args
-            pointer, kind = _pointer(context, builder, array, *place)
-            _masked(builder, "store", kind, ir.VoidType(), ([vector, pointer, _INT32(_alignment(array))], []), count)
-            return context.get_dummy_value()
-
-        return types.void(array, types.intp, types.intp, vector), codegen
 
     @intrinsic
     def multiply_add(typing_context, a, b, c):

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from skdpdyn._vectors import WIDTH, clamp, filled, load, load_part, multiply_add, prefetch_two, store, store_part, total
+from skdpdyn._vectors import WIDTH, clamp, filled, load, load_part, multiply_add, prefetch_two, store, total
 
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
@@ -16,8 +16,8 @@ def _multiply(array, factor, term, out):
 
 
 @numba.njit
-def _copy(array, index, n_read, out, place, n_written):
-    store_part(out, place, n_written, load_part(array, index, n_read))
+def _copy(array, index, count, out):
+    store(out, 1, load_part(array, index, count))
 
 
 @numba.njit
@@ -39,17 +39,18 @@ def test_multiply_add_on_flattened_rows(dtype):
 
 
 @each_dtype
-@pytest.mark.parametrize("n_read", [-9, -1, 0, 1, 5, 7, 8, 9, 100])
-@pytest.mark.parametrize("n_written", [-9, 0, 1, 6, 8, 9])
-def test_parts_are_the_first_and_nothing_else_is_touched(dtype, n_read, n_written):
-    array, out = np.arange(1, 13, dtype=dtype) / 3, np.full(12, -1.0)
-    _copy(array, 3, n_read, out, 2, n_written)
-    n_read, n_written = np.clip([n_read, n_written], 0, WIDTH)
-    vector = np.zeros(WIDTH)
-    vector[:n_read] = array[3 : 3 + n_read]
-    expected = np.full(12, -1.0)
-    expected[2 : 2 + n_written] = vector[:n_written]
-    np.testing.assert_array_equal(out, expected)
+@pytest.mark.parametrize("index", [0, 3, 4, 5, 11, 12, 40])
+@pytest.mark.parametrize("count", [-9, -1, 0, 1, 5, 7, 8, 9, 100])
+def test_parts_are_the_first_elements_and_zeros(dtype, index, count):
+    """Also at the end of the array, and where what follows is no number."""
+    array, out = np.arange(1, 13, dtype=dtype) / 3, np.full(10, -1.0)
+    count = min(count, 12 - index)
+    n_elements = min(max(count, 0), WIDTH)
+    array[index + n_elements :] = np.nan
+    expected = np.zeros(WIDTH)
+    expected[:n_elements] = array[index : index + n_elements]
+    _copy(array, index, count, out)
+    np.testing.assert_array_equal(out, [-1, *expected, -1])
 
 
 def test_clamp_leaves_nothing_beyond_the_limit():

@@ -2,13 +2,14 @@
 
 As for a single output, with the weights of a column side by side: a stored value touches one stretch of memory, not one
 place for each output, which is prefetched where not all of them fit in cache. Sixteen outputs at a time: their dot products,
-and then their steps, stay in registers for a whole row.
+and then their steps, stay in registers for a whole row. Vectors are whole: of what is beyond a column's outputs, the next
+column's, products are not used, and zero is added to it.
 """
 
 import numpy as np
 
 from skdpdyn._jit import prefetch, residual_matrix_function
-from skdpdyn._vectors import filled, load_part, multiply_add, store_part
+from skdpdyn._vectors import filled, load, multiply_add, store
 from skdpdyn.solvers._csr import gather, gathered_dtype, precision, room, room_type, rows, rows_type
 
 __all__ = [
@@ -33,8 +34,8 @@ residual_type = residual_matrix_function
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: column by column."""
-    n_weights = n_outputs * n_features
+    """Where the kernel has each parameter, and how many of its places are weights: column by column, and room for two vectors."""
+    n_weights = n_outputs * n_features + 16
     coefficients = np.add.outer(np.arange(n_outputs), n_outputs * np.arange(n_features))
     return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights
 
@@ -44,7 +45,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size
     raw, slope, target = np.empty((_BLOCK, n_outputs)), np.empty((_BLOCK, n_outputs)), np.empty(_BLOCK)
-    line = np.empty(n_outputs)  # dot products of a row, then its steps
+    line = np.empty((n_outputs + 15) // 16 * 16)  # dot products of a row, then its steps
     # A helper for the prefetches would count references to its arrays: half as slow again.
     end_of_prefetches = np.int64(columns.size - _AHEAD - 2 if weights.nbytes > _CACHED_BYTES else 0)
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it
@@ -58,8 +59,8 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             a = np.uintp(first + i)
             start_of_row, end_of_row = row_start[a], row_end[a]
             for k in range(0, n_outputs, 16):
-                left, right = n_outputs - k, n_outputs - k - 8  # outputs from each half on
-                edge = left - 1 if left < 16 else 15
+                two = n_outputs - k > 8  # vectors
+                edge = 15 if two else 7
                 dot_a = dot_b = dot_c = dot_d = zero
                 for p in range(start_of_row, end_of_row - 1, 2):
                     if p < end_of_prefetches:
@@ -72,22 +73,23 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                     q, r = np.uintp(p), np.uintp(p + 1)
                     value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
                     other, v = filled(values[r]), np.int64(columns[r]) * n_outputs + k
-                    dot_a = multiply_add(value, load_part(weights, w, left), dot_a)
-                    dot_b = multiply_add(other, load_part(weights, v, left), dot_b)
-                    if right > 0:
-                        dot_c = multiply_add(value, load_part(weights, w + 8, right), dot_c)
-                        dot_d = multiply_add(other, load_part(weights, v + 8, right), dot_d)
+                    dot_a = multiply_add(value, load(weights, w), dot_a)
+                    dot_b = multiply_add(other, load(weights, v), dot_b)
+                    if two:
+                        dot_c = multiply_add(value, load(weights, w + 8), dot_c)
+                        dot_d = multiply_add(other, load(weights, v + 8), dot_d)
                 if (end_of_row - start_of_row) % 2:
                     q = np.uintp(end_of_row - 1)
                     value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
-                    dot_a = multiply_add(value, load_part(weights, w, left), dot_a)
-                    dot_c = multiply_add(value, load_part(weights, w + 8, right), dot_c)
-                store_part(line, k, left, multiply_add(one, dot_b, dot_a))
-                store_part(line, k + 8, right, multiply_add(one, dot_d, dot_c))
+                    dot_a = multiply_add(value, load(weights, w), dot_a)
+                    dot_c = multiply_add(value, load(weights, w + 8), dot_c)
+                store(line, k, multiply_add(one, dot_b, dot_a))
+                store(line, k + 8, multiply_add(one, dot_d, dot_c))
             for k in range(n_outputs):
                 raw[i, k] = row_scale[a] * line[k] + intercept[k]
             target[i] = y[a]
         residual(raw, target, slope)
+        line[:] = 0
         for i in range(size):
             a = np.uintp(first + i)
             limit = bound[a] * within
@@ -102,9 +104,9 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 out[n_weights + k] += r * intercept_scaling
                 line[k] = r * row_scale[a]
             for k in range(0, n_outputs, 16):
-                left, right = n_outputs - k, n_outputs - k - 8
-                edge = left - 1 if left < 16 else 15
-                step, other = load_part(line, k, left), load_part(line, k + 8, right)
+                two = n_outputs - k > 8
+                edge = 15 if two else 7
+                step, other = load(line, k), load(line, k + 8)
                 for p in range(row_start[a], row_end[a]):
                     if p < end_of_prefetches:
                         w = np.int64(columns[np.uintp(p + _AHEAD)]) * n_outputs + k
@@ -114,6 +116,6 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                             prefetch(out, w + 8)
                     q = np.uintp(p)
                     value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
-                    store_part(out, w, left, multiply_add(value, step, load_part(out, w, left)))
-                    if right > 0:
-                        store_part(out, w + 8, right, multiply_add(value, other, load_part(out, w + 8, right)))
+                    store(out, w, multiply_add(value, step, load(out, w)))
+                    if two:
+                        store(out, w + 8, multiply_add(value, other, load(out, w + 8)))
