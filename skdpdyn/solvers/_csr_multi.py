@@ -68,7 +68,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                             w = np.int64(columns[np.uintp(q)]) * n_outputs + k
                             prefetch(weights, w)
                             prefetch(weights, w + edge)
-                            if edge > 9:
+                            if two:
                                 prefetch(weights, w + 8)
                     q, r = np.uintp(p), np.uintp(p + 1)
                     value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
@@ -112,7 +112,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                         w = np.int64(columns[np.uintp(p + _AHEAD)]) * n_outputs + k
                         prefetch(out, w)
                         prefetch(out, w + edge)
-                        if edge > 9:
+                        if two:
                             prefetch(out, w + 8)
                     q = np.uintp(p)
                     value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
