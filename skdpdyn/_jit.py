@@ -45,7 +45,7 @@ def first_class(function):
 
 def element_pointer(context, builder, array_type, array, index):
     """Pointer to element ``index`` of the flattened C-ordered ``array``."""
-    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+    return builder.gep(context.data_model_manager[array_type].get(builder, array, "data"), [index])
 
 
 def prefetch_line(builder, pointer):

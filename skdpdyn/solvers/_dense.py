@@ -12,8 +12,24 @@ A row's dot product has nothing of the next row in it, not even times zero: a re
 
 import numpy as np
 
-from skdpdyn._jit import aligned_empty, prefetch, readonly, residual_function, writable
-from skdpdyn._vectors import clamp, filled, load, load_part, multiply_add, prefetch_two, store, total
+from skdpdyn._jit import aligned_empty, inner, prefetch, readonly, residual_function, writable
+from skdpdyn._vectors import (
+    clamp,
+    filled,
+    filled_four,
+    load,
+    load_part,
+    load_part_of_rows,
+    load_rows,
+    multiply_add,
+    multiply_add_all,
+    multiply_add_each,
+    prefetch_rows,
+    store,
+    store_totals,
+    total,
+    zeros_on_stack,
+)
 
 _MIN_BLOCK, _MAX_BLOCK = 4, 64  # rows; multiples of 8 in between, the width of the loss
 _NEAR_BYTES, _FAR_BYTES = 33_000, 10_000  # of a block, without and with prefetching
@@ -78,6 +94,15 @@ def layout(n_outputs, n_features):
     return np.append(np.arange(n_features), n_weights), n_weights
 
 
+@inner
+def four_rows(first, count, n_features):
+    """Where rows first, ..., first + 3 start in X; of those after the first ``count``, where the last of these does."""
+    a = first * n_features
+    b = a + n_features * (count > 1)
+    c = b + n_features * (count > 2)
+    return a, b, c, c + n_features * (count > 3)
+
+
 def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
     n_features = X.shape[1]
@@ -89,40 +114,27 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     ahead = 2 * block * n_features
     # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation.
     n_lanes = (block + 7) // 8 * 8
-    raw, slope, target, step = np.empty(n_lanes), np.empty(n_lanes), np.empty(n_lanes), np.empty(n_lanes)
-    raw[:] = 0
-    target[:] = 0
-    out[:] = 0
+    raw, slope = zeros_on_stack(_MAX_BLOCK, n_lanes), zeros_on_stack(_MAX_BLOCK, n_lanes)
+    target, step = zeros_on_stack(_MAX_BLOCK, n_lanes), zeros_on_stack(_MAX_BLOCK, n_lanes)
     constant, intercept_sum, zero, one = filled(intercept[0]), filled(0.0), filled(0.0), filled(1.0)
+    for j in range(0, weights.size, 8):
+        store(out, j, zero)
     for first in range(start, stop, block):
         size = stop - first if stop - first < block else block
         for i in range(0, size, 4):
-            a = (first + i) * n_features
-            b = a + n_features * (i + 1 < size)  # past the end, the last row again, with a step of zero
-            c = b + n_features * (i + 2 < size)
-            d = c + n_features * (i + 3 < size)
-            dot_a = dot_b = dot_c = dot_d = zero
+            four = four_rows(first + i, size - i, n_features)
+            dots = zero, zero, zero, zero
             for j in range(0, whole, 16):
                 if far:
-                    for row in (a, b, c, d):
-                        prefetch_two(X, row + ahead + j)
-                k = j + 8
-                w, v = load(weights, j), load(weights, k)
-                dot_a = multiply_add(load(X, a + k), v, multiply_add(load(X, a + j), w, dot_a))
-                dot_b = multiply_add(load(X, b + k), v, multiply_add(load(X, b + j), w, dot_b))
-                dot_c = multiply_add(load(X, c + k), v, multiply_add(load(X, c + j), w, dot_c))
-                dot_d = multiply_add(load(X, d + k), v, multiply_add(load(X, d + j), w, dot_d))
+                    prefetch_rows(X, four, ahead + j)
+                dots = multiply_add_each(load_rows(X, four, j), load(weights, j), dots)
+                dots = multiply_add_each(load_rows(X, four, j + 8), load(weights, j + 8), dots)
             if rest:
-                j, k = whole, whole + 8
                 if far:
-                    for row in (a, b, c, d):
-                        prefetch_two(X, row + ahead + j)
-                w, v = load(weights, j), load(weights, k)
-                dot_a = multiply_add(load_part(X, a + k, beyond), v, multiply_add(load_part(X, a + j, rest), w, dot_a))
-                dot_b = multiply_add(load_part(X, b + k, beyond), v, multiply_add(load_part(X, b + j, rest), w, dot_b))
-                dot_c = multiply_add(load_part(X, c + k, beyond), v, multiply_add(load_part(X, c + j, rest), w, dot_c))
-                dot_d = multiply_add(load_part(X, d + k, beyond), v, multiply_add(load_part(X, d + j, rest), w, dot_d))
-            raw[i], raw[i + 1], raw[i + 2], raw[i + 3] = total(dot_a), total(dot_b), total(dot_c), total(dot_d)
+                    prefetch_rows(X, four, ahead + whole)
+                dots = multiply_add_each(load_part_of_rows(X, four, whole, rest), load(weights, whole), dots)
+                dots = multiply_add_each(load_part_of_rows(X, four, whole + 8, beyond), load(weights, whole + 8), dots)
+            store_totals(raw, i, dots)
         for i in range(0, size, 8):
             store(raw, i, multiply_add(load_part(row_scale, first + i, size - i), load(raw, i), constant))
             store(target, i, load_part(y, first + i, size - i))
@@ -132,30 +144,16 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             intercept_sum = multiply_add(r, one, intercept_sum)
             store(step, i, multiply_add(r, load_part(row_scale, first + i, size - i), zero))
         for i in range(0, size, 4):
-            a = (first + i) * n_features
-            b = a + n_features * (i + 1 < size)
-            c = b + n_features * (i + 2 < size)
-            d = c + n_features * (i + 3 < size)
-            p, q, r, s = filled(step[i]), filled(step[i + 1]), filled(step[i + 2]), filled(step[i + 3])
+            four, steps = four_rows(first + i, size - i, n_features), filled_four(step, i)
             for j in range(0, whole, 16):
                 if far:
-                    for row in (a, b, c, d):
-                        prefetch_two(X, row + ahead + j)
-                k = j + 8
-                u = multiply_add(p, load(X, a + j), multiply_add(q, load(X, b + j), load(out, j)))
-                store(out, j, multiply_add(r, load(X, c + j), multiply_add(s, load(X, d + j), u)))
-                u = multiply_add(p, load(X, a + k), multiply_add(q, load(X, b + k), load(out, k)))
-                store(out, k, multiply_add(r, load(X, c + k), multiply_add(s, load(X, d + k), u)))
+                    prefetch_rows(X, four, ahead + j)
+                store(out, j, multiply_add_all(load_rows(X, four, j), steps, load(out, j)))
+                store(out, j + 8, multiply_add_all(load_rows(X, four, j + 8), steps, load(out, j + 8)))
             if rest:
-                j, k = whole, whole + 8
                 if far:
-                    for row in (a, b, c, d):
-                        prefetch_two(X, row + ahead + j)
-                u, v = load(out, j), load(out, k)
-                u = multiply_add(p, load_part(X, a + j, rest), multiply_add(q, load_part(X, b + j, rest), u))
-                v = multiply_add(p, load_part(X, a + k, beyond), multiply_add(q, load_part(X, b + k, beyond), v))
-                u = multiply_add(r, load_part(X, c + j, rest), multiply_add(s, load_part(X, d + j, rest), u))
-                v = multiply_add(r, load_part(X, c + k, beyond), multiply_add(s, load_part(X, d + k, beyond), v))
-                store(out, j, u)
-                store(out, k, v)
+                    prefetch_rows(X, four, ahead + whole)
+                store(out, whole, multiply_add_all(load_part_of_rows(X, four, whole, rest), steps, load(out, whole)))
+                k = whole + 8
+                store(out, k, multiply_add_all(load_part_of_rows(X, four, k, beyond), steps, load(out, k)))
     out[weights.size] = total(intercept_sum) * intercept_scaling
