@@ -5,6 +5,7 @@ products vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan``
 No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
 """
 
+import gc
 import threading
 
 import numba
@@ -26,13 +27,28 @@ def entry(signature):
 
     The explicit signature is what lets a loss enter as a first-class function and still hit the disk cache.
     """
-    return numba.njit(signature, **_OPTIONS)
+    return _without_collections(numba.njit(signature, **_OPTIONS))
 
 
 def component(signature):
     """Decorator of functions that enter other kernels as values and that Python never calls: compiled without what that takes."""
-    compiled = numba.njit(signature, no_cpython_wrapper=True, **_OPTIONS)
+    compiled = _without_collections(numba.njit(signature, no_cpython_wrapper=True, **_OPTIONS))
     return lambda function: first_class(compiled(function))
+
+
+def _without_collections(compiled):
+    """The decorator, without garbage collections meanwhile: they look at all that numba builds, and nearly all of it stays."""
+
+    def decorator(function):
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return compiled(function)
+        finally:
+            if enabled:
+                gc.enable()
+
+    return decorator
 
 
 def first_class(function):
@@ -60,6 +76,10 @@ if numba.config.DISABLE_JIT:
 
     def prefetch(array, index):
         """Nothing: plain Python has no cache to fill."""
+
+    def double_of_bits(bits):
+        """The double with these bits, an int64."""
+        return np.int64(bits).view(np.float64)
 
     _lock = threading.Lock()
 
@@ -89,6 +109,15 @@ else:
             return context.get_dummy_value()
 
         return types.void(array, types.intp), codegen
+
+    @intrinsic
+    def double_of_bits(typing_context, bits):
+        """The double with these bits, an int64."""
+
+        def codegen(context, builder, signature, args):
+            return builder.bitcast(*args, ir.DoubleType())
+
+        return types.float64(types.int64), codegen
 
     @intrinsic
     def atomic_load(typing_context, array, index):

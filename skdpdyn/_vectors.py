@@ -295,7 +295,7 @@ else:
 
     @intrinsic
     def prefetch_rows(typing_context, array, starts, offset):
-        """Start loading two vectors of each row, from ``offset`` elements after its start, as `skdpdyn._jit.prefetch` does one line."""
+        """Start loading two vectors of each row, from ``offset`` elements after its start, as `prefetch` does one line."""
 
         def codegen(context, builder, signature, args):
             array_, *places = args

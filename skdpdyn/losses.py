@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from skdpdyn._jit import entry, inner, residual_matrix_signature, residual_signature
+from skdpdyn._jit import double_of_bits, entry, inner, residual_matrix_signature, residual_signature
 
 # exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and unlike a call of libm it
 # vectorises. (Splitting log(2) in two words would not help: reassociation adds them up again.)
@@ -41,7 +41,7 @@ def _exp(t):
     p = 0.5 + r * p
     p = 1.0 + r * p
     p = 1.0 + r * p
-    return p * np.int64((np.int64(k) + 1023) << 52).view(np.float64)  # 2^k, written as its bits
+    return p * double_of_bits((np.int64(k) + 1023) << 52)  # 2^k
 
 
 def _logistic_residual(raw_prediction, y, out):

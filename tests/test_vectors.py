@@ -4,14 +4,30 @@ import numba
 import numpy as np
 import pytest
 
-from skdpdyn._vectors import WIDTH, clamp, filled, load, load_part, multiply_add, prefetch_two, store, total
+from skdpdyn._vectors import (
+    WIDTH,
+    clamp,
+    filled,
+    filled_four,
+    load,
+    load_part,
+    load_part_of_rows,
+    load_rows,
+    multiply_add,
+    multiply_add_all,
+    multiply_add_each,
+    prefetch_rows,
+    store,
+    store_totals,
+    total,
+    zeros_on_stack,
+)
 
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
 @numba.njit
 def _multiply(array, factor, term, out):
-    prefetch_two(array, 1000)
     store(out, 1, multiply_add(load(array, 2), filled(factor), load(term, 0)))
 
 
@@ -28,6 +44,28 @@ def _clamp(array, limit, out):
 @numba.njit
 def _total(array, start):
     return total(load(array, start))
+
+
+@numba.njit
+def _dots(array, starts, factors, count, out):
+    zero = filled(0.0)
+    dots = multiply_add_each(load_rows(array, starts, 1), load(factors, 0), (zero, zero, zero, filled(0.125)))
+    prefetch_rows(array, starts, 1000)
+    store_totals(out, 1, multiply_add_each(load_part_of_rows(array, starts, 9, count), load(factors, 8), dots))
+
+
+@numba.njit
+def _weighted_sum(array, starts, steps, out):
+    store(out, 2, multiply_add_all(load_rows(array, starts, 1), filled_four(steps, 1), load(out, 2)))
+
+
+@numba.njit
+def _scratch(size, numbers):
+    first, second = zeros_on_stack(24, size), zeros_on_stack(24, size)
+    before = first.sum() + second.sum()
+    for i in range(size):
+        first[i], second[i] = numbers[i], -2 * numbers[i]
+    return before, first.size, first.sum(), second.sum()
 
 
 @each_dtype
@@ -65,3 +103,34 @@ def test_clamp_leaves_nothing_beyond_the_limit():
 def test_total(dtype):
     array = np.random.default_rng(0).standard_normal(11).astype(dtype)
     np.testing.assert_allclose(_total(array, 3), array[3:].astype(float).sum(), rtol=1e-14)
+
+
+@each_dtype
+@pytest.mark.parametrize("count", [-3, 0, 1, 5, 8, 11])
+def test_dot_products_of_several_rows(dtype, count):
+    """Two of them the same; nothing of what follows a row's first ``count`` elements is used, not even times zero."""
+    rng = np.random.default_rng(1)
+    array, factors, out = rng.standard_normal((4, 20)).astype(dtype), rng.standard_normal(16), np.full(6, 9.0)
+    n_used = 8 + min(max(count, 0), 8)
+    array[:, 1 + n_used :] = np.nan
+    _dots(array, (0, 20, 60, 60), factors, count, out)
+    expected = array[[0, 1, 3, 3], 1 : 1 + n_used].astype(float) @ factors[:n_used] + [0, 0, 0, 1]
+    np.testing.assert_allclose(out, [9, *expected, 9], rtol=1e-13)
+
+
+@each_dtype
+def test_weighted_sum_of_several_rows(dtype):
+    rng = np.random.default_rng(2)
+    array, steps, out = rng.standard_normal((4, 10)).astype(dtype), rng.standard_normal(6), np.arange(12.0)
+    expected = out.copy()
+    expected[2:10] += steps[1:5] @ array[[3, 0, 1, 2], 1:9].astype(float)
+    _weighted_sum(array, (30, 0, 10, 20), steps, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-14)
+
+
+def test_scratch_on_the_stack():
+    """Zeros at first, also in a second call, and apart from each other."""
+    numbers = np.arange(1.0, 25.0)
+    for size in (24, 0, 7):
+        sum_ = numbers[:size].sum()
+        assert _scratch(size, numbers) == (0, size, sum_, -2 * sum_)

@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn._jit import readonly, residual_function, writable
+from skdpdyn._vectors import zeros_on_stack
 
 _BLOCK = 32  # rows; a multiple of 8, the width of the loss
 _GATHERED = 4096  # rows of a batch at a time
@@ -67,9 +68,7 @@ def layout(n_outputs, n_features):
 def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
     values, columns, row_start, row_end = X
-    raw, slope, target = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
-    raw[:] = 0
-    target[:] = 0
+    raw, slope, target = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     out[:] = 0
     constant, intercept_sum = intercept[0], 0.0
     for first in range(start, stop, _BLOCK):

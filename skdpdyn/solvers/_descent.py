@@ -15,6 +15,7 @@ million rows it misses by a quarter of the sensitivity). Composition needs the s
 `Objective.make_room` leaves room.
 """
 
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -24,7 +25,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, inner, readonly, writable
+from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._normals import draw_normals
 
@@ -36,17 +37,27 @@ _HELD = 1_000_000  # normals at a time
 _LARGEST_PART = 1 / 4  # of X, for the sums of all chunks
 
 
-def _update(theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius):
-    """One step from the summed gradients: descent, noise, projection onto the ball of ``radius``."""
-    square = 0.0
+def _step(
+    theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights, intercept, intercept_scaling
+):  # fmt: skip
+    """One step from the summed gradients: descent, noise, projection onto the ball of ``radius``; and `set_point`."""
+    square, shrink = 0.0, 1.0
     for j in range(theta.size):
-        theta[j] -= step_size * (gradient[order[j]] / n_samples + alpha * theta[j])
-        theta[j] += noise_std * normals[j]
-        square += theta[j] * theta[j]
+        t = theta[j]
+        t -= step_size * (gradient[order[j]] / n_samples + alpha * t)
+        t += noise_std * normals[j]
+        theta[j] = t
+        square += t * t
     if not square <= radius * radius:
-        shrink = radius / np.sqrt(square)
-        for j in range(theta.size):
-            theta[j] *= shrink
+        shrink = radius / math.sqrt(square)
+    n_coefficients = order.size - intercept.size
+    for j in range(theta.size):
+        t = theta[j] * shrink
+        theta[j] = t
+        if j < n_coefficients:
+            weights[order[j]] = t
+        else:
+            intercept[j - n_coefficients] = t * intercept_scaling
 
 
 def set_point(theta, order, intercept_scaling, weights, intercept):
@@ -56,24 +67,14 @@ def set_point(theta, order, intercept_scaling, weights, intercept):
     intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * intercept_scaling
 
 
-@inner
-def _set_point(theta, order, intercept_scaling, weights, intercept):
-    """The same in compiled code, where ``weights[order] = theta`` would compile error messages."""
-    n_coefficients = order.size - intercept.size
-    for j in range(n_coefficients):
-        weights[order[j]] = theta[j]
-    for j in range(n_coefficients, theta.size):
-        intercept[j - n_coefficients] = theta[j] * intercept_scaling
-
-
 def _run(
-    chunk_gradients, update, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, chunk_sum, order,
-    alpha, step_size, noise_std, radius, theta, normals,
+    chunk_gradients, step, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, gradient, chunk_sum,
+    order, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
     """All steps on one thread. ``theta``, and the point that the kernel has, hold the start and receive the last iterate."""
-    gradient = np.empty(chunk_sum.size)
     for k in range(step_size.size):
-        gradient[:] = 0
+        for j in range(gradient.size):
+            gradient[j] = 0
         for c in range(edges.size - 1):
             chunk_sum[0] = np.nan
             chunk_gradients(
@@ -81,12 +82,14 @@ def _run(
             )
             for j in range(gradient.size):
                 gradient[j] += chunk_sum[j]
-        update(theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius)
-        _set_point(theta, order, intercept_scaling, weights, intercept)
+        step(
+            theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius, weights, intercept,
+            intercept_scaling,
+        )  # fmt: skip
 
 
 def _run_shared(
-    chunk_gradients, update, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, sums, order,
+    chunk_gradients, step, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, gradient, sums, order,
     alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished, done,
 ):  # fmt: skip
     """One thread's part of the same steps: the same chunks, added in the same order.
@@ -97,7 +100,6 @@ def _run_shared(
     and not long: it returns the number of steps that it has seen through, if fewer than all, for the caller to pause.
     """
     n_chunks, n_threads = edges.size - 1, shares.size - 1
-    gradient = np.empty(sums.shape[1])
     k = atomic_load(done, 0)
     while k < step_size.size:
         for other in range(thread, thread + n_threads):
@@ -108,12 +110,15 @@ def _run_shared(
                 sums[chunk, 0] = np.nan
                 chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, first, last, sums[chunk])
                 if atomic_increment(finished, k) == n_chunks - 1:
-                    gradient[:] = 0
+                    for j in range(gradient.size):
+                        gradient[j] = 0
                     for c in range(n_chunks):
                         for j in range(gradient.size):
                             gradient[j] += sums[c, j]
-                    update(theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius)
-                    _set_point(theta, order, intercept_scaling, weights, intercept)
+                    step(
+                        theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius,
+                        weights, intercept, intercept_scaling,
+                    )  # fmt: skip
                     atomic_increment(done, 0)
                 chunk = shares[share] + atomic_increment(taken, k * n_threads + share)
         spins = 0
@@ -127,7 +132,6 @@ def _run_shared(
 
 _f64, _i64, _order = types.float64, types.int64, readonly(np.uintp)
 _vector, _output = readonly(np.float64), writable(np.float64)
-_update_type = types.void(_output, _vector, _order, _f64, _f64, _f64, _f64, _vector, _f64)
 
 
 def pass_types(family, dtype):
@@ -143,34 +147,39 @@ def compiled_chunk(family, dtype):
     return component(pass_types(family, dtype)[0])(family.chunk_gradients)
 
 
-def _run_types(family, dtype, sums):
-    """Types of what a run takes."""
+def _step_type(precision):
+    """Type of a step where the kernel's weights are of ``precision``."""
+    return types.void(_output, _vector, _order, *(_f64,) * 4, _vector, _f64, writable(precision), _output, _f64)
+
+
+@cache
+def _compiled_step(precision):
+    """One step from the summed gradients: the same code for any number of threads, so the same bits."""
+    return component(_step_type(precision))(_step)
+
+
+def _compiled(run, result, family, dtype, sums, *work):
+    """``run`` compiled for rows of ``dtype``, with the functions that it calls."""
     chunk, problem, _ = pass_types(family, dtype)
-    point = writable(family.precision(dtype)), _output, _f64
-    functions = types.FunctionType(chunk), types.FunctionType(_update_type)
+    precision = family.precision(dtype)
+    functions = types.FunctionType(chunk), types.FunctionType(_step_type(precision))
+    point = writable(precision), _output, _f64
     schedule = _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
-    return *functions, *problem, *point, readonly(np.int64), sums, _order, *schedule
+    compiled = entry(result(*functions, *problem, *point, readonly(np.int64), _output, sums, _order, *schedule, *work))(run)
+    return partial(compiled, compiled_chunk(family, dtype), _compiled_step(precision))
 
 
 @cache
 def compiled_run(family, dtype):
-    """All steps on one thread, compiled for rows of ``dtype``."""
-    run = entry(types.void(*_run_types(family, dtype, _output)))(_run)
-    return partial(run, compiled_chunk(family, dtype), compiled_update())
+    """All steps on one thread."""
+    return _compiled(_run, types.void, family, dtype, _output)
 
 
 @cache
 def compiled_run_shared(family, dtype):
-    """A thread's part of all steps, compiled for rows of ``dtype``: the same chunk kernel and update, so the same bits."""
+    """A thread's part of all steps."""
     work = readonly(np.int64), _i64, *(writable(np.int64),) * 3
-    run = entry(types.int64(*_run_types(family, dtype, writable(np.float64, 2)), *work))(_run_shared)
-    return partial(run, compiled_chunk(family, dtype), compiled_update())
-
-
-@cache
-def compiled_update():
-    """One step from the summed gradients: the same code for any number of threads, so the same bits."""
-    return component(_update_type)(_update)
+    return _compiled(_run_shared, types.int64, family, dtype, writable(np.float64, 2), *work)
 
 
 def kernel_family(X, n_outputs):
@@ -247,7 +256,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     else:
         compiled, sums = compiled_run, aligned_empty(n_sums)
     point = weights, intercept, objective.intercept_scaling
-    run = partial(compiled(family, X.dtype.name), *problem, *point, edges, sums, order, objective.alpha)
+    run = partial(compiled(family, X.dtype.name), *problem, *point, edges, np.empty(n_sums), sums, order, objective.alpha)
     held = max(1, _HELD // theta.size)
     normals = np.empty((min(held, step_size.size), theta.size))
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
