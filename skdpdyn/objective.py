@@ -118,11 +118,11 @@ class Objective:
         """Factor of each row that brings it into the ball, and bound of (the norm of) each row's residual.
 
         Both leave room for rounding, so that the sensitivity of the *computed* sum of gradients stays within `sensitivity`:
-        changing one row changes the rounding of its own block (of at most 32 rows, summed by fours, in the precision of X at
-        the worst), of the float64 sums of its chunk, and of the sum of the chunks, nothing else. A sum of gradients of norm at
-        most L rounds by its own norm times eps/2 at most, so a block rounds by less than 80 eps L, a chunk of m rows by
-        m^2/4 eps L, c chunks of n rows by c n/4 eps L; two runs, by twice that. Partial sums of one output or of several round
-        alike.
+        changing one row changes the rounding of its own block (of at most 32 rows, summed in any order, in the precision of X
+        at the worst), of the float64 sums of its chunk, and of the sum of the chunks, nothing else. A sum of gradients of norm at
+        most L rounds by its own norm times eps/2 at most, and so does each product: a block rounds by less than 300 eps L, a
+        chunk of m rows by m^2/4 eps L, c chunks of n rows by c n/4 eps L; two runs, by twice that. Partial sums of one output or
+        of several round alike.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class Objective:
         """Part of the sensitivity that rounding may add, see `bound_rows`."""
         chunk = self.n_samples / n_chunks + 16
         double_sums = chunk**2 + n_chunks * self.n_samples
-        allowance = 256 * np.finfo(dtype).eps + double_sums * _EPS
+        allowance = 640 * np.finfo(dtype).eps + double_sums * _EPS
         if not allowance < 0.5:
             raise ValueError(f"n_samples={self.n_samples}: sums in float64 cannot tell one record among so many")
         return float(allowance)
@@ -177,8 +177,8 @@ class Objective:
         """Bound on the distance between a mean of loss gradients computed in float64 and the exact one.
 
         A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the most, in whatever order they are
-        added; a residual by its curvature times that, and by its own evaluation. A block of rows and a sum of m vectors round
-        as in `bound_rows`: by 80 eps L and m^2/4 eps L.
+        added; a residual by its curvature times that, and by its own evaluation. A sum of m vectors rounds by m^2/4 eps L, as in
+        `bound_rows`, and each of them by a few eps L.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class Objective:
         largest = self.row_norm * norm
         raw = (n_terms + 8) * largest
         residual = self.loss.smoothness * raw + (16 + 2 * self.n_outputs) * (1 + largest)
-        return _EPS * (residual * self.row_norm + (80 + n_summed / 4) * self.lipschitz)
+        return _EPS * (residual * self.row_norm + (8 + n_summed / 4) * self.lipschitz)
 
 
 def canonical_rows(X):

@@ -86,7 +86,7 @@ def test_against_numpy_on_rows_that_are_prefetched(n_samples, n_features, dtype)
     objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
     ours = NoisyGD().solve(objective, mechanism, X, y, generator=generator())
-    tolerance = 1e-9 if dtype is np.float64 else 1e-4  # bounds leave 3e-5 for rounding
+    tolerance = 1e-9 if dtype is np.float64 else 2e-4  # bounds leave 8e-5 for rounding
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=tolerance, atol=tolerance * 1e-2)
 
 

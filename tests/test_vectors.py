@@ -5,21 +5,27 @@ import numpy as np
 import pytest
 
 from skdpdyn._vectors import (
+    LINE_BYTES,
     WIDTH,
+    add_inner,
+    add_outer,
     clamp,
     filled,
-    filled_four,
+    line_size,
     load,
+    load_lines,
+    load_numbers,
     load_part,
+    load_part_of_lines,
     load_part_of_rows,
     load_rows,
     multiply_add,
-    multiply_add_all,
-    multiply_add_each,
     prefetch_rows,
     store,
+    store_rows,
     store_totals,
     total,
+    zero_lines,
     zeros_on_stack,
 )
 
@@ -48,15 +54,39 @@ def _total(array, start):
 
 @numba.njit
 def _dots(array, starts, factors, count, out):
-    zero = filled(0.0)
-    dots = multiply_add_each(load_rows(array, starts, 1), load(factors, 0), (zero, zero, zero, filled(0.125)))
-    prefetch_rows(array, starts, 1000)
-    store_totals(out, 1, multiply_add_each(load_part_of_rows(array, starts, 9, count), load(factors, 8), dots))
+    zero, origin = filled(0.0), (0,)
+    dots = add_outer(load_rows(array, starts, 1), load_rows(factors, origin, 0), (zero, zero, zero, filled(0.125)))
+    prefetch_rows(array, starts, 1000, 24)
+    store_totals(out, (1,), add_outer(load_part_of_rows(array, starts, 9, count), load_rows(factors, origin, 8), dots))
+
+
+@numba.njit
+def _many_totals(array, out):
+    starts = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    store_totals(out, (1,), load_rows(array, starts, 0))
 
 
 @numba.njit
 def _weighted_sum(array, starts, steps, out):
-    store(out, 2, multiply_add_all(load_rows(array, starts, 1), filled_four(steps, 1), load(out, 2)))
+    store_rows(out, (2,), 1, add_inner(load_numbers(steps, (1,), 4), load_rows(array, starts, 1), load_rows(out, (0,), 3)))
+
+
+@numba.njit
+def _outer_dots(a, starts_a, b, starts_b, n_columns, out):
+    dots, line, j = zero_lines(a, 6), line_size(a), 0
+    while n_columns - j >= line:
+        dots = add_outer(load_lines(a, starts_a, j), load_lines(b, starts_b, j), dots)
+        j += line
+    dots = add_outer(
+        load_part_of_lines(a, starts_a, j, n_columns - j), load_part_of_lines(b, starts_b, j, n_columns - j), dots
+    )  # fmt: skip
+    store_totals(out, (0, 4, 8), dots)
+
+
+@numba.njit
+def _weighted_sums(array, starts, numbers, number_starts, out, out_starts):
+    steps = load_numbers(numbers, number_starts, 3)
+    store_rows(out, out_starts, 1, add_inner(steps, load_lines(array, starts, 2), load_lines(out, out_starts, 1)))
 
 
 @numba.njit
@@ -123,9 +153,41 @@ def test_weighted_sum_of_several_rows(dtype):
     rng = np.random.default_rng(2)
     array, steps, out = rng.standard_normal((4, 10)).astype(dtype), rng.standard_normal(6), np.arange(12.0)
     expected = out.copy()
-    expected[2:10] += steps[1:5] @ array[[3, 0, 1, 2], 1:9].astype(float)
+    expected[3:11] += steps[1:5] @ array[[3, 0, 1, 2], 1:9].astype(float)
     _weighted_sum(array, (30, 0, 10, 20), steps, out)
     np.testing.assert_allclose(out, expected, rtol=1e-14)
+
+
+@each_dtype
+@pytest.mark.parametrize("n_columns", [0, 1, 7, 8, 15, 16, 17, 40])
+def test_dot_products_of_rows_with_rows(dtype, n_columns):
+    """In their own precision, of three rows with two; what follows the last column is no number."""
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((3, 48)).astype(dtype), rng.standard_normal((2, 48)).astype(dtype)
+    a[:, n_columns:], b[:, n_columns:] = np.nan, np.nan
+    out = np.full(10, 9, dtype)
+    _outer_dots(a, (96, 0, 48), b, (48, 0), n_columns, out)
+    expected = np.full(10, 9, dtype)
+    expected[[0, 1, 4, 5, 8, 9]] = (a[[2, 0, 1], :n_columns].astype(float) @ b[[1, 0], :n_columns].T.astype(float)).ravel()
+    np.testing.assert_allclose(out, expected, rtol=0, atol=40 * np.finfo(dtype).eps)
+
+
+@each_dtype
+def test_weighted_sums_of_rows(dtype):
+    """In their own precision: two sums, each of three rows with factors of its own."""
+    rng = np.random.default_rng(4)
+    array, numbers = rng.standard_normal((3, 20)).astype(dtype), rng.standard_normal(9).astype(dtype)
+    out = rng.standard_normal((2, 20)).astype(dtype)
+    line, expected = LINE_BYTES // out.itemsize, out.copy()
+    expected[[1, 0], 1 : 1 + line] += numbers[[[5, 6, 7], [0, 1, 2]]] @ array[[2, 0, 1], 2 : 2 + line]
+    _weighted_sums(array, (40, 0, 20), numbers, (5, 0), out, (20, 0))
+    np.testing.assert_allclose(out, expected, rtol=0, atol=20 * np.finfo(dtype).eps)
+
+
+def test_more_totals_than_a_vector_has_elements():
+    array, out = np.random.default_rng(5).standard_normal(23), np.full(18, 9.0)
+    _many_totals(array, out)
+    np.testing.assert_allclose(out, [9, *np.convolve(array, np.ones(8), "valid"), 9], rtol=0, atol=1e-14)
 
 
 def test_scratch_on_the_stack():

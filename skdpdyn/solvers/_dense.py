@@ -14,18 +14,19 @@ import numpy as np
 
 from skdpdyn._jit import aligned_empty, inner, prefetch, readonly, residual_function, writable
 from skdpdyn._vectors import (
+    add_inner,
+    add_outer,
     clamp,
     filled,
-    filled_four,
     load,
+    load_numbers,
     load_part,
     load_part_of_rows,
     load_rows,
     multiply_add,
-    multiply_add_all,
-    multiply_add_each,
     prefetch_rows,
     store,
+    store_rows,
     store_totals,
     total,
     zeros_on_stack,
@@ -35,6 +36,8 @@ _MIN_BLOCK, _MAX_BLOCK = 4, 64  # rows; multiples of 8 in between, the width of 
 _NEAR_BYTES, _FAR_BYTES = 33_000, 10_000  # of a block, without and with prefetching
 _CACHED_BYTES = 9_000_000  # an X up to here is not prefetched
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
+
+_ORIGIN = (0,)
 
 residual_type = residual_function
 
@@ -107,7 +110,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
     n_features = X.shape[1]
     whole = n_features // 16 * 16
-    rest, beyond = n_features - whole, n_features - whole - 8
+    rest = n_features - whole
     far = X.nbytes > _CACHED_BYTES
     block = (_FAR_BYTES if far else _NEAR_BYTES) // (n_features * X.itemsize + 1) // 8 * 8
     block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
@@ -122,19 +125,19 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     for first in range(start, stop, block):
         size = stop - first if stop - first < block else block
         for i in range(0, size, 4):
-            four = four_rows(first + i, size - i, n_features)
-            dots = zero, zero, zero, zero
+            four, dots = four_rows(first + i, size - i, n_features), (zero, zero, zero, zero)
             for j in range(0, whole, 16):
                 if far:
-                    prefetch_rows(X, four, ahead + j)
-                dots = multiply_add_each(load_rows(X, four, j), load(weights, j), dots)
-                dots = multiply_add_each(load_rows(X, four, j + 8), load(weights, j + 8), dots)
+                    prefetch_rows(X, four, ahead + j, 16)
+                dots = add_outer(load_rows(X, four, j), load_rows(weights, _ORIGIN, j), dots)
+                dots = add_outer(load_rows(X, four, j + 8), load_rows(weights, _ORIGIN, j + 8), dots)
             if rest:
+                j = whole
                 if far:
-                    prefetch_rows(X, four, ahead + whole)
-                dots = multiply_add_each(load_part_of_rows(X, four, whole, rest), load(weights, whole), dots)
-                dots = multiply_add_each(load_part_of_rows(X, four, whole + 8, beyond), load(weights, whole + 8), dots)
-            store_totals(raw, i, dots)
+                    prefetch_rows(X, four, ahead + j, 16)
+                dots = add_outer(load_part_of_rows(X, four, j, rest), load_rows(weights, _ORIGIN, j), dots)
+                dots = add_outer(load_part_of_rows(X, four, j + 8, rest - 8), load_rows(weights, _ORIGIN, j + 8), dots)
+            store_totals(raw, (i,), dots)
         for i in range(0, size, 8):
             store(raw, i, multiply_add(load_part(row_scale, first + i, size - i), load(raw, i), constant))
             store(target, i, load_part(y, first + i, size - i))
@@ -144,16 +147,19 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             intercept_sum = multiply_add(r, one, intercept_sum)
             store(step, i, multiply_add(r, load_part(row_scale, first + i, size - i), zero))
         for i in range(0, size, 4):
-            four, steps = four_rows(first + i, size - i, n_features), filled_four(step, i)
+            four, steps = four_rows(first + i, size - i, n_features), load_numbers(step, (i,), 4)
             for j in range(0, whole, 16):
                 if far:
-                    prefetch_rows(X, four, ahead + j)
-                store(out, j, multiply_add_all(load_rows(X, four, j), steps, load(out, j)))
-                store(out, j + 8, multiply_add_all(load_rows(X, four, j + 8), steps, load(out, j + 8)))
+                    prefetch_rows(X, four, ahead + j, 16)
+                k = j + 8
+                store_rows(out, _ORIGIN, j, add_inner(steps, load_rows(X, four, j), load_rows(out, _ORIGIN, j)))
+                store_rows(out, _ORIGIN, k, add_inner(steps, load_rows(X, four, k), load_rows(out, _ORIGIN, k)))
             if rest:
+                j, k = whole, whole + 8
                 if far:
-                    prefetch_rows(X, four, ahead + whole)
-                store(out, whole, multiply_add_all(load_part_of_rows(X, four, whole, rest), steps, load(out, whole)))
-                k = whole + 8
-                store(out, k, multiply_add_all(load_part_of_rows(X, four, k, beyond), steps, load(out, k)))
+                    prefetch_rows(X, four, ahead + j, 16)
+                added = add_inner(steps, load_part_of_rows(X, four, j, rest), load_rows(out, _ORIGIN, j))
+                store_rows(out, _ORIGIN, j, added)
+                added = add_inner(steps, load_part_of_rows(X, four, k, rest - 8), load_rows(out, _ORIGIN, k))
+                store_rows(out, _ORIGIN, k, added)
     out[weights.size] = total(intercept_sum) * intercept_scaling
