@@ -283,14 +283,15 @@ def test_chunks_do_not_outgrow_the_rows():
 def gradient_sum(objective, X, y, weight):
     """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout."""
     family = kernel_family(X, objective.n_outputs)
-    _, n_weights = family.layout(objective.n_outputs, objective.n_features)
-    out = np.empty((1, n_weights + objective.n_outputs))
+    order, n_weights = family.layout(objective.n_outputs, objective.n_features)
+    weights, out = np.zeros(n_weights, family.precision(X.dtype.name)), np.empty((1, n_weights + objective.n_outputs))
+    weights[order[: -objective.n_outputs]] = weight
     compiled_some_chunks(family, X.dtype.name)(
         objective.loss.residual,
         family.rows(X),
         y,
         *objective.bound_rows(X),
-        np.full(n_weights, weight, family.precision(X.dtype.name)),
+        weights,
         np.full(objective.n_outputs, float(weight)),
         objective.intercept_scaling,
         np.array([0, len(y)]),
@@ -317,16 +318,31 @@ def test_no_gradient_exceeds_the_bound_by_one_bit(layout, loss, dtype):
     assert largest > 0.999 * objective.lipschitz
 
 
+@pytest.mark.slow
+@each_kernel
+def test_single_precision_is_not_added_up_for_long(layout, loss):
+    """Of 30,000 equal rows in one chunk: the allowance for rounding counts on blocks of 32."""
+    X, y = np.full((30_000, 3), 0.1, np.float32), np.zeros(30_000)
+    objective = problem(loss, X)
+    one, all_ = (gradient_sum(objective, layout(X[:n]), y[:n], 0.3) for n in (1, len(X)))
+    np.testing.assert_allclose(all_, len(X) * one, rtol=3e-6)
+
+
 def raw_predictions(raw_prediction, y, out):
     out[:] = raw_prediction
+
+
+def infinity(raw_prediction, y, out):
+    out[:] = np.inf
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("weight", [1.0, 1e30, 1e200, math.inf, math.nan])
-def test_a_loss_that_is_not_a_number_is_bounded(layout, weight):
+@pytest.mark.parametrize("derivative", [raw_predictions, infinity])
+def test_a_loss_that_is_not_a_number_is_bounded(layout, weight, derivative):
     """Softmax never lets NaN through; the kernels do not count on that."""
-    loss = Loss("raw", raw_predictions, math.inf, 1.0, n_outputs=3)
+    loss = Loss("raw", derivative, math.inf, 1.0, n_outputs=3)
     X, y = data(logistic, 1, 3)
     objective = problem(loss, X)
     assert np.linalg.norm(gradient_sum(objective, layout(X), y, weight)) <= objective.lipschitz
