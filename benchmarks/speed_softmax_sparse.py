@@ -4,6 +4,7 @@ Run ``python benchmarks/speed_softmax_sparse.py``. Every figure is a median over
 BLAS included:
 
 - one read: a jitted sum of X with reassociation, the physical limit of a pass over the data;
+- peak: the operations a second of a product of two large square matrices, the physical limit of arithmetic;
 - numpy: softmax of ``X @ W.T``, minus the labels, then ``residual.T @ X``, all in the precision of X, without any clipping;
 - scipy: ``X @ weights`` and ``X.T @ residual`` on CSR rows, without any link.
 
@@ -27,6 +28,7 @@ from skdpdyn.solvers._descent import descend
 
 DENSE = [(60_000, 784, 10), (60_000, 784, 20), (60_000, 784, 3), (45_000, 104, 10), (5_000, 4_000, 10)]
 CSR = [(45_000, 104, 11), (20_000, 50_000, 97), (100_000, 10_000, 48), (50_000, 20_000, 40)]  # rows, columns, stored in a row
+SQUARE = 1_500
 N_STEPS = {"dense": 6, "csr": 24}  # 24 of 50,000 columns draw their noise in compiled code, as a whole fit does
 
 
@@ -73,7 +75,7 @@ def numpy_step(X, weights, labels):
 
 
 def dense(n_samples, n_features, n_classes, dtype, rounds):
-    """Milliseconds of a step; steps in reads; numpy's step in ours."""
+    """Milliseconds of a step; steps in reads; its two products' part of the peak; numpy's step in ours."""
     rng = np.random.default_rng(0)
     X = aligned_empty(n_samples * n_features, dtype).reshape(n_samples, n_features)
     X[:] = rng.standard_normal(X.shape, dtype=np.float32)
@@ -82,9 +84,11 @@ def dense(n_samples, n_features, n_classes, dtype, rounds):
     weights = rng.standard_normal((n_classes, n_features)).astype(dtype) / n_features
     flat = X.reshape(-1)
     objective = Objective(softmax(n_classes), *X.shape, data_norm=1.0, alpha=1e-4, clip=0.7, intercept_scaling=0.25)
-    others = {"read": lambda: one_read(flat), "numpy": lambda: numpy_step(X, weights, labels)}
+    square = rng.standard_normal((SQUARE, SQUARE)).astype(dtype)
+    others = {"read": lambda: one_read(flat), "numpy": lambda: numpy_step(X, weights, labels), "square": lambda: square @ square}
     step, seconds = step_and(others, objective, X, y.astype(float), rounds, N_STEPS["dense"])
-    return step * 1e3, step / seconds["read"], seconds["numpy"] / step
+    at_peak = 2 * X.size * n_classes * seconds["square"] / SQUARE**3
+    return step * 1e3, step / seconds["read"], at_peak / step, seconds["numpy"] / step
 
 
 def csr(n_samples, n_features, row_length, n_outputs, dtype, rounds):
@@ -112,14 +116,13 @@ def main():
     rounds = parser.parse_args().rounds
     with threadpool_limits(1):
         print(f"softmax on dense rows (medians of {rounds} rounds)")
-        print(f"{'rows x columns x classes':>26} {'dtype':>8} {'ms':>7} {'reads of X':>11} {'numpy / ours':>13}")
+        print(f"{'rows x columns x classes':>26} {'dtype':>8} {'ms':>7} {'reads of X':>11} {'of peak':>8} {'numpy / ours':>13}")
         steps = {}
         for shape in DENSE:
             for dtype in (np.float64, np.float32):
-                milliseconds, reads, speed_up = dense(*shape, dtype, rounds)
-                steps[*shape, dtype] = milliseconds
-                name = " x ".join(f"{size:,}" for size in shape)
-                print(f"{name:>26} {np.dtype(dtype).name:>8} {milliseconds:>7.1f} {reads:>11.2f} {speed_up:>13.2f}", flush=True)
+                steps[*shape, dtype], reads, of_peak, speed_up = dense(*shape, dtype, rounds)
+                name = f"{' x '.join(f'{size:,}' for size in shape):>26} {np.dtype(dtype).name:>8}"
+                print(f"{name} {steps[*shape, dtype]:>7.1f} {reads:>11.2f} {of_peak:>8.2f} {speed_up:>13.2f}", flush=True)
         for dtype in (np.float64, np.float32):
             ratio = steps[*DENSE[1], dtype] / steps[*DENSE[0], dtype]
             print(f"20 classes / 10 classes, {np.dtype(dtype).name}: {ratio:.2f}")

@@ -2,6 +2,8 @@
 
 from importlib import import_module
 
+from skdpdyn._startup import no_collections
+
 __version__ = "0.1.0"
 
 __all__ = ["PrivateLogisticRegression", "PrivateRidge", "PrivateSoftmaxRegression", "__version__"]
@@ -10,7 +12,8 @@ __all__ = ["PrivateLogisticRegression", "PrivateRidge", "PrivateSoftmaxRegressio
 def __getattr__(name):
     """Load the estimators when they are asked for: ``skdpdyn.privacy`` needs neither numba nor scikit-learn."""
     if name in __all__:
-        return getattr(import_module("skdpdyn.linear_model"), name)
+        with no_collections():
+            return getattr(import_module("skdpdyn.linear_model"), name)
     raise AttributeError(f"module 'skdpdyn' has no attribute {name!r}")
 
 

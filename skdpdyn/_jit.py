@@ -5,7 +5,6 @@ products vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan``
 No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
 """
 
-import gc
 import threading
 
 import numba
@@ -14,6 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.core.types.function_type import CompileResultWAP
 from numba.extending import intrinsic
+
+from skdpdyn._startup import no_collections
 
 FASTMATH = "contract", "reassoc", "nsz", "arcp"
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": set(FASTMATH)}
@@ -27,28 +28,13 @@ def entry(signature):
 
     The explicit signature is what lets a loss enter as a first-class function and still hit the disk cache.
     """
-    return _without_collections(numba.njit(signature, **_OPTIONS))
+    return no_collections()(numba.njit(signature, **_OPTIONS))
 
 
 def component(signature):
     """Decorator of functions that enter other kernels as values and that Python never calls: compiled without what that takes."""
-    compiled = _without_collections(numba.njit(signature, no_cpython_wrapper=True, **_OPTIONS))
+    compiled = no_collections()(numba.njit(signature, no_cpython_wrapper=True, **_OPTIONS))
     return lambda function: first_class(compiled(function))
-
-
-def _without_collections(compiled):
-    """The decorator, without garbage collections meanwhile: they look at all that numba builds, and nearly all of it stays."""
-
-    def decorator(function):
-        enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return compiled(function)
-        finally:
-            if enabled:
-                gc.enable()
-
-    return decorator
 
 
 def first_class(function):

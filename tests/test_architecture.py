@@ -21,8 +21,9 @@ PACKAGE = Path(skdpdyn.__file__).parent
 # leaves, then the __init__ that lists them. The first pattern that matches decides.
 LAYERS = {
     "exceptions.py": (0, 0),
-    "_jit.py": (0, 0),
-    "_vectors.py": (0, 1),
+    "_startup.py": (0, 0),
+    "_jit.py": (0, 1),
+    "_vectors.py": (0, 2),
     "_noise.py": (0, 1),
     "privacy/guarantees.py": (1, 0),
     "privacy/mixtures.py": (1, 1),

@@ -24,18 +24,18 @@ def _power_of_two(exponent):
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("decorator", [entry, component])
 @pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_collection_is_as_before(decorator, enabled):
+def test_garbage_collection_is_as_before(decorator, enabled, monkeypatch):
     """After functions that compile and after those that do not."""
-    before = gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        decorator(types.float64(types.float64))(_half)
-        assert gc.isenabled() == enabled
-        with pytest.raises(numba.TypingError):
-            decorator(types.float64(types.float64))(_not_compilable)
-        assert gc.isenabled() == enabled
-    finally:
-        (gc.enable if before else gc.disable)()
+    calls = []
+    monkeypatch.setattr(gc, "isenabled", lambda: enabled)
+    monkeypatch.setattr(gc, "disable", lambda: calls.append("disable"))
+    monkeypatch.setattr(gc, "enable", lambda: calls.append("enable"))
+    expected = ["disable", "enable"] if enabled else ["disable"]
+    decorator(types.float64(types.float64))(_half)
+    assert calls == expected
+    with pytest.raises(numba.TypingError):
+        decorator(types.float64(types.float64))(_not_compilable)
+    assert calls == 2 * expected
 
 
 @pytest.mark.parametrize("exponent", [-1022, -1, 0, 1, 52, 1023])

@@ -1,8 +1,11 @@
 """Kernels of full-batch noisy gradient descent on dense rows, losses with several outputs.
 
 One pass over X a step: dot products of four rows with five outputs at a time, the loss on a block of rows, the norm of each
-row's residuals bounded, then the same tiles of four rows and five outputs added to the sums. A tile loads nine numbers for
-twenty multiplications, so the arithmetic units set the pace. Each tile prefetches its share of the next block.
+row's residuals bounded, then the same tiles of four rows and five outputs added to the sums. A tile loads nine vectors for
+twenty multiplications, so the arithmetic units set the pace. Each visit to four rows asks for two of the four rows a block
+further on, the next visit for the other two: all at once would be more than memory delivers, and the processor drops requests.
+
+A row's dot products have nothing of the next row in them, not even times zero.
 """
 
 import numpy as np
@@ -36,7 +39,7 @@ __all__ = [
 
 _BLOCK = 32  # rows summed in the precision of X: Objective.bound_rows counts on no more
 _TILE = 5  # outputs
-_LINE = 16  # numbers that rows of weights and of sums are aligned to
+_LINE = 16  # numbers that the weights and the sums of an output are padded to: a line of single precision
 _EPS = 2.3e-16
 
 residual_type = residual_matrix_function
