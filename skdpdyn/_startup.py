@@ -1,16 +1,25 @@
 """What makes the first fit start sooner."""
 
 import gc
+import threading
 from contextlib import contextmanager
+
+_lock, _inside, _was_enabled = threading.Lock(), 0, False
 
 
 @contextmanager
 def no_collections():
     """No garbage collections meanwhile: importing and compiling build much that stays, and each would look at all of it."""
-    enabled = gc.isenabled()
-    gc.disable()
+    global _inside, _was_enabled
+    with _lock:
+        if not _inside:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _inside += 1
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        with _lock:
+            _inside -= 1
+            if _was_enabled and not _inside:
+                gc.enable()

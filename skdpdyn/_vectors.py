@@ -3,8 +3,8 @@
 The compiler turns plain loops into vectors too, but not loops that prefetch, and of every loop it makes several versions: for
 arrays that overlap, for what is left over. An index counts elements of the flattened C-ordered array, and is not checked.
 
-A vector is eight doubles, which numbers of single precision become when they are loaded; or a line, what a register of the
-processor holds, in the array's own precision. Where several rows are at work at once, vectors come in tuples.
+A vector is eight doubles, which numbers of single precision become when they are loaded; or a register, as many numbers of the
+array's own precision as one of the processor holds. Where several rows are at work at once, vectors come in tuples.
 """
 
 import numba
@@ -19,13 +19,13 @@ from skdpdyn._jit import FASTMATH, element_pointer, prefetch_line
 WIDTH = 8
 
 
-def _line_bytes():
-    """Bytes of a register of the processor that numba compiles for: 20 of its registers are a kernel's sums at a time."""
+def _register_bytes():
+    """Bytes of a register of the processor that numba compiles for."""
     features = codegen.get_host_cpu_features() if numba.config.CPU_FEATURES is None else numba.config.CPU_FEATURES
     return 64 if "+avx512f" in features else 32 if "+avx" in features else 16
 
 
-LINE_BYTES = _line_bytes()
+REGISTER_BYTES = _register_bytes()
 _CACHE_LINE = 64
 
 if numba.config.DISABLE_JIT:
@@ -64,13 +64,13 @@ if numba.config.DISABLE_JIT:
         """Sum of the elements."""
         return a.sum()
 
-    def line_size(array):
-        """How many elements of the array a line has."""
-        return LINE_BYTES // array.itemsize
+    def register_size(array):
+        """How many elements of the array a register holds."""
+        return REGISTER_BYTES // array.itemsize
 
-    def zero_lines(array, count):
-        """Tuple of ``count`` lines of zeros."""
-        return (np.zeros(line_size(array), array.dtype),) * count
+    def zero_registers(array, count):
+        """Tuple of ``count`` registers of zeros."""
+        return (np.zeros(register_size(array), array.dtype),) * count
 
     def load_rows(array, starts, offset):
         """Tuple of the vectors that start ``offset`` elements after each of the tuple ``starts``."""
@@ -80,13 +80,13 @@ if numba.config.DISABLE_JIT:
         """The same of the first ``count`` elements of each vector, and zeros, as `load_part`."""
         return tuple(load_part(array, start + offset, count) for start in starts)
 
-    def load_lines(array, starts, offset):
-        """Tuple of the lines that start ``offset`` elements after each of the tuple ``starts``."""
-        return load_part_of_lines(array, starts, offset, LINE_BYTES)
+    def load_registers(array, starts, offset):
+        """Tuple of the registers that start ``offset`` elements after each of the tuple ``starts``."""
+        return load_part_of_registers(array, starts, offset, REGISTER_BYTES)
 
-    def load_part_of_lines(array, starts, offset, count):
-        """The same of the first ``count`` elements of each line, and zeros."""
-        return tuple(_part(array, start + offset, count, *zero_lines(array, 1)) for start in starts)
+    def load_part_of_registers(array, starts, offset, count):
+        """The same of the first ``count`` elements of each register, and zeros."""
+        return tuple(_part(array, start + offset, count, *zero_registers(array, 1)) for start in starts)
 
     def load_numbers(array, starts, count):
         """Tuple of the ``count`` elements from each of the tuple ``starts`` on."""
@@ -142,8 +142,8 @@ else:
 
     _doubles = _Vector(types.float64, WIDTH)
 
-    def _line(array):
-        return _Vector(array.dtype, 8 * LINE_BYTES // array.dtype.bitwidth)
+    def _register(array):
+        return _Vector(array.dtype, 8 * REGISTER_BYTES // array.dtype.bitwidth)
 
     def _alignment(array):
         return array.dtype.bitwidth // 8
@@ -178,6 +178,11 @@ else:
             name = f"llvm.masked.load.v{kind.width}f{array_type.dtype.bitwidth}.p0"
             vector = builder.call(builder.module.declare_intrinsic(name, (), function_type), arguments)
         return vector if kind.dtype == array_type.dtype else builder.fpext(vector, context.get_data_type(kind))
+
+    def _check_precision(array, *vectors):
+        """Stores of another precision would write beside the elements that they mean."""
+        if any(vector.dtype != array.dtype for vector in vectors):
+            raise numba.TypingError(f"{vectors} cannot be stored in {array}")
 
     def _store(context, builder, array_type, array, index, vector):
         pointer = element_pointer(context, builder, array_type, array, index)
@@ -239,6 +244,7 @@ else:
     @intrinsic
     def store(typing_context, array, index, vector):
         """Write the vector to the elements from ``index`` on, which are of its precision."""
+        _check_precision(array, vector)
 
         def codegen(context, builder, signature, args):
             _store(context, builder, array, *args)
@@ -277,18 +283,18 @@ else:
         return a.dtype(a), codegen
 
     @intrinsic
-    def line_size(typing_context, array):
-        """How many elements of the array a line has."""
+    def register_size(typing_context, array):
+        """How many elements of the array a register holds."""
 
         def codegen(context, builder, signature, args):
-            return context.get_constant(types.intp, _line(array).width)
+            return context.get_constant(types.intp, _register(array).width)
 
         return types.intp(array), codegen
 
     @intrinsic(prefer_literal=True)
-    def zero_lines(typing_context, array, count):
-        """Tuple of ``count`` lines of zeros."""
-        kind = types.UniTuple(_line(array), count.literal_value)
+    def zero_registers(typing_context, array, count):
+        """Tuple of ``count`` registers of zeros."""
+        kind = types.UniTuple(_register(array), count.literal_value)
 
         def codegen(context, builder, signature, args):
             return context.get_constant_null(kind)
@@ -317,14 +323,14 @@ else:
         return _load_tuple(array, starts, _doubles, [types.intp])
 
     @intrinsic
-    def load_lines(typing_context, array, starts, offset):
-        """Tuple of the lines that start ``offset`` elements after each of the tuple ``starts``."""
-        return _load_tuple(array, starts, _line(array))
+    def load_registers(typing_context, array, starts, offset):
+        """Tuple of the registers that start ``offset`` elements after each of the tuple ``starts``."""
+        return _load_tuple(array, starts, _register(array))
 
     @intrinsic
-    def load_part_of_lines(typing_context, array, starts, offset, count):
-        """The same of the first ``count`` elements of each line, and zeros."""
-        return _load_tuple(array, starts, _line(array), [types.intp])
+    def load_part_of_registers(typing_context, array, starts, offset, count):
+        """The same of the first ``count`` elements of each register, and zeros."""
+        return _load_tuple(array, starts, _register(array), [types.intp])
 
     @intrinsic(prefer_literal=True)
     def load_numbers(typing_context, array, starts, count):
@@ -341,6 +347,7 @@ else:
     @intrinsic
     def store_rows(typing_context, array, starts, offset, vectors):
         """Write vectors to the elements that start ``offset`` after each of the tuple ``starts``, and are of their precision."""
+        _check_precision(array, *vectors)
 
         def codegen(context, builder, signature, args):
             array_, starts, offset, vectors = _unpacked(builder, signature, args)
@@ -353,6 +360,7 @@ else:
     @intrinsic
     def store_totals(typing_context, array, starts, vectors):
         """Write the sum of each vector: for each of the tuple ``starts`` of its share of them, to the elements from there on."""
+        _check_precision(array, *vectors)
 
         def codegen(context, builder, signature, args):
             array_, starts, vectors = _unpacked(builder, signature, args)
@@ -405,9 +413,9 @@ else:
 
     @intrinsic(prefer_literal=True)
     def zeros_on_stack(typing_context, capacity, size):
-        """Vector of ``size`` zeros, at most ``capacity``, a number in the code; gone when the function returns.
+        """Vector of ``size`` zeros, at most ``capacity``, a number in the code: not checked, and gone when the function returns.
 
-        Unlike np.zeros it cannot fail, and takes a tenth of a second less to compile.
+        Unlike np.zeros it cannot fail, and takes a tenth of a second less to compile. A call in a loop gives the same memory.
         """
         kind = types.Array(types.float64, 1, "C")
 

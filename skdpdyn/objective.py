@@ -9,6 +9,7 @@ from scipy import sparse
 from skdpdyn.losses import Loss
 
 _EPS = np.finfo(np.float64).eps
+_LEAST_SINGLE = 1e-18  # bound of gradients: times eps it is more than what a row of norm 2e19 makes of the least float32, 1e-45
 
 
 @dataclass(frozen=True)
@@ -114,15 +115,24 @@ class Objective:
             return self
         return replace(self, loss=replace(self.loss, lipschitz=2 * self.loss.lipschitz), clip=math.inf)
 
-    def bound_rows(self, X, n_chunks=64):
+    @property
+    def allows_single(self):
+        """Whether a descent may sum gradients of float32 rows in that precision.
+
+        Not where a bound needs the contraction, see `skdpdyn.solvers._descent`, and not gradients so small that what the longest
+        rows, of norm 2e19, are multiplied by could fall below the normal numbers, where rounding is no longer relative.
+        """
+        return not self.contracts and self.lipschitz >= _LEAST_SINGLE
+
+    def bound_rows(self, X, n_chunks=64, dtype=None, aligned=True):
         """Factor of each row that brings it into the ball, and bound of (the norm of) each row's residual.
 
-        Both leave room for rounding, so that the sensitivity of the *computed* sum of gradients stays within `sensitivity`:
-        changing one row changes the rounding of its own block (of at most 32 rows, summed in any order, in the precision of X
-        at the worst), of the float64 sums of its chunk, and of the sum of the chunks, nothing else. A sum of gradients of norm at
-        most L rounds by its own norm times eps/2 at most, and so does each product: a block rounds by less than 300 eps L, a
-        chunk of m rows by m^2/4 eps L, c chunks of n rows by c n/4 eps L; two runs, by twice that. Partial sums of one output or
-        of several round alike.
+        Both leave room for rounding, so that the sensitivity of the *computed* sum of gradients stays within `sensitivity`. A sum
+        of gradients of norm at most L rounds by its own norm times eps/2 at most, and so does each product and what it multiplies
+        a row by: a block of 32 rows, in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c chunks
+        of n rows by (c + 1) n/4 eps L; two runs, by twice that. Partial sums of one output or of several round alike. Changing a
+        row changes the rounding of its own block, of the float64 sums of its chunk, and of the sum of the chunks, nothing else.
+        But a record that joins a batch moves the rows that follow, and every block and every chunk rounds anew.
 
         Parameters
         ----------
@@ -130,6 +140,10 @@ class Objective:
             The rows.
         n_chunks : int, default=64
             Largest number of chunks of equal size, each of its rows summed in order.
+        dtype : dtype, default=None
+            Precision that blocks are summed in; None for that of X.
+        aligned : bool, default=True
+            Whether every row is summed at the same place with a record and without it.
 
         Returns
         -------
@@ -139,9 +153,9 @@ class Objective:
         row_scale = row_factors(norms, self.data_norm, X)
         with np.errstate(divide="ignore"):
             residual_bound = np.minimum(self.clip / np.hypot(row_scale * norms, self.intercept_scaling), self.loss.lipschitz)
-        return row_scale, residual_bound * (1 - self._allowance(X.dtype, n_chunks))
+        return row_scale, residual_bound * (1 - self._allowance(dtype or X.dtype, n_chunks, aligned))
 
-    def make_room(self, X, noise_std, n_chunks=64):
+    def make_room(self, X, noise_std, n_chunks=64, dtype=None, aligned=True):
         """What `bound_rows` returns, and noise, with room for rounding where it does no harm.
 
         In the residual's bound, or where a clamped residual would be no contraction, in the noise.
@@ -154,6 +168,10 @@ class Objective:
             Standard deviation of the noise of each step.
         n_chunks : int, default=64
             Largest number of chunks of equal size, each of its rows summed in order.
+        dtype : dtype, default=None
+            Precision that blocks are summed in; None for that of X.
+        aligned : bool, default=True
+            Whether every row is summed at the same place with a record and without it.
 
         Returns
         -------
@@ -161,14 +179,16 @@ class Objective:
         noise_std : ndarray of shape (n_steps,)
         """
         if self.n_outputs > 1 and self.contracts:
-            return self.unclamped().bound_rows(X, n_chunks), noise_std * (1 + self._allowance(X.dtype, n_chunks))
-        return self.bound_rows(X, n_chunks), noise_std
+            more_noise = noise_std * (1 + self._allowance(dtype or X.dtype, n_chunks, aligned))
+            return self.unclamped().bound_rows(X, n_chunks, dtype, aligned), more_noise
+        return self.bound_rows(X, n_chunks, dtype, aligned), noise_std
 
-    def _allowance(self, dtype, n_chunks):
+    def _allowance(self, dtype, n_chunks, aligned):
         """Part of the sensitivity that rounding may add, see `bound_rows`."""
         chunk = self.n_samples / n_chunks + 16
-        double_sums = chunk**2 + n_chunks * self.n_samples
-        allowance = 640 * np.finfo(dtype).eps + double_sums * _EPS
+        n_blocks, n_moved = (1, chunk) if aligned else (self.n_samples / 32 + n_chunks, self.n_samples)
+        double_sums = n_moved * chunk + n_chunks * self.n_samples
+        allowance = 640 * np.finfo(dtype).eps * n_blocks + double_sums * _EPS
         if not allowance < 0.5:
             raise ValueError(f"n_samples={self.n_samples}: sums in float64 cannot tell one record among so many")
         return float(allowance)

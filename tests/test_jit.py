@@ -7,6 +7,7 @@ import pytest
 from numba import types
 
 from skdpdyn._jit import component, double_of_bits, entry
+from skdpdyn._startup import no_collections
 
 
 def _half(x):
@@ -36,6 +37,22 @@ def test_garbage_collection_is_as_before(decorator, enabled, monkeypatch):
     with pytest.raises(numba.TypingError):
         decorator(types.float64(types.float64))(_not_compilable)
     assert calls == 2 * expected
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_collections_come_back_when_the_last_one_is_done(enabled):
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        first, second = no_collections(), no_collections()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert not gc.isenabled()
+        second.__exit__(None, None, None)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize("exponent", [-1022, -1, 0, 1, 52, 1023])

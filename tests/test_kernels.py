@@ -328,6 +328,27 @@ def test_single_precision_is_not_added_up_for_long(layout, loss):
     np.testing.assert_allclose(all_, len(X) * one, rtol=3e-6)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
+def test_batches_of_single_precision_are_summed_in_double(loss):
+    """A record that joins a batch moves the others, and each block of float32 sums would round anew."""
+    X, y = data(loss, 300, 21, np.float32)
+    results = []
+    for rows in (X, X.astype(np.float64)):
+        theta = np.zeros(problem(loss, X).n_parameters)
+        schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
+        descend_on_batches(theta, problem(loss, X), rows, y, batches=FixedBatches(200), divisor=200.0, **schedule)
+        results.append(theta)
+    np.testing.assert_array_equal(*results)
+
+
+def test_gradients_near_the_least_single_are_summed_in_double():
+    """What a row of norm 1e19 is multiplied by would be no normal float32."""
+    X, y = data(softmax(3), 40, 21, np.float32)
+    X[X != 0] = np.float32(1e18) * np.sign(X[X != 0])
+    objective = problem(softmax(3), X, data_norm=1e-26, clip=0.5e-26, intercept_scaling=0.0)
+    np.testing.assert_array_equal(run(objective, X, y), run(objective, X.astype(np.float64), y))
+
+
 def raw_predictions(raw_prediction, y, out):
     out[:] = raw_prediction
 

@@ -168,7 +168,7 @@ def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    monkeypatch.setattr(Objective, "bound_rows", lambda self, X, n_chunks: (np.ones(len(X)), np.ones(len(X))))
+    monkeypatch.setattr(Objective, "bound_rows", lambda self, X, *how: (np.ones(len(X)), np.ones(len(X))))
     assert largest_part_of_the_sensitivity(lambda X: problem(X, clip=math.inf), 1.0, 0.5) > 2
 
 

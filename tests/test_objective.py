@@ -138,6 +138,25 @@ def test_the_allowance_for_rounding_grows_with_the_chunks():
     assert 1 - 1e-11 < bounds[2] < bounds[1] < 1
     single = objective(clip=math.inf).bound_rows(X.astype(np.float32))[1][0]
     assert 1 - single == pytest.approx(640 * np.finfo(np.float32).eps, rel=0.01)
+    summed_in_double = objective(clip=math.inf).bound_rows(X.astype(np.float32), 64, np.float64)[1][0]
+    assert 1 - summed_in_double < 1e-11
+
+
+def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_others():
+    """Two runs of b rows in chunks of m and their sum round by b (m + c) / 2 eps; in blocks of 32 by 2 b/32 300 eps."""
+    many, X = objective(clip=math.inf, n_samples=12_800), np.zeros((12_800, 3))
+    double = 1 - many.bound_rows(X, 100, aligned=False)[1][0]
+    assert double >= 12_800 * (128 + 100) / 2 * np.finfo(np.float64).eps
+    single = 1 - many.bound_rows(X.astype(np.float32), 100, aligned=False)[1][0]
+    assert single >= 400 * 600 * np.finfo(np.float32).eps
+
+
+def test_where_gradients_may_be_summed_in_single_precision():
+    clipped = {"clip": 0.5, "data_norm": 1.0}
+    assert Objective(softmax(3), 50, 3, **clipped).allows_single
+    assert not Objective(softmax(3), 50, 3, 1.0, clip=math.inf).allows_single  # a step is a contraction
+    assert not objective(clip=0.5).allows_single
+    assert not Objective(softmax(3), 50, 3, 1e-26, clip=1e-27).allows_single  # factors of long rows vanish
 
 
 def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():

@@ -1,31 +1,31 @@
-"""Vectors of eight doubles do what the same sums on numpy arrays do, compiled and in plain Python."""
+"""Vectors do what the same sums on numpy arrays do, compiled and in plain Python."""
 
 import numba
 import numpy as np
 import pytest
 
 from skdpdyn._vectors import (
-    LINE_BYTES,
+    REGISTER_BYTES,
     WIDTH,
     add_inner,
     add_outer,
     clamp,
     filled,
-    line_size,
     load,
-    load_lines,
     load_numbers,
     load_part,
-    load_part_of_lines,
+    load_part_of_registers,
     load_part_of_rows,
+    load_registers,
     load_rows,
     multiply_add,
     prefetch_rows,
+    register_size,
     store,
     store_rows,
     store_totals,
     total,
-    zero_lines,
+    zero_registers,
     zeros_on_stack,
 )
 
@@ -73,12 +73,12 @@ def _weighted_sum(array, starts, steps, out):
 
 @numba.njit
 def _outer_dots(a, starts_a, b, starts_b, n_columns, out):
-    dots, line, j = zero_lines(a, 6), line_size(a), 0
-    while n_columns - j >= line:
-        dots = add_outer(load_lines(a, starts_a, j), load_lines(b, starts_b, j), dots)
-        j += line
+    dots, width, j = zero_registers(a, 6), register_size(a), 0
+    while n_columns - j >= width:
+        dots = add_outer(load_registers(a, starts_a, j), load_registers(b, starts_b, j), dots)
+        j += width
     dots = add_outer(
-        load_part_of_lines(a, starts_a, j, n_columns - j), load_part_of_lines(b, starts_b, j, n_columns - j), dots
+        load_part_of_registers(a, starts_a, j, n_columns - j), load_part_of_registers(b, starts_b, j, n_columns - j), dots
     )  # fmt: skip
     store_totals(out, (0, 4, 8), dots)
 
@@ -86,7 +86,7 @@ def _outer_dots(a, starts_a, b, starts_b, n_columns, out):
 @numba.njit
 def _weighted_sums(array, starts, numbers, number_starts, out, out_starts):
     steps = load_numbers(numbers, number_starts, 3)
-    store_rows(out, out_starts, 1, add_inner(steps, load_lines(array, starts, 2), load_lines(out, out_starts, 1)))
+    store_rows(out, out_starts, 1, add_inner(steps, load_registers(array, starts, 2), load_registers(out, out_starts, 1)))
 
 
 @numba.njit
@@ -178,8 +178,8 @@ def test_weighted_sums_of_rows(dtype):
     rng = np.random.default_rng(4)
     array, numbers = rng.standard_normal((3, 20)).astype(dtype), rng.standard_normal(9).astype(dtype)
     out = rng.standard_normal((2, 20)).astype(dtype)
-    line, expected = LINE_BYTES // out.itemsize, out.copy()
-    expected[[1, 0], 1 : 1 + line] += numbers[[[5, 6, 7], [0, 1, 2]]] @ array[[2, 0, 1], 2 : 2 + line]
+    width, expected = REGISTER_BYTES // out.itemsize, out.copy()
+    expected[[1, 0], 1 : 1 + width] += numbers[[[5, 6, 7], [0, 1, 2]]] @ array[[2, 0, 1], 2 : 2 + width]
     _weighted_sums(array, (40, 0, 20), numbers, (5, 0), out, (20, 0))
     np.testing.assert_allclose(out, expected, rtol=0, atol=20 * np.finfo(dtype).eps)
 
@@ -196,3 +196,15 @@ def test_scratch_on_the_stack():
     for size in (24, 0, 7):
         sum_ = numbers[:size].sum()
         assert _scratch(size, numbers) == (0, size, sum_, -2 * sum_)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python converts what it stores")
+def test_stores_of_another_precision_are_refused():
+    """They would write twice as many bytes as the elements have."""
+
+    @numba.njit
+    def mixed(out):
+        store(out, 0, filled(1.0))
+
+    with pytest.raises(numba.TypingError, match="cannot be stored"):
+        mixed(np.zeros(16, np.float32))

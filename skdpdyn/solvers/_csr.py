@@ -34,17 +34,17 @@ def precision(dtype):
     return "float64"
 
 
-def gathered_dtype(dtype, precision):
+def gathered_dtype(dtype):
     """Dtype of the values of the rows that `room` returns."""
     return dtype
 
 
-def room_type(dtype, precision):
+def room_type(dtype):
     """Type of the rows that `room` returns."""
     return types.Tuple((readonly(dtype), readonly(np.uint32), writable(np.int64), writable(np.int64)))
 
 
-def room(X, precision):
+def room(X):
     """How many rows a batch is summed by at a time, and room for them as the kernel takes them: values stay where they are."""
     values, columns, _, _ = X
     return _GATHERED, (values, columns, np.empty(_GATHERED, np.int64), np.empty(_GATHERED, np.int64))

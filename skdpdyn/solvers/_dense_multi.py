@@ -14,13 +14,13 @@ from skdpdyn._jit import inner, prefetch, residual_matrix_function
 from skdpdyn._vectors import (
     add_inner,
     add_outer,
-    line_size,
-    load_lines,
     load_numbers,
-    load_part_of_lines,
+    load_part_of_registers,
+    load_registers,
+    register_size,
     store_rows,
     store_totals,
-    zero_lines,
+    zero_registers,
 )
 from skdpdyn.solvers._dense import four_rows, gather, gathered_dtype, room, room_type, rows, rows_type
 
@@ -39,7 +39,7 @@ __all__ = [
 
 _BLOCK = 32  # rows summed in the precision of X: Objective.bound_rows counts on no more
 _TILE = 5  # outputs
-_LINE = 16  # numbers that the weights and the sums of an output are padded to: a line of single precision
+_PADDING = 16  # numbers that the weights and the sums of an output are padded to: the largest register of single precision
 _EPS = 2.3e-16
 
 residual_type = residual_matrix_function
@@ -51,8 +51,8 @@ def precision(dtype):
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: rows padded to lines, outputs to tiles."""
-    stride = -(-n_features // _LINE) * _LINE
+    """Where the kernel has each parameter, and how many of its places are weights: rows padded to registers, outputs to tiles."""
+    stride = -(-n_features // _PADDING) * _PADDING
     n_weights = -(-n_outputs // _TILE) * _TILE * stride
     coefficients = np.add.outer(stride * np.arange(n_outputs), np.arange(n_features))
     return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights
@@ -72,8 +72,8 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     n_features, n_outputs, n_weights = X.shape[1], intercept.size, weights.size
     n_padded = -(-n_outputs // _TILE) * _TILE
     stride = n_weights // n_padded
-    line = line_size(X)
-    whole = n_features // line * line
+    width = register_size(X)
+    whole = n_features // width * width
     rest = n_features - whole
     raw, slope, target = np.empty((_BLOCK, n_outputs)), np.empty((_BLOCK, n_outputs)), np.empty(_BLOCK)
     numbers = np.empty(n_padded * _BLOCK, X.dtype)  # dot products, then steps: those of an output side by side
@@ -89,14 +89,15 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
         for tile in range(0, n_padded, _TILE):
             of_weights = _tile(tile * stride, stride)
             for i in range(0, size, 4):
-                four, dots = four_rows(first + i, size - i, n_features), zero_lines(X, 20)
+                four, dots = four_rows(first + i, size - i, n_features), zero_registers(X, 20)
                 ahead = (first + i + _BLOCK + tile % 2 * 2) * n_features
-                for j in range(0, whole, line):
+                for j in range(0, whole, width):
                     prefetch(X, ahead + j)
                     prefetch(X, ahead + n_features + j)
-                    dots = add_outer(load_lines(weights, of_weights, j), load_lines(X, four, j), dots)
+                    dots = add_outer(load_registers(weights, of_weights, j), load_registers(X, four, j), dots)
                 if rest:
-                    dots = add_outer(load_lines(weights, of_weights, whole), load_part_of_lines(X, four, whole, rest), dots)
+                    part = load_part_of_registers(X, four, whole, rest)
+                    dots = add_outer(load_registers(weights, of_weights, whole), part, dots)
                 store_totals(numbers, _tile(tile * _BLOCK + i, _BLOCK), dots)
         for i in range(size):
             a = np.uintp(first + i)
@@ -124,14 +125,14 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 four = four_rows(first + i, size - i, n_features)
                 steps = load_numbers(numbers, _tile(tile * _BLOCK + i, _BLOCK), 4)
                 ahead = (first + i + _BLOCK + (tile + 1) % 2 * 2) * n_features
-                for j in range(0, whole, line):
+                for j in range(0, whole, width):
                     prefetch(X, ahead + j)
                     prefetch(X, ahead + n_features + j)
-                    sums = add_inner(steps, load_lines(X, four, j), load_lines(block_sum, of_sums, j))
+                    sums = add_inner(steps, load_registers(X, four, j), load_registers(block_sum, of_sums, j))
                     store_rows(block_sum, of_sums, j, sums)
                 if rest:
-                    added = load_part_of_lines(X, four, whole, rest)
-                    store_rows(block_sum, of_sums, whole, add_inner(steps, added, load_lines(block_sum, of_sums, whole)))
+                    part = load_part_of_registers(X, four, whole, rest)
+                    store_rows(block_sum, of_sums, whole, add_inner(steps, part, load_registers(block_sum, of_sums, whole)))
         if X.itemsize < 8 or first + _BLOCK >= stop:
             for j in range(n_weights):
                 out[j] += block_sum[j]

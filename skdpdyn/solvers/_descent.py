@@ -2,9 +2,10 @@
 
 A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or several. It is compiled
 when it is first used. It offers ``chunk_gradients``, ``residual_type``, ``rows_type(dtype)``, ``rows(X)``,
-``precision(dtype)`` and ``layout(n_outputs, n_features)``. Rows are summed in fixed chunks whose partial sums are reduced in
-order, so any number of threads gives the same bits. Threads share all steps in compiled code: waking one through Python for
-every step would cost more than many a step.
+``precision(dtype)`` and ``layout(n_outputs, n_features)``; weights where the layout has no parameter are zero.
+
+Rows are summed in fixed chunks whose partial sums are reduced in order, so any number of threads gives the same bits. Threads
+share all steps in compiled code: waking one through Python for every step would cost more than many a step.
 
 numba drops the errors of functions that enter others as values, as kernels do. One that fails, for want of memory, must not
 leave the sum of other rows in place of its own: so whoever calls it puts NaN there first, and the fit is refused.
@@ -12,7 +13,7 @@ leave the sum of other rows in place of its own: so whoever calls it puts NaN th
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
 million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone, for which
-`Objective.make_room` leaves room.
+`Objective.make_room` leaves room, see `Objective.allows_single`.
 """
 
 import math
@@ -97,7 +98,8 @@ def _run_shared(
     A thread sums its own share of a step's chunks, neighbours one after the other, then what is left of other threads' shares,
     and the one that finishes the last chunk makes the step: ``taken[k, t]`` counts chunks of step k from the share of thread t,
     ``finished[k]`` all chunks, ``done[0]`` steps. A thread waits only with no chunk in hand, so nobody waits for one that waits;
-    and not long: it returns the number of steps that it has seen through, if fewer than all, for the caller to pause.
+    and not long: it returns the number of steps that it has seen through, if fewer than all, for the caller to pause. All share
+    ``gradient``, the point and ``theta``: only who finishes a step's last chunk touches them, and ``done`` lets the others go on.
     """
     n_chunks, n_threads = edges.size - 1, shares.size - 1
     k = atomic_load(done, 0)
@@ -237,16 +239,17 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     """
     X = canonical_rows(X)
     family = kernel_family(X, objective.n_outputs)
-    if objective.contracts and family.precision(X.dtype.name) != "float64":
+    if family.precision(X.dtype.name) != "float64" and not objective.allows_single:
         X = X.astype(np.float64)
+    precision = family.precision(X.dtype.name)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     order = order.astype(np.uintp)  # unsigned, as all indices in kernels: the test for negative ones costs
     n_sums = n_weights + objective.n_outputs
     n_chunks = count_chunks(X, n_sums)
     edges = chunk_edges(objective.n_samples, n_chunks)
-    bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks)
+    bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks, precision)
     problem = first_class(objective.loss.residual), family.rows(X), y, *bounded_rows
-    weights, intercept = aligned_empty(n_weights, family.precision(X.dtype.name)), np.zeros(objective.n_outputs)
+    weights, intercept = aligned_empty(n_weights, precision), np.zeros(objective.n_outputs)
     weights[:] = 0
     set_point(theta, order, objective.intercept_scaling, weights, intercept)
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)

@@ -2,7 +2,8 @@
 
 A step draws its batch, copies the batch's rows side by side, some at a time (of CSR rows, only where they are), and has the
 family's kernel sum their clipped gradients, as in `skdpdyn.solvers._descent`. Copying costs little beside the loading from
-scattered places, and what was copied is summed from cache.
+scattered places, and what was copied is summed from cache. In double, also rows of float32: a record that joins a batch moves
+the others to other blocks, and each block of single precision would round anew.
 
 The sum of a batch is divided by a public number, never by how many rows came. Batches are drawn inside the loop, from the same
 generator as the noise.
@@ -155,25 +156,25 @@ def compiled_draw(draw):
     return entry(_draw_type)(draw)
 
 
-def _gather_type(family, dtype, precision):
+def _gather_type(family, dtype):
     of_rows = (_vector,) * 3
-    gathered = family.room_type(dtype, precision), *(_output,) * 3
+    gathered = family.room_type(dtype), *(_output,) * 3
     return types.void(family.rows_type(dtype), *of_rows, _index, _i64, _i64, *gathered)
 
 
 @cache
-def compiled_gather(family, dtype, precision):
-    """The copying of a batch's rows of ``dtype`` to where the kernel, of ``precision``, finds them."""
-    return component(_gather_type(family, dtype, precision))(family.gather)
+def compiled_gather(family, dtype):
+    """The copying of a batch's rows of ``dtype`` to where the kernel finds them."""
+    return component(_gather_type(family, dtype))(family.gather)
 
 
 @cache
-def compiled_run(family, dtype, precision):
+def compiled_run(family, dtype):
     """The loop over steps."""
-    chunk_type = pass_types(family, family.gathered_dtype(dtype, precision))[0]
-    functions = _draw_type, _gather_type(family, dtype, precision), chunk_type
-    problem = family.rows_type(dtype), _vector, _vector, _vector, family.room_type(dtype, precision), _output, _output, _output
-    point = writable(family.precision(precision)), _output, _f64, _output, readonly(np.uintp), _f64, _f64
+    chunk_type = pass_types(family, family.gathered_dtype(dtype))[0]
+    functions = _draw_type, _gather_type(family, dtype), chunk_type
+    problem = family.rows_type(dtype), _vector, _vector, _vector, family.room_type(dtype), _output, _output, _output
+    point = _output, _output, _f64, _output, readonly(np.uintp), _f64, _f64
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64, _vector
     signature = types.void(
         *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index, *problem, *point, *schedule,
@@ -238,27 +239,27 @@ def descend_on_batches(
     """
     X = canonical_rows(X)
     family, dtype = kernel_family(X, objective.n_outputs), X.dtype.name
-    precision = "float64" if objective.contracts else family.precision(dtype)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     data = family.rows(X)
-    n_rows, rows = family.room(data, precision)
-    # A batch is at most all records, in blocks of n_rows summed in order. Rounded down, so that a chunk counts for a whole block
-    # at least; the one block more is within bound_rows' factor of 2.
-    bounded_rows, noise_std = objective.make_room(X, noise_std, max(1, objective.n_samples // n_rows))
+    n_rows, rows = family.room(data)
+    # A batch is at most all records, n_rows of them a chunk. Rounded down, so that a chunk counts for n_rows at least; the one
+    # chunk more is within bound_rows' factor of 2.
+    n_chunks = max(1, objective.n_samples // n_rows)
+    bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks, np.float64, aligned=False)
     problem = data, y, *bounded_rows, rows, *np.zeros((3, n_rows))
-    weights, intercept = aligned_empty(n_weights, family.precision(precision)), np.zeros(objective.n_outputs)
+    weights, intercept = aligned_empty(n_weights), np.zeros(objective.n_outputs)
     weights[:] = 0
     step_size, noise_std = np.ascontiguousarray(step_size[:stop]), np.ascontiguousarray(noise_std[:stop])
     n_steps = step_size.size
     average = np.zeros(theta.size if average_weights is not None else 0)
     average_weights = np.ascontiguousarray(np.zeros(n_steps) if average_weights is None else average_weights[:stop])
-    chunk = compiled_chunk(family, family.gathered_dtype(dtype, precision))
+    chunk = compiled_chunk(family, family.gathered_dtype(dtype))
     draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
-    functions = draw, compiled_gather(family, dtype, precision), chunk, residual
+    functions = draw, compiled_gather(family, dtype), chunk, residual
     fixed = *functions, rng, batches.size, batches.index(objective.n_samples), *problem, weights, intercept
     fixed += objective.intercept_scaling, aligned_empty(n_weights + objective.n_outputs), order.astype(np.uintp)
     state = theta, np.zeros(theta.size), average
-    run = compiled_run(family, dtype, precision)
+    run = compiled_run(family, dtype)
     piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size))  # the bits depend on it
     noise = np.empty((piece, theta.size))
     for first in range(0, n_steps, piece):
