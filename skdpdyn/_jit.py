@@ -79,7 +79,7 @@ if numba.config.DISABLE_JIT:
             array[index] += 1
             return array[index] - 1
 
-else:
+else:  # compiled
 
     @intrinsic
     def prefetch(typing_context, array, index):

@@ -123,7 +123,7 @@ if numba.config.DISABLE_JIT:
         """Vector of ``size`` zeros, at most ``capacity``."""
         return np.zeros(size)
 
-else:
+else:  # compiled
     _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
     class _Vector(types.Type):
