@@ -341,6 +341,23 @@ def test_batches_of_single_precision_are_summed_in_double(loss):
     np.testing.assert_array_equal(*results)
 
 
+def test_batches_leave_room_for_records_that_move_others(monkeypatch):
+    made, make_room = [], Objective.make_room
+
+    def spy(self, *args, **options):
+        made.append(make_room(self, *args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(Objective, "make_room", spy)
+    X, y = data(logistic, 300, 4)
+    objective = problem(logistic, X)
+    schedule = {"step_size": np.full(1, 0.1), "noise_std": np.zeros(1), "radius": math.inf, "rng": generator()}
+    descend_on_batches(np.zeros(5), objective, X, y, batches=FixedBatches(200), divisor=200.0, **schedule)
+    (((_, bound), _),) = made
+    np.testing.assert_array_equal(bound, objective.bound_rows(X, 300 // 128, aligned=False)[1])
+    assert np.all(bound < objective.bound_rows(X, 300 // 128)[1])
+
+
 def test_gradients_near_the_least_single_are_summed_in_double():
     """What a row of norm 1e19 is multiplied by would be no normal float32."""
     X, y = data(softmax(3), 40, 21, np.float32)

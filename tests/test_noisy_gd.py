@@ -86,8 +86,7 @@ def test_against_numpy_on_rows_that_are_prefetched(n_samples, n_features, dtype)
     objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
     ours = NoisyGD().solve(objective, mechanism, X, y, generator=generator())
-    tolerance = 1e-9 if dtype is np.float64 else 2e-4  # bounds leave 8e-5 for rounding
-    np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=tolerance, atol=tolerance * 1e-2)
+    np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
 
 
 def test_schedules_run_as_recorded():
