@@ -162,17 +162,21 @@ def table(rounds, quiet, shapes):
 
 
 def growth(rounds, quiet):
-    """Interleaved in one round: twice the rows, ten times the columns."""
+    """Interleaved in one round: twice the rows, ten times the columns, both in memory and with the narrow X in cache."""
     (rng,) = generators(None)
-    runs = {}
-    for name, shape in {"base": (200_000, 100), "rows": (400_000, 100), "narrow": (20_000, 100), "wide": (20_000, 1_000)}.items():
-        X, y = problem(*shape, np.float64)
-        runs[name], runs[name, "short"] = our_steps(X, y, 13, 1, rng), our_steps(X, y, 1, 1, rng)
-    seconds = medians(runs, rounds, quiet)
-    step = {name: seconds[name] - seconds[name, "short"] for name in ("base", "rows", "narrow", "wide")}
-    print(f"twice the rows (200,000 to 400,000 x 100): {step['rows'] / step['base']:.2f}")
-    print(f"ten times the columns (20,000 x 100 to 1,000): {step['wide'] / step['narrow']:.2f}")
-    print(f"ten times the columns, a row in memory (200,000 x 100 to 20,000 x 1,000): {10 * step['wide'] / step['base']:.2f}")
+    pairs = {
+        "twice the rows": ((200_000, 100), (400_000, 100)),
+        "ten times the columns": ((100_000, 100), (100_000, 1_000)),
+        "ten times the columns, the narrow X in cache": ((20_000, 100), (20_000, 1_000)),
+    }
+    for name, shapes in pairs.items():
+        runs = {}
+        for shape in shapes:
+            X, y = problem(*shape, np.float64)
+            runs[shape], runs[shape, "short"] = our_steps(X, y, 13, 1, rng), our_steps(X, y, 1, 1, rng)
+        seconds = medians(runs, rounds, quiet)
+        small, large = (seconds[shape] - seconds[shape, "short"] for shape in shapes)
+        print(f"{name} ({' to '.join(f'{rows:,} x {columns:,}' for rows, columns in shapes)}): {large / small:.2f}")
 
 
 def generator_cost(rounds, quiet):

@@ -51,11 +51,11 @@ def element_pointer(context, builder, array_type, array, index):
 
 
 def prefetch_line(builder, pointer):
-    """Start loading the cache line that a pointer to bytes points to, for reading, into level 2."""
+    """Start loading the cache line that a pointer points to, for reading, into level 2."""
     word = ir.IntType(32)
-    arguments = [pointer, word(0), word(2), word(1)]
+    arguments = [builder.bitcast(pointer, ir.IntType(8).as_pointer()), word(0), word(2), word(1)]
     function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-    builder.call(builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], function_type), arguments)
+    builder.call(builder.module.declare_intrinsic("llvm.prefetch", [arguments[0].type], function_type), arguments)
 
 
 if numba.config.DISABLE_JIT:
@@ -90,8 +90,7 @@ else:  # compiled
         """
 
         def codegen(context, builder, signature, args):
-            pointer = element_pointer(context, builder, signature.args[0], *args)
-            prefetch_line(builder, builder.bitcast(pointer, ir.IntType(8).as_pointer()))
+            prefetch_line(builder, element_pointer(context, builder, signature.args[0], *args))
             return context.get_dummy_value()
 
         return types.void(array, types.intp), codegen
@@ -152,4 +151,4 @@ residual_function = types.FunctionType(residual_signature)
 
 residual_matrix_signature = types.void(writable(np.float64, 2), readonly(np.float64), writable(np.float64, 2))
 residual_matrix_function = types.FunctionType(residual_matrix_signature)
-"""The same of a loss with several outputs: a row of raw predictions for each row of the block."""
+"""The same of a loss with several outputs: a column of raw predictions for each row of the block."""

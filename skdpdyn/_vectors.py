@@ -1,10 +1,10 @@
-"""Vectors of numbers, for kernels that have to say which loads, products and prefetches happen when.
+"""Vectors of numbers, for kernels that have to say which products and sums happen when.
 
-The compiler turns plain loops into vectors too, but not loops that prefetch, and of every loop it makes several versions: for
-arrays that overlap, for what is left over. An index counts elements of the flattened C-ordered array, and is not checked.
+The compiler turns plain loops into vectors too, but of every loop it makes several versions, for arrays that overlap and for what
+is left over, and it does not see that several rows can share what is loaded: `store_dots` and `add_rows` do that, for places of
+rows in an array, which come as tuples. An index counts elements of the flattened C-ordered array, and is not checked.
 
-A vector is eight doubles, which numbers of single precision become when they are loaded; or a register, as many numbers of the
-array's own precision as one of the processor holds. Where several rows are at work at once, vectors come in tuples.
+Elsewhere a vector is eight doubles, which numbers of single precision become when they are loaded.
 """
 
 import numba
@@ -26,6 +26,9 @@ def _register_bytes():
 
 
 REGISTER_BYTES = _register_bytes()
+PREFETCHES = REGISTER_BYTES == 64
+"""Whether kernels ask for rows before they read them: a Zen 4 gains from it, a Zen 3 loses."""
+
 _CACHE_LINE = 64
 
 if numba.config.DISABLE_JIT:
@@ -40,10 +43,7 @@ if numba.config.DISABLE_JIT:
 
     def load_part(array, index, count):
         """The same of the first ``count`` of them, and zeros; all or none where ``count`` is beyond eight or below one."""
-        return _part(array, index, count, np.zeros(WIDTH))
-
-    def _part(array, index, count, vector):
-        count = min(max(count, 0), vector.size)
+        count, vector = min(max(count, 0), WIDTH), np.zeros(WIDTH)
         vector[:count] = array.reshape(-1)[index : index + count]
         return vector
 
@@ -64,60 +64,28 @@ if numba.config.DISABLE_JIT:
         """Sum of the elements."""
         return a.sum()
 
-    def register_size(array):
-        """How many elements of the array a register holds."""
-        return REGISTER_BYTES // array.itemsize
-
-    def zero_registers(array, count):
-        """Tuple of ``count`` registers of zeros."""
-        return (np.zeros(register_size(array), array.dtype),) * count
-
-    def load_rows(array, starts, offset):
-        """Tuple of the vectors that start ``offset`` elements after each of the tuple ``starts``."""
-        return tuple(load(array, start + offset) for start in starts)
-
-    def load_part_of_rows(array, starts, offset, count):
-        """The same of the first ``count`` elements of each vector, and zeros, as `load_part`."""
-        return tuple(load_part(array, start + offset, count) for start in starts)
-
-    def load_registers(array, starts, offset):
-        """Tuple of the registers that start ``offset`` elements after each of the tuple ``starts``."""
-        return load_part_of_registers(array, starts, offset, REGISTER_BYTES)
-
-    def load_part_of_registers(array, starts, offset, count):
-        """The same of the first ``count`` elements of each register, and zeros."""
-        return tuple(_part(array, start + offset, count, *zero_registers(array, 1)) for start in starts)
+    def places(first, stride, count):
+        """Tuple of ``count`` places, ``stride`` apart."""
+        return tuple(first + k * stride for k in range(count))
 
     def load_numbers(array, starts, count):
         """Tuple of the ``count`` elements from each of the tuple ``starts`` on."""
         return tuple(array.reshape(-1)[start + k] for start in starts for k in range(count))
 
-    def store_rows(array, starts, offset, vectors):
-        """Write vectors to the elements that start ``offset`` after each of the tuple ``starts``, and are of their precision."""
-        for start, vector in zip(starts, vectors, strict=True):
-            store(array, start + offset, vector)
+    def _rows(array, starts, size):
+        return np.stack([array.reshape(-1)[start : start + size] for start in starts])
 
-    def store_totals(array, starts, vectors):
-        """Write the sum of each vector: for each of the tuple ``starts`` of its share of them, to the elements from there on."""
-        count = len(vectors) // len(starts)
-        for k, vector in enumerate(vectors):
-            array.reshape(-1)[starts[k // count] + k % count] = vector.sum()
+    def store_dots(out, starts, weights, outputs, X, rows, size, ahead):
+        """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start."""
+        products = _rows(weights, outputs, size) @ _rows(X, rows, size).T
+        for start, products_there in zip(starts, products.reshape(len(starts), -1), strict=True):
+            out.reshape(-1)[start : start + products_there.size] = products_there
 
-    def add_outer(a, b, sums):
-        """``sums`` and the products of each vector of ``a`` with each of ``b``: a tuple, those with the first of ``a`` first."""
-        products = [(x, y) for x in a for y in b]
-        return tuple(multiply_add(x, y, sum_) for (x, y), sum_ in zip(products, sums, strict=True))
-
-    def add_inner(factors, b, sums):
-        """To each of ``sums`` add the products of its share of ``factors``, numbers, with ``b``, one vector after the other."""
-        factors, sums = iter(factors), list(sums)
-        for k in range(len(sums)):
-            for y in b:
-                sums[k] = multiply_add(next(factors), y, sums[k])
-        return tuple(sums)
-
-    def prefetch_rows(array, starts, offset, count):
-        """Nothing: plain Python has no cache to fill."""
+    def add_rows(out, starts, factors, X, rows, size, ahead):
+        """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first."""
+        sums = np.reshape(factors, (len(starts), -1)) @ _rows(X, rows, size)
+        for start, sum_ in zip(starts, sums, strict=True):
+            out.reshape(-1)[start : start + size] += sum_
 
     def zeros_on_stack(capacity, size):
         """Vector of ``size`` zeros, at most ``capacity``."""
@@ -141,9 +109,6 @@ else:  # compiled
             super().__init__(manager, kind, ir.VectorType(manager[kind.dtype].get_data_type(), kind.width))
 
     _doubles = _Vector(types.float64, WIDTH)
-
-    def _register(array):
-        return _Vector(array.dtype, 8 * REGISTER_BYTES // array.dtype.bitwidth)
 
     def _alignment(array):
         return array.dtype.bitwidth // 8
@@ -178,11 +143,6 @@ else:  # compiled
             name = f"llvm.masked.load.v{kind.width}f{array_type.dtype.bitwidth}.p0"
             vector = builder.call(builder.module.declare_intrinsic(name, (), function_type), arguments)
         return vector if kind.dtype == array_type.dtype else builder.fpext(vector, context.get_data_type(kind))
-
-    def _check_precision(array, *vectors):
-        """Stores of another precision would write beside the elements that they mean."""
-        if any(vector.dtype != array.dtype for vector in vectors):
-            raise numba.TypingError(f"{vectors} cannot be stored in {array}")
 
     def _store(context, builder, array_type, array, index, vector):
         pointer = element_pointer(context, builder, array_type, array, index)
@@ -244,7 +204,8 @@ else:  # compiled
     @intrinsic
     def store(typing_context, array, index, vector):
         """Write the vector to the elements from ``index`` on, which are of its precision."""
-        _check_precision(array, vector)
+        if vector.dtype != array.dtype:  # it would write beside the elements that it means
+            raise numba.TypingError(f"{vector} cannot be stored in {array}")
 
         def codegen(context, builder, signature, args):
             _store(context, builder, array, *args)
@@ -282,55 +243,18 @@ else:  # compiled
 
         return a.dtype(a), codegen
 
-    @intrinsic
-    def register_size(typing_context, array):
-        """How many elements of the array a register holds."""
-
-        def codegen(context, builder, signature, args):
-            return context.get_constant(types.intp, _register(array).width)
-
-        return types.intp(array), codegen
-
     @intrinsic(prefer_literal=True)
-    def zero_registers(typing_context, array, count):
-        """Tuple of ``count`` registers of zeros."""
-        kind = types.UniTuple(_register(array), count.literal_value)
+    def places(typing_context, first, stride, count):
+        """Tuple of ``count`` places, ``stride`` apart."""
 
         def codegen(context, builder, signature, args):
-            return context.get_constant_null(kind)
+            place, stride, _ = args
+            found = [place]
+            while len(found) < count.literal_value:
+                found.append(builder.add(found[-1], stride))
+            return cgutils.pack_array(builder, found)
 
-        return kind(array, count), codegen
-
-    def _load_tuple(array, starts, kind, count=()):
-        """Signature and code of a load of one vector of ``kind``, perhaps its first ``count`` elements, for each start."""
-
-        def codegen(context, builder, signature, args):
-            array_, starts, offset, *count = _unpacked(builder, signature, args)
-            mask = _mask(builder, *count, kind.width) if count else None
-            places = [builder.add(start, offset) for start in starts]
-            return cgutils.pack_array(builder, [_load(context, builder, kind, array, array_, place, mask) for place in places])
-
-        return types.UniTuple(kind, len(starts))(array, starts, types.intp, *count), codegen
-
-    @intrinsic
-    def load_rows(typing_context, array, starts, offset):
-        """Tuple of the vectors that start ``offset`` elements after each of the tuple ``starts``."""
-        return _load_tuple(array, starts, _doubles)
-
-    @intrinsic
-    def load_part_of_rows(typing_context, array, starts, offset, count):
-        """The same of the first ``count`` elements of each vector, and zeros, as `load_part`."""
-        return _load_tuple(array, starts, _doubles, [types.intp])
-
-    @intrinsic
-    def load_registers(typing_context, array, starts, offset):
-        """Tuple of the registers that start ``offset`` elements after each of the tuple ``starts``."""
-        return _load_tuple(array, starts, _register(array))
-
-    @intrinsic
-    def load_part_of_registers(typing_context, array, starts, offset, count):
-        """The same of the first ``count`` elements of each register, and zeros."""
-        return _load_tuple(array, starts, _register(array), [types.intp])
+        return types.UniTuple(types.intp, count.literal_value)(types.intp, types.intp, count), codegen
 
     @intrinsic(prefer_literal=True)
     def load_numbers(typing_context, array, starts, count):
@@ -344,72 +268,122 @@ else:  # compiled
 
         return types.UniTuple(array.dtype, len(starts) * count.literal_value)(array, starts, count), codegen
 
+    def _several(dtype, count):
+        """Type of ``count`` vectors of the processor's registers; of two registers where few would wait for each other."""
+        register = 8 * REGISTER_BYTES // dtype.bitwidth
+        return _Vector(dtype, WIDTH if count < 8 and register < WIDTH else register)
+
+    def _meet(builder, *ways):
+        """The vectors that hold where ways meet: of each way, the block that it comes from and its vectors."""
+        met = []
+        for vectors in zip(*(vectors for _, vectors in ways), strict=True):
+            phi = builder.phi(vectors[0].type)
+            for (block, _), vector in zip(ways, vectors, strict=True):
+                phi.add_incoming(vector, block)
+            met.append(phi)
+        return met
+
+    def _along(builder, size, width, step, vectors):
+        """Vectors after ``step(place, mask, vectors)`` for each ``width`` of ``size`` elements, with a mask for the last few."""
+        before, (body, rest, part, end) = builder.block, (builder.append_basic_block() for _ in range(4))
+        whole = builder.and_(size, _INT64(-width))
+        builder.cbranch(builder.icmp_signed("<", _INT64(0), whole), body, rest)
+        builder.position_at_end(body)
+        place, current = builder.phi(_INT64), _meet(builder, (before, vectors))
+        following = step(place, None, current)
+        next_place, left = builder.add(place, _INT64(width)), builder.block
+        for phi, *ways in zip([place, *current], [_INT64(0), *vectors], [next_place, *following], strict=True):
+            if phi is place:
+                phi.add_incoming(ways[0], before)
+            phi.add_incoming(ways[1], left)
+        builder.cbranch(builder.icmp_signed("<", next_place, whole), body, rest)
+        builder.position_at_end(rest)
+        vectors = _meet(builder, (before, vectors), (left, following))
+        builder.cbranch(builder.icmp_signed("<", whole, size), part, end)
+        builder.position_at_end(part)
+        last = step(whole, _mask(builder, builder.sub(size, whole), width), vectors)
+        builder.branch(end)
+        part = builder.block
+        builder.position_at_end(end)
+        return _meet(builder, (rest, vectors), (part, last))
+
+    def _load_rows(context, builder, kind, X_type, X, rows, place, mask, ahead):
+        """Vectors of rows of X, whose elements ``ahead`` are prefetched, unless that is zero."""
+        places = [builder.add(row, place) for row in rows]
+        if PREFETCHES and mask is None:
+            asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
+            if kind.width < line:
+                asks = builder.and_(asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0)))
+            with builder.if_then(asks):
+                for there in places:
+                    prefetch_line(builder, element_pointer(context, builder, X_type, X, builder.add(there, ahead)))
+        return [_load(context, builder, kind, X_type, X, there, mask) for there in places]
+
     @intrinsic
-    def store_rows(typing_context, array, starts, offset, vectors):
-        """Write vectors to the elements that start ``offset`` after each of the tuple ``starts``, and are of their precision."""
-        _check_precision(array, *vectors)
+    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, ahead):
+        """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start.
+
+        In the precision of the weights, which is that of ``out`` and not lower than that of X. Processors that do not do that by
+        themselves prefetch what comes ``ahead`` elements later in X. Four rows, or another power of two.
+        """
+        n_outputs, n_rows = len(outputs), len(rows)
+        if not X.dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:  # others would write beside what they mean
+            raise numba.TypingError(f"dot products of {weights} and {X} cannot be stored in {out}")
+        kind = _several(weights.dtype, n_outputs * n_rows)
 
         def codegen(context, builder, signature, args):
-            array_, starts, offset, vectors = _unpacked(builder, signature, args)
-            for start, vector in zip(starts, vectors, strict=True):
-                _store(context, builder, array, array_, builder.add(start, offset), vector)
+            out_, starts_, weights_, outputs_, X_, rows_, size, ahead = _unpacked(builder, signature, args)
+
+            def add_products(place, mask, sums):
+                of_outputs = [
+                    _load(context, builder, kind, weights, weights_, builder.add(output, place), mask) for output in outputs_
+                ]
+                of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask, ahead)
+                products, sums = [(i, k) for i in range(n_outputs) for k in range(n_rows)], list(sums)
+                if n_outputs < n_rows:  # the fewer stay in registers
+                    products.sort(key=lambda product: product[1])
+                for i, k in products:
+                    sums[i * n_rows + k] = _multiply_add(builder, of_outputs[i], of_rows[k], sums[i * n_rows + k])
+                return sums
+
+            zeros = [context.get_constant_null(kind)] * (n_outputs * n_rows)
+            sums = _along(builder, size, kind.width, add_products, zeros)
+            totals = [_totals(builder, sums[first : first + n_rows]) for first in range(0, len(sums), n_rows)]
+            if len(starts_) == len(sums):
+                totals = [builder.extract_element(of_output, _INT32(k)) for of_output in totals for k in range(n_rows)]
+            for start, to_store in zip(starts_, totals, strict=True):
+                _store(context, builder, out, out_, start, to_store)
             return context.get_dummy_value()
 
-        return types.void(array, starts, types.intp, vectors), codegen
+        return types.void(out, starts, weights, outputs, X, rows, types.intp, types.intp), codegen
 
     @intrinsic
-    def store_totals(typing_context, array, starts, vectors):
-        """Write the sum of each vector: for each of the tuple ``starts`` of its share of them, to the elements from there on."""
-        _check_precision(array, *vectors)
+    def add_rows(typing_context, out, starts, factors, X, rows, size, ahead):
+        """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first.
+
+        In the precision of ``out``, where zeros are added beyond a row up to a whole vector. ``ahead`` as in `store_dots`.
+        """
+        kind = _several(out.dtype, len(rows) * len(starts))
 
         def codegen(context, builder, signature, args):
-            array_, starts, vectors = _unpacked(builder, signature, args)
-            count = len(vectors) // len(starts)
-            for k, start in enumerate(starts):
-                _store(context, builder, array, array_, start, _totals(builder, vectors[k * count : (k + 1) * count]))
+            out_, starts_, factors_, X_, rows_, size, ahead = _unpacked(builder, signature, args)
+            factors_ = [_filled(builder, factor, kind.width) for factor in factors_]
+
+            def add_products(place, mask, _):
+                of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask, ahead)
+                of_starts = iter(factors_)
+                for start in starts_:
+                    to = builder.add(start, place)
+                    sum_ = _load(context, builder, kind, out, out_, to)
+                    for of_row in of_rows:
+                        sum_ = _multiply_add(builder, next(of_starts), of_row, sum_)
+                    _store(context, builder, out, out_, to, sum_)
+                return []
+
+            _along(builder, size, kind.width, add_products, [])
             return context.get_dummy_value()
 
-        return types.void(array, starts, vectors), codegen
-
-    @intrinsic
-    def add_outer(typing_context, a, b, sums):
-        """``sums`` and the products of each vector of ``a`` with each of ``b``: a tuple, those with the first of ``a`` first."""
-
-        def codegen(context, builder, signature, args):
-            a, b, sums = _unpacked(builder, signature, args)
-            products = zip(((x, y) for x in a for y in b), sums, strict=True)
-            return cgutils.pack_array(builder, [_multiply_add(builder, x, y, sum_) for (x, y), sum_ in products])
-
-        return sums(a, b, sums), codegen
-
-    @intrinsic
-    def add_inner(typing_context, factors, b, sums):
-        """To each of ``sums`` add the products of its share of ``factors``, numbers, with ``b``, one vector after the other."""
-
-        def codegen(context, builder, signature, args):
-            factors, b, sums = _unpacked(builder, signature, args)
-            factors = iter(factors)
-            for k in range(len(sums)):
-                for y in b:
-                    sums[k] = _multiply_add(builder, _filled(builder, next(factors), y.type.count), y, sums[k])
-            return cgutils.pack_array(builder, sums)
-
-        return sums(factors, b, sums), codegen
-
-    @intrinsic(prefer_literal=True)
-    def prefetch_rows(typing_context, array, starts, offset, count):
-        """Start loading ``count`` elements of each row, from ``offset`` after its start, as `prefetch` does one line."""
-
-        def codegen(context, builder, signature, args):
-            array_, starts, offset, _ = _unpacked(builder, signature, args)
-            for start in starts:
-                pointer = element_pointer(context, builder, array, array_, builder.add(start, offset))
-                pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
-                for byte in range(0, count.literal_value * _alignment(array), _CACHE_LINE):
-                    prefetch_line(builder, builder.gep(pointer, [_INT32(byte)]))
-            return context.get_dummy_value()
-
-        return types.void(array, starts, types.intp, count), codegen
+        return types.void(out, starts, factors, X, rows, types.intp, types.intp), codegen
 
     @intrinsic(prefer_literal=True)
     def zeros_on_stack(typing_context, capacity, size):
@@ -422,9 +396,9 @@ else:  # compiled
         def codegen(context, builder, signature, args):
             memory = cgutils.alloca_once(builder, ir.DoubleType(), capacity.literal_value)
             memory.align = _CACHE_LINE
-            cgutils.memset(builder, memory, context.get_constant(types.intp, 8 * capacity.literal_value), 0)
             vector, (_, size) = context.make_array(kind)(context, builder), args
             eight = context.get_constant(types.intp, 8)
+            cgutils.memset(builder, memory, builder.mul(eight, size), 0)
             context.populate_array(vector, data=memory, shape=[size], strides=[eight], itemsize=eight, meminfo=None)
             return vector._getvalue()
 

@@ -41,7 +41,8 @@ def _exp(t):
     p = 0.5 + r * p
     p = 1.0 + r * p
     p = 1.0 + r * p
-    return p * double_of_bits((np.int64(k) + 1023) << 52)  # 2^k
+    # 2^k, by way of int32: few processors have vectors of int64 made of doubles
+    return p * double_of_bits((np.int64(np.int32(k)) + 1023) << 52)
 
 
 def _logistic_residual(raw_prediction, y, out):
@@ -57,23 +58,29 @@ def _squared_residual(raw_prediction, y, out):
 
 
 def _softmax_residual(raw_prediction, y, out):
-    """Write softmax(raw_prediction) - onehot(y), row by row; a row of NaN counts as one of equal predictions."""
-    n_samples, n_classes = out.shape
+    """Write softmax(raw_prediction) - onehot(y), column by column; a column of NaN counts as one of equal predictions."""
+    n_classes, n_samples = out.shape
     for i in range(n_samples):
-        largest = raw_prediction[i, 0]
-        for c in range(1, n_classes):
-            largest = raw_prediction[i, c] if raw_prediction[i, c] > largest else largest
-        for c in range(n_classes):
-            raw_prediction[i, c] = raw_prediction[i, c] - largest
-    exponent, power = raw_prediction.ravel(), out.ravel()
+        out[0, i] = raw_prediction[0, i]
+    for c in range(1, n_classes):
+        for i in range(n_samples):
+            out[0, i] = raw_prediction[c, i] if raw_prediction[c, i] > out[0, i] else out[0, i]
+    for c in range(n_classes):
+        for i in range(n_samples):
+            raw_prediction[c, i] -= out[0, i]
+    power = raw_prediction.ravel()
     for j in range(power.size):
-        power[j] = _exp(exponent[j])
+        power[j] = _exp(power[j])
     for i in range(n_samples):
-        total = 0.0
-        for c in range(n_classes):
-            total += out[i, c]
-        for c in range(n_classes):
-            out[i, c] = out[i, c] / total - (1.0 if y[i] == c else 0.0)
+        out[0, i] = 0.0
+    for c in range(n_classes):
+        for i in range(n_samples):
+            out[0, i] += raw_prediction[c, i]
+    for i in range(n_samples):
+        out[0, i] = 1.0 / out[0, i]
+    for c in range(n_classes - 1, -1, -1):  # the first last, where the factors are
+        for i in range(n_samples):
+            out[c, i] = raw_prediction[c, i] * out[0, i] - (1.0 if y[i] == c else 0.0)
 
 
 @cache
@@ -92,7 +99,7 @@ class Loss:
         The name used in messages.
     derivative : callable
         ``derivative(raw_prediction, y, out)``, in the Python that numba compiles: writes dl/dr for a block of rows. Arrays of
-        shape (rows,), or for several outputs raw_prediction and out of shape (rows, n_outputs); raw_prediction may be
+        shape (rows,), or for several outputs raw_prediction and out of shape (n_outputs, rows); raw_prediction may be
         overwritten. It writes all of out and raises nothing: compiled kernels would drop the error and go on.
     lipschitz : float
         Supremum of ``|dl/dr|``; ``inf`` where only clipping bounds it.

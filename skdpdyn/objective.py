@@ -139,7 +139,7 @@ class Objective:
         X : ndarray or CSR array of shape (n_samples, n_features)
             The rows.
         n_chunks : int, default=64
-            Largest number of chunks of equal size, each of its rows summed in order.
+            Largest number of chunks of equal size, each of its rows summed one after the other.
         dtype : dtype, default=None
             Precision that blocks are summed in; None for that of X.
         aligned : bool, default=True
@@ -167,7 +167,7 @@ class Objective:
         noise_std : ndarray of shape (n_steps,)
             Standard deviation of the noise of each step.
         n_chunks : int, default=64
-            Largest number of chunks of equal size, each of its rows summed in order.
+            Largest number of chunks of equal size, each of its rows summed one after the other.
         dtype : dtype, default=None
             Precision that blocks are summed in; None for that of X.
         aligned : bool, default=True

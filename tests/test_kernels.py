@@ -280,8 +280,8 @@ def test_chunks_do_not_outgrow_the_rows():
 # --- bounds ------------------------------------------------------------------------------------------------------------------
 
 
-def gradient_sum(objective, X, y, weight):
-    """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout."""
+def gradient_sum(objective, X, y, weight, rows=None):
+    """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout, of all or some rows."""
     family = kernel_family(X, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     weights, out = np.zeros(n_weights, family.precision(X.dtype.name)), np.empty((1, n_weights + objective.n_outputs))
@@ -294,12 +294,23 @@ def gradient_sum(objective, X, y, weight):
         weights,
         np.full(objective.n_outputs, float(weight)),
         objective.intercept_scaling,
-        np.array([0, len(y)]),
+        np.array([0, len(y)] if rows is None else rows),
         0,
         1,
         out,
     )
     return out[0]
+
+
+@each_kernel
+@each_dtype
+@pytest.mark.parametrize(("start", "stop"), [(0, 1), (3, 5), (1, 8), (7, 40), (2, 45), (5, 72), (0, 119)])
+def test_a_chunk_sums_its_own_rows_alone(layout, loss, dtype, start, stop):
+    """Bit by bit what a chunk without neighbours sums: streams end where it ends, at any number of rows."""
+    X, y = data(loss, 120, 11, dtype)
+    objective = problem(loss, X)
+    alone = gradient_sum(objective, layout(X[start:stop]), y[start:stop], 0.3)
+    np.testing.assert_array_equal(gradient_sum(objective, layout(X), y, 0.3, rows=(start, stop)), alone)
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")

@@ -17,11 +17,11 @@ def name(loss):
 
 
 def residuals(loss, raw, y):
-    """The kernel on a copy: it may overwrite the raw predictions."""
-    raw = np.array(raw, dtype=float)
+    """The kernel on a copy, which it may overwrite: a row of raw predictions for each of the rows."""
+    raw = np.array(np.transpose(raw), dtype=float, order="C")
     out = np.empty(raw.shape)
     loss.residual(raw, np.asarray(y, dtype=float), out)
-    return out
+    return out.T
 
 
 @pytest.mark.parametrize("y", [0.0, 1.0])

@@ -77,11 +77,10 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n_samples", "n_features"), [(50_000, 101), (5_003, 701)])
-def test_against_numpy_on_rows_that_are_prefetched(n_samples, n_features, dtype):
-    """X beyond the cache takes another branch of the kernel; rows of many lengths, most of them outside the ball."""
+@pytest.mark.parametrize(("n_samples", "n_features"), [(3_002, 101), (503, 1101), (259, 3001)])
+def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtype):
+    """Blocks of 16, of a few and of one row of each stream; rows of many lengths, most of them outside the ball."""
     X, y = rows(n_samples, n_features, dtype)
     objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)

@@ -5,27 +5,18 @@ import numpy as np
 import pytest
 
 from skdpdyn._vectors import (
-    REGISTER_BYTES,
     WIDTH,
-    add_inner,
-    add_outer,
+    add_rows,
     clamp,
     filled,
     load,
     load_numbers,
     load_part,
-    load_part_of_registers,
-    load_part_of_rows,
-    load_registers,
-    load_rows,
     multiply_add,
-    prefetch_rows,
-    register_size,
+    places,
     store,
-    store_rows,
-    store_totals,
+    store_dots,
     total,
-    zero_registers,
     zeros_on_stack,
 )
 
@@ -53,40 +44,23 @@ def _total(array, start):
 
 
 @numba.njit
-def _dots(array, starts, factors, count, out):
-    zero, origin = filled(0.0), (0,)
-    dots = add_outer(load_rows(array, starts, 1), load_rows(factors, origin, 0), (zero, zero, zero, filled(0.125)))
-    prefetch_rows(array, starts, 1000, 24)
-    store_totals(out, (1,), add_outer(load_part_of_rows(array, starts, 9, count), load_rows(factors, origin, 8), dots))
+def _dots(rows, starts, factors, size, out, first, stride):
+    store_dots(out, places(first, stride, 4), factors, (1,), rows, starts, size, 5)
 
 
 @numba.njit
-def _many_totals(array, out):
-    starts = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-    store_totals(out, (1,), load_rows(array, starts, 0))
+def _dots_of_three(a, starts_of_a, b, starts_of_b, size, out):
+    store_dots(out, (1, 10, 6), a, starts_of_a, b, starts_of_b, size, 0)
 
 
 @numba.njit
-def _weighted_sum(array, starts, steps, out):
-    store_rows(out, (2,), 1, add_inner(load_numbers(steps, (1,), 4), load_rows(array, starts, 1), load_rows(out, (0,), 3)))
+def _weighted_sum(rows, starts, factors, size, out):
+    add_rows(out, (2,), load_numbers(factors, (1, 4), 2), rows, starts, size, 7)
 
 
 @numba.njit
-def _outer_dots(a, starts_a, b, starts_b, n_columns, out):
-    dots, width, j = zero_registers(a, 6), register_size(a), 0
-    while n_columns - j >= width:
-        dots = add_outer(load_registers(a, starts_a, j), load_registers(b, starts_b, j), dots)
-        j += width
-    dots = add_outer(
-        load_part_of_registers(a, starts_a, j, n_columns - j), load_part_of_registers(b, starts_b, j, n_columns - j), dots
-    )  # fmt: skip
-    store_totals(out, (0, 4, 8), dots)
-
-
-@numba.njit
-def _weighted_sums(array, starts, numbers, number_starts, out, out_starts):
-    steps = load_numbers(numbers, number_starts, 3)
-    store_rows(out, out_starts, 1, add_inner(steps, load_registers(array, starts, 2), load_registers(out, out_starts, 1)))
+def _weighted_sums(rows, starts, factors, size, out, starts_of_out):
+    add_rows(out, starts_of_out, load_numbers(factors, (5, 0), 3), rows, starts, size, 0)
 
 
 @numba.njit
@@ -135,59 +109,64 @@ def test_total(dtype):
     np.testing.assert_allclose(_total(array, 3), array[3:].astype(float).sum(), rtol=1e-14)
 
 
+each_size = pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40])
+
+
 @each_dtype
-@pytest.mark.parametrize("count", [-3, 0, 1, 5, 8, 11])
-def test_dot_products_of_several_rows(dtype, count):
-    """Two of them the same; nothing of what follows a row's first ``count`` elements is used, not even times zero."""
+@each_size
+@pytest.mark.parametrize("stride", [1, 3])
+def test_dot_products_of_four_rows(dtype, size, stride):
+    """In double, of rows of which two are the same; nothing of what follows them is used, not even times zero."""
     rng = np.random.default_rng(1)
-    array, factors, out = rng.standard_normal((4, 20)).astype(dtype), rng.standard_normal(16), np.full(6, 9.0)
-    n_used = 8 + min(max(count, 0), 8)
-    array[:, 1 + n_used :] = np.nan
-    _dots(array, (0, 20, 60, 60), factors, count, out)
-    expected = array[[0, 1, 3, 3], 1 : 1 + n_used].astype(float) @ factors[:n_used] + [0, 0, 0, 1]
-    np.testing.assert_allclose(out, [9, *expected, 9], rtol=1e-13)
+    rows, factors, out = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(41), np.full(12, 9.0)
+    rows[:, size:], factors[1 + size :] = np.nan, np.nan
+    _dots(rows, (0, 41, 123, 123), factors, size, out, 1, stride)
+    expected = np.full(12, 9.0)
+    expected[1 + stride * np.arange(4)] = rows[[0, 1, 3, 3], :size].astype(float) @ factors[1 : 1 + size]
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)
 
 
 @each_dtype
-def test_weighted_sum_of_several_rows(dtype):
-    rng = np.random.default_rng(2)
-    array, steps, out = rng.standard_normal((4, 10)).astype(dtype), rng.standard_normal(6), np.arange(12.0)
-    expected = out.copy()
-    expected[3:11] += steps[1:5] @ array[[3, 0, 1, 2], 1:9].astype(float)
-    _weighted_sum(array, (30, 0, 10, 20), steps, out)
-    np.testing.assert_allclose(out, expected, rtol=1e-14)
-
-
-@each_dtype
-@pytest.mark.parametrize("n_columns", [0, 1, 7, 8, 15, 16, 17, 40])
-def test_dot_products_of_rows_with_rows(dtype, n_columns):
-    """In their own precision, of three rows with two; what follows the last column is no number."""
+@each_size
+def test_dot_products_of_rows_with_rows(dtype, size):
+    """In their own precision, of three rows with four."""
     rng = np.random.default_rng(3)
-    a, b = rng.standard_normal((3, 48)).astype(dtype), rng.standard_normal((2, 48)).astype(dtype)
-    a[:, n_columns:], b[:, n_columns:] = np.nan, np.nan
-    out = np.full(10, 9, dtype)
-    _outer_dots(a, (96, 0, 48), b, (48, 0), n_columns, out)
-    expected = np.full(10, 9, dtype)
-    expected[[0, 1, 4, 5, 8, 9]] = (a[[2, 0, 1], :n_columns].astype(float) @ b[[1, 0], :n_columns].T.astype(float)).ravel()
+    a, b = rng.standard_normal((3, 48)).astype(dtype), rng.standard_normal((4, 48)).astype(dtype)
+    a[:, size:], b[:, size:] = np.nan, np.nan
+    out = np.full(15, 9, dtype)
+    _dots_of_three(a, (96, 0, 48), b, (48, 0, 96, 144), size, out)
+    expected = np.full(15, 9, dtype)
+    expected[[1, 2, 3, 4, 10, 11, 12, 13, 6, 7, 8, 9]] = (
+        a[[2, 0, 1], :size].astype(float) @ b[[1, 0, 2, 3], :size].T.astype(float)
+    ).ravel()
     np.testing.assert_allclose(out, expected, rtol=0, atol=40 * np.finfo(dtype).eps)
 
 
 @each_dtype
-def test_weighted_sums_of_rows(dtype):
+@each_size
+def test_weighted_sum_of_four_rows(dtype, size):
+    """In double; what follows the sum up to a whole vector is only added zeros to, and nothing of what follows a row is used."""
+    rng = np.random.default_rng(2)
+    rows, factors, out = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(6), np.arange(52.0)
+    rows[:, size:] = np.nan
+    expected = out.copy()
+    expected[2 : 2 + size] += factors[[1, 2, 4, 5]] @ rows[[3, 0, 1, 2], :size].astype(float)
+    _weighted_sum(rows, (123, 0, 41, 82), factors, size, out)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)
+
+
+@each_dtype
+@each_size
+def test_weighted_sums_of_rows(dtype, size):
     """In their own precision: two sums, each of three rows with factors of its own."""
     rng = np.random.default_rng(4)
-    array, numbers = rng.standard_normal((3, 20)).astype(dtype), rng.standard_normal(9).astype(dtype)
-    out = rng.standard_normal((2, 20)).astype(dtype)
-    width, expected = REGISTER_BYTES // out.itemsize, out.copy()
-    expected[[1, 0], 1 : 1 + width] += numbers[[[5, 6, 7], [0, 1, 2]]] @ array[[2, 0, 1], 2 : 2 + width]
-    _weighted_sums(array, (40, 0, 20), numbers, (5, 0), out, (20, 0))
+    rows, factors = rng.standard_normal((3, 41)).astype(dtype), rng.standard_normal(9).astype(dtype)
+    out = rng.standard_normal((2, 60)).astype(dtype)
+    rows[:, size:] = np.nan
+    expected = out.copy()
+    expected[[1, 0], 1 : 1 + size] += factors[[[5, 6, 7], [0, 1, 2]]] @ rows[[2, 0, 1], :size]
+    _weighted_sums(rows, (82, 0, 41), factors, size, out, (61, 1))
     np.testing.assert_allclose(out, expected, rtol=0, atol=20 * np.finfo(dtype).eps)
-
-
-def test_more_totals_than_a_vector_has_elements():
-    array, out = np.random.default_rng(5).standard_normal(23), np.full(18, 9.0)
-    _many_totals(array, out)
-    np.testing.assert_allclose(out, [9, *np.convolve(array, np.ones(8), "valid"), 9], rtol=0, atol=1e-14)
 
 
 def test_scratch_on_the_stack():
@@ -208,3 +187,5 @@ def test_stores_of_another_precision_are_refused():
 
     with pytest.raises(numba.TypingError, match="cannot be stored"):
         mixed(np.zeros(16, np.float32))
+    with pytest.raises(numba.TypingError, match="cannot be stored"):
+        _dots(np.zeros((4, 4)), (0, 4, 8, 12), np.zeros(5, np.float32), 4, np.zeros(4, np.float32), 0, 1)

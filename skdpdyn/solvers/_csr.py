@@ -1,6 +1,7 @@
 """Kernels of full-batch noisy gradient descent on CSR rows, losses with a single output.
 
-One pass over the stored values a step: a row costs a gather and a scatter for each of its values, and the link. Indices are
+One pass over the stored values a step: a row costs a gather and a scatter for each of its values, and the link. A block has the
+more rows the more columns there are: then weights and sums take turns in the cache, where both would not fit. Indices are
 unsigned, because the test for negative ones would cost more than half as much again.
 """
 
@@ -10,7 +11,7 @@ from numba import types
 from skdpdyn._jit import readonly, residual_function, writable
 from skdpdyn._vectors import zeros_on_stack
 
-_BLOCK = 32  # rows; a multiple of 8, the width of the loss
+_MIN_BLOCK, _MAX_BLOCK = 32, 1024  # rows; multiples of 8, the width of the loss
 _GATHERED = 4096  # rows of a batch at a time
 
 residual_type = residual_function
@@ -68,11 +69,14 @@ def layout(n_outputs, n_features):
 def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
     values, columns, row_start, row_end = X
-    raw, slope, target = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
+    block, all_rows = weights.size // 128 * 8, (stop - start + 7) // 8 * 8
+    block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
+    block = all_rows if block > all_rows else block
+    raw, slope, target = zeros_on_stack(_MAX_BLOCK, block), zeros_on_stack(_MAX_BLOCK, block), zeros_on_stack(_MAX_BLOCK, block)
     out[:] = 0
     constant, intercept_sum = intercept[0], 0.0
-    for first in range(start, stop, _BLOCK):
-        size = stop - first if stop - first < _BLOCK else _BLOCK
+    for first in range(start, stop, block):
+        size = stop - first if stop - first < block else block
         for i in range(size):
             a = np.uintp(first + i)
             dot = 0.0

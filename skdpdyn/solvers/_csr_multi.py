@@ -44,7 +44,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercepts)."""
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size
-    raw, slope, target = np.empty((_BLOCK, n_outputs)), np.empty((_BLOCK, n_outputs)), np.empty(_BLOCK)
+    raw, slope, target = np.empty((n_outputs, _BLOCK)), np.empty((n_outputs, _BLOCK)), np.empty(_BLOCK)
     line = np.empty((n_outputs + 15) // 16 * 16)  # dot products of a row, then its steps
     # A helper for the prefetches would count references to its arrays: half as slow again.
     end_of_prefetches = np.int64(columns.size - _AHEAD - 2 if weights.nbytes > _CACHED_BYTES else 0)
@@ -86,7 +86,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 store(line, k, multiply_add(one, dot_b, dot_a))
                 store(line, k + 8, multiply_add(one, dot_d, dot_c))
             for k in range(n_outputs):
-                raw[i, k] = row_scale[a] * line[k] + intercept[k]
+                raw[k, i] = row_scale[a] * line[k] + intercept[k]
             target[i] = y[a]
         residual(raw, target, slope)
         line[:] = 0
@@ -95,12 +95,12 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             limit = bound[a] * within
             square = 0.0
             for k in range(n_outputs):
-                square += slope[i, k] * slope[i, k]
+                square += slope[k, i] * slope[k, i]
             factor = 1.0
             if not square <= limit * limit:
                 factor = limit / np.sqrt(square)
             for k in range(n_outputs):
-                r = slope[i, k] * factor if square < np.inf else 0.0  # also of NaN
+                r = slope[k, i] * factor if square < np.inf else 0.0  # also of NaN
                 out[n_weights + k] += r * intercept_scaling
                 line[k] = r * row_scale[a]
             for k in range(0, n_outputs, 16):

@@ -3,38 +3,36 @@
 One pass over X a step: rows in blocks that stay in cache, dot products of four rows at a time, the loss on the block, the
 residual clamped, then the same four rows at a time added to the sum.
 
-Memory must not idle meanwhile. So when X is not in cache, both loops over a row prefetch, evenly, the row two blocks further
-on: the first loop would ask for lines faster than memory delivers, and then the processor drops requests; the second loop asks
-for those again. 1.0 to 1.5 reads of X a step, instead of 1.5 to 2.1 with either loop alone.
+The four are not neighbours. A chunk is read as four streams, its quarters: each is one long stretch of memory, which processors
+load ahead by themselves, and four of them faster than one. On a Zen 3 a step takes 0.6 to 0.8 of the time that four neighbouring
+rows take, with prefetches of our own. What belongs to the rows comes in pieces too short for that, and so do rows without a
+whole vector: they are prefetched.
 
-A row's dot product has nothing of the next row in it, not even times zero: a record touches its own residual alone.
+A row's dot product has nothing of another row in it, not even times zero: a record touches its own residual alone.
 """
 
 import numpy as np
 
 from skdpdyn._jit import aligned_empty, inner, prefetch, readonly, residual_function, writable
 from skdpdyn._vectors import (
-    add_inner,
-    add_outer,
+    PREFETCHES,
+    add_rows,
     clamp,
     filled,
     load,
     load_numbers,
     load_part,
-    load_part_of_rows,
-    load_rows,
     multiply_add,
-    prefetch_rows,
+    places,
     store,
-    store_rows,
-    store_totals,
+    store_dots,
     total,
     zeros_on_stack,
 )
 
-_MIN_BLOCK, _MAX_BLOCK = 4, 64  # rows; multiples of 8 in between, the width of the loss
-_NEAR_BYTES, _FAR_BYTES = 33_000, 10_000  # of a block, without and with prefetching
+_BLOCK_BYTES = 26_000 if PREFETCHES else 260_000  # of a block, which is read twice from the first or the second cache
 _CACHED_BYTES = 9_000_000  # an X up to here is not prefetched
+_MAX_BLOCK, _MAX_LANES = 16, 64  # rows of each stream, of all four
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
 
 _ORIGIN = (0,)
@@ -92,74 +90,64 @@ def gather(X, y, row_scale, bound, index, start, stop, rows, target, scale, limi
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: whole pairs of vectors."""
+    """Where the kernel has each parameter, and how many of its places are weights: whole vectors."""
     n_weights = -(-n_features // 16) * 16
     return np.append(np.arange(n_features), n_weights), n_weights
 
 
 @inner
-def four_rows(first, count, n_features):
-    """Where rows first, ..., first + 3 start in X; of those after the first ``count``, where the last of these does."""
-    a = first * n_features
-    b = a + n_features * (count > 1)
-    c = b + n_features * (count > 2)
-    return a, b, c, c + n_features * (count > 3)
+def four_rows(first, quarter, stop, n_features, column):
+    """Where in X row ``first`` and those one, two and three quarters further on have a column; beyond ``stop``, the last row."""
+    last = stop - 1
+    b = first + quarter
+    c = b + quarter
+    d = c + quarter
+    b, c, d = b if b < last else last, c if c < last else last, d if d < last else last
+    return first * n_features + column, b * n_features + column, c * n_features + column, d * n_features + column
 
 
 def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
     n_features = X.shape[1]
-    whole = n_features // 16 * 16
-    rest = n_features - whole
-    far = X.nbytes > _CACHED_BYTES
-    block = (_FAR_BYTES if far else _NEAR_BYTES) // (n_features * X.itemsize + 1) // 8 * 8
-    block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
-    ahead = 2 * block * n_features
+    quarter, line = (stop - start + 3) // 4, 64 // X.itemsize
     # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation.
+    block = _BLOCK_BYTES // (4 * n_features * X.itemsize + 1) + 1
+    block = _MAX_BLOCK if block > _MAX_BLOCK else block
     n_lanes = (block + 7) // 8 * 8
-    raw, slope = zeros_on_stack(_MAX_BLOCK, n_lanes), zeros_on_stack(_MAX_BLOCK, n_lanes)
-    target, step = zeros_on_stack(_MAX_BLOCK, n_lanes), zeros_on_stack(_MAX_BLOCK, n_lanes)
+    ahead = 2 * block * n_features if X.nbytes > _CACHED_BYTES else 0
+    raw, slope = zeros_on_stack(_MAX_LANES, 4 * n_lanes), zeros_on_stack(_MAX_LANES, 4 * n_lanes)
+    target, step = zeros_on_stack(_MAX_LANES, 4 * n_lanes), zeros_on_stack(_MAX_LANES, 4 * n_lanes)
     constant, intercept_sum, zero, one = filled(intercept[0]), filled(0.0), filled(0.0), filled(1.0)
     for j in range(0, weights.size, 8):
         store(out, j, zero)
-    for first in range(start, stop, block):
-        size = stop - first if stop - first < block else block
-        for i in range(0, size, 4):
-            four, dots = four_rows(first + i, size - i, n_features), (zero, zero, zero, zero)
-            for j in range(0, whole, 16):
-                if far:
-                    prefetch_rows(X, four, ahead + j, 16)
-                dots = add_outer(load_rows(X, four, j), load_rows(weights, _ORIGIN, j), dots)
-                dots = add_outer(load_rows(X, four, j + 8), load_rows(weights, _ORIGIN, j + 8), dots)
-            if rest:
-                j = whole
-                if far:
-                    prefetch_rows(X, four, ahead + j, 16)
-                dots = add_outer(load_part_of_rows(X, four, j, rest), load_rows(weights, _ORIGIN, j), dots)
-                dots = add_outer(load_part_of_rows(X, four, j + 8, rest - 8), load_rows(weights, _ORIGIN, j + 8), dots)
-            store_totals(raw, (i,), dots)
-        for i in range(0, size, 8):
-            store(raw, i, multiply_add(load_part(row_scale, first + i, size - i), load(raw, i), constant))
-            store(target, i, load_part(y, first + i, size - i))
+    for first in range(start, start + quarter, block):
+        size = start + quarter - first if start + quarter - first < block else block
+        for i in range(size):
+            four = four_rows(first + i, quarter, stop, n_features, 0)
+            store_dots(raw, places(i, n_lanes, 4), weights, _ORIGIN, X, four, n_features, ahead)
+        for stream in range(4):
+            row, lane = first + stream * quarter, stream * n_lanes
+            count = stop - row if stop - row < size else size
+            for i in range(0, size, 8):
+                a, k = row + i, lane + i
+                prefetch(row_scale, a + n_lanes + 7)
+                prefetch(y, a + n_lanes + 7)
+                prefetch(bound, a + n_lanes + 7)
+                if n_features < 8:  # loads of parts make no processor load ahead
+                    for j in range(0, 8 * n_features, line):
+                        prefetch(X, (a + n_lanes) * n_features + j)
+                store(raw, k, multiply_add(load_part(row_scale, a, count - i), load(raw, k), constant))
+                store(target, k, load_part(y, a, count - i))
         residual(raw, target, slope)
-        for i in range(0, size, 8):
-            r = clamp(load(slope, i), load_part(bound, first + i, size - i))
-            intercept_sum = multiply_add(r, one, intercept_sum)
-            store(step, i, multiply_add(r, load_part(row_scale, first + i, size - i), zero))
-        for i in range(0, size, 4):
-            four, steps = four_rows(first + i, size - i, n_features), load_numbers(step, (i,), 4)
-            for j in range(0, whole, 16):
-                if far:
-                    prefetch_rows(X, four, ahead + j, 16)
-                k = j + 8
-                store_rows(out, _ORIGIN, j, add_inner(steps, load_rows(X, four, j), load_rows(out, _ORIGIN, j)))
-                store_rows(out, _ORIGIN, k, add_inner(steps, load_rows(X, four, k), load_rows(out, _ORIGIN, k)))
-            if rest:
-                j, k = whole, whole + 8
-                if far:
-                    prefetch_rows(X, four, ahead + j, 16)
-                added = add_inner(steps, load_part_of_rows(X, four, j, rest), load_rows(out, _ORIGIN, j))
-                store_rows(out, _ORIGIN, j, added)
-                added = add_inner(steps, load_part_of_rows(X, four, k, rest - 8), load_rows(out, _ORIGIN, k))
-                store_rows(out, _ORIGIN, k, added)
+        for stream in range(4):
+            row, lane = first + stream * quarter, stream * n_lanes
+            count = stop - row if stop - row < size else size
+            for i in range(0, size, 8):
+                a, k = row + i, lane + i
+                r = clamp(load(slope, k), load_part(bound, a, count - i))
+                intercept_sum = multiply_add(r, one, intercept_sum)
+                store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
+        for i in range(size):
+            four = four_rows(first + i, quarter, stop, n_features, 0)
+            add_rows(out, _ORIGIN, load_numbers(step, places(i, n_lanes, 4), 1), X, four, n_features, ahead)
     out[weights.size] = total(intercept_sum) * intercept_scaling

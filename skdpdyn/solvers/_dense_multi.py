@@ -1,27 +1,17 @@
 """Kernels of full-batch noisy gradient descent on dense rows, losses with several outputs.
 
-One pass over X a step: dot products of four rows with five outputs at a time, the loss on a block of rows, the norm of each
-row's residuals bounded, then the same tiles of four rows and five outputs added to the sums. A tile loads nine vectors for
-twenty multiplications, so the arithmetic units set the pace. Each visit to four rows asks for two of the four rows a block
-further on, the next visit for the other two: all at once would be more than memory delivers, and the processor drops requests.
+One pass over X a step, in four streams as for a single output: dot products of a row of each stream with the weights of three or
+two outputs at a time, the loss on a block of rows, the norm of each row's residuals bounded, then the same tiles of four rows and
+three or two outputs added to the sums. Three are as many as sixteen registers hold the products of; the sums of some columns stay
+in the first cache while all rows of a block are added to them.
 
-A row's dot products have nothing of the next row in them, not even times zero.
+A row's dot products have nothing of another row in them, not even times zero.
 """
 
 import numpy as np
 
-from skdpdyn._jit import inner, prefetch, residual_matrix_function
-from skdpdyn._vectors import (
-    add_inner,
-    add_outer,
-    load_numbers,
-    load_part_of_registers,
-    load_registers,
-    register_size,
-    store_rows,
-    store_totals,
-    zero_registers,
-)
+from skdpdyn._jit import residual_matrix_function
+from skdpdyn._vectors import add_rows, load_numbers, places, store_dots, zeros_on_stack
 from skdpdyn.solvers._dense import four_rows, gather, gathered_dtype, room, room_type, rows, rows_type
 
 __all__ = [
@@ -38,7 +28,8 @@ __all__ = [
 ]
 
 _BLOCK = 32  # rows summed in the precision of X: Objective.bound_rows counts on no more
-_TILE = 5  # outputs
+_OF_STREAM = _BLOCK // 4
+_PANEL_BYTES, _MIN_PANEL = 16_000, 64  # of the sums that stay in cache while a block is added to them; columns
 _PADDING = 16  # numbers that the weights and the sums of an output are padded to: the largest register of single precision
 _EPS = 2.3e-16
 
@@ -51,89 +42,75 @@ def precision(dtype):
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: rows padded to registers, outputs to tiles."""
+    """Where the kernel has each parameter, and how many of its places are weights: rows padded to registers."""
     stride = -(-n_features // _PADDING) * _PADDING
-    n_weights = -(-n_outputs // _TILE) * _TILE * stride
+    n_weights = n_outputs * stride
     coefficients = np.add.outer(stride * np.arange(n_outputs), np.arange(n_features))
     return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights
-
-
-@inner
-def _tile(first, stride):
-    """Where each output of a tile has its own, the first one at ``first``."""
-    b = first + stride
-    c = b + stride
-    d = c + stride
-    return first, b, c, d, d + stride
 
 
 def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercepts)."""
     n_features, n_outputs, n_weights = X.shape[1], intercept.size, weights.size
-    n_padded = -(-n_outputs // _TILE) * _TILE
-    stride = n_weights // n_padded
-    width = register_size(X)
-    whole = n_features // width * width
-    rest = n_features - whole
-    raw, slope, target = np.empty((_BLOCK, n_outputs)), np.empty((_BLOCK, n_outputs)), np.empty(_BLOCK)
-    numbers = np.empty(n_padded * _BLOCK, X.dtype)  # dot products, then steps: those of an output side by side
+    stride = n_weights // n_outputs
+    edge = n_outputs - 2 * (-n_outputs % 3)  # of the tiles of three
+    quarter = (stop - start + 3) // 4
+    panel = _PANEL_BYTES // (n_outputs * X.itemsize) // _PADDING * _PADDING
+    panel = _MIN_PANEL if panel < _MIN_PANEL else panel
+    raw, slope = np.empty((n_outputs, _BLOCK)), np.empty((n_outputs, _BLOCK))
+    target, scale = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
+    limit, square = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
+    numbers = np.empty(n_outputs * _BLOCK, X.dtype)  # dot products, then steps: those of an output side by side
     block_sum = np.empty(n_weights, X.dtype)
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it
-    raw[:] = 0
-    target[:] = 0
+    ahead = _OF_STREAM * n_features
     numbers[:] = 0
     block_sum[:] = 0
     out[:] = 0
-    for first in range(start, stop, _BLOCK):
-        size = stop - first if stop - first < _BLOCK else _BLOCK
-        for tile in range(0, n_padded, _TILE):
-            of_weights = _tile(tile * stride, stride)
-            for i in range(0, size, 4):
-                four, dots = four_rows(first + i, size - i, n_features), zero_registers(X, 20)
-                ahead = (first + i + _BLOCK + tile % 2 * 2) * n_features
-                for j in range(0, whole, width):
-                    prefetch(X, ahead + j)
-                    prefetch(X, ahead + n_features + j)
-                    dots = add_outer(load_registers(weights, of_weights, j), load_registers(X, four, j), dots)
-                if rest:
-                    part = load_part_of_registers(X, four, whole, rest)
-                    dots = add_outer(load_registers(weights, of_weights, whole), part, dots)
-                store_totals(numbers, _tile(tile * _BLOCK + i, _BLOCK), dots)
+    for first in range(start, start + quarter, _OF_STREAM):
+        size = start + quarter - first if start + quarter - first < _OF_STREAM else _OF_STREAM
         for i in range(size):
-            a = np.uintp(first + i)
-            target[i] = y[a]
-            for k in range(n_outputs):
-                raw[i, k] = row_scale[a] * numbers[k * _BLOCK + i] + intercept[k]
+            four, to = four_rows(first + i, quarter, stop, n_features, 0), 4 * i
+            for k in range(0, edge, 3):
+                three = places(k * stride, stride, 3)
+                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 3), weights, three, X, four, n_features, ahead)
+            for k in range(edge, n_outputs, 2):
+                two = places(k * stride, stride, 2)
+                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features, ahead)
+        for i in range(_BLOCK):
+            row = first + i // 4 + i % 4 * quarter
+            target[i] = scale[i] = limit[i] = square[i] = 0
+            if i < 4 * size and row < stop:
+                a = np.uintp(row)
+                target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a] * within
+        for k in range(n_outputs):
+            for i in range(_BLOCK):
+                raw[k, i] = scale[i] * numbers[k * _BLOCK + i] + intercept[k]
         residual(raw, target, slope)
-        numbers[:] = 0
-        for i in range(size):
-            a = np.uintp(first + i)
-            limit = bound[a] * within
-            square = 0.0
-            for k in range(n_outputs):
-                square += slope[i, k] * slope[i, k]
-            factor = 1.0
-            if not square <= limit * limit:
-                factor = limit / np.sqrt(square)
-            for k in range(n_outputs):
-                r = slope[i, k] * factor if square < np.inf else 0.0  # also of NaN
-                out[n_weights + k] += r * intercept_scaling
-                numbers[k * _BLOCK + i] = r * row_scale[a]
-        for tile in range(0, n_padded, _TILE):
-            of_sums = _tile(tile * stride, stride)
-            for i in range(0, size, 4):
-                four = four_rows(first + i, size - i, n_features)
-                steps = load_numbers(numbers, _tile(tile * _BLOCK + i, _BLOCK), 4)
-                ahead = (first + i + _BLOCK + (tile + 1) % 2 * 2) * n_features
-                for j in range(0, whole, width):
-                    prefetch(X, ahead + j)
-                    prefetch(X, ahead + n_features + j)
-                    sums = add_inner(steps, load_registers(X, four, j), load_registers(block_sum, of_sums, j))
-                    store_rows(block_sum, of_sums, j, sums)
-                if rest:
-                    part = load_part_of_registers(X, four, whole, rest)
-                    store_rows(block_sum, of_sums, whole, add_inner(steps, part, load_registers(block_sum, of_sums, whole)))
-        if X.itemsize < 8 or first + _BLOCK >= stop:
+        for k in range(n_outputs):
+            for i in range(_BLOCK):
+                square[i] += slope[k, i] * slope[k, i]
+        for i in range(_BLOCK):
+            fits = square[i] <= limit[i] * limit[i]
+            limit[i] = 1.0 if fits else limit[i] / np.sqrt(square[i])  # what the residuals are multiplied by
+        for k in range(n_outputs):
+            output_sum = 0.0
+            for i in range(_BLOCK):
+                r = slope[k, i] * limit[i] if square[i] < np.inf else 0.0  # also of NaN
+                output_sum += r
+                numbers[k * _BLOCK + i] = r * scale[i]
+            out[n_weights + k] += output_sum * intercept_scaling
+        for left in range(0, n_features, panel):
+            length = n_features - left if n_features - left < panel else panel
+            for i in range(size):
+                four, of = four_rows(first + i, quarter, stop, n_features, left), 4 * i
+                for k in range(0, edge, 3):
+                    steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 3), 4)
+                    add_rows(block_sum, places(k * stride + left, stride, 3), steps, X, four, length, ahead)
+                for k in range(edge, n_outputs, 2):
+                    steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 2), 4)
+                    add_rows(block_sum, places(k * stride + left, stride, 2), steps, X, four, length, ahead)
+        if X.itemsize < 8 or first + _OF_STREAM >= start + quarter:
             for j in range(n_weights):
                 out[j] += block_sum[j]
                 block_sum[j] = 0

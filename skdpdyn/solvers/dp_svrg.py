@@ -167,13 +167,13 @@ class _Records:
 
     def _residuals(self, theta, part):
         coef, intercept = self.objective.split(theta)
-        raw = np.ascontiguousarray((self.X[part] @ coef.T) * self.row_scale[part, None] + intercept)
+        raw = np.ascontiguousarray(((self.X[part] @ coef.T) * self.row_scale[part, None] + intercept).T)
         out = np.empty_like(raw)
         if self.objective.n_outputs == 1:
-            self.objective.loss.residual(raw[:, 0], self.y[part], out[:, 0])
+            self.objective.loss.residual(raw[0], self.y[part], out[0])
         else:
             self.objective.loss.residual(raw, self.y[part], out)
-        return _bounded(out, self.residual_bound[part])
+        return _bounded(out.T, self.residual_bound[part])
 
     def _sum(self, residuals, part):
         coef = (self.X[part].T @ (residuals * self.row_scale[part, None])).T
