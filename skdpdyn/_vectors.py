@@ -75,7 +75,7 @@ if numba.config.DISABLE_JIT:
     def _rows(array, starts, size):
         return np.stack([array.reshape(-1)[start : start + size] for start in starts])
 
-    def store_dots(out, starts, weights, outputs, X, rows, size, ahead):
+    def store_dots(out, starts, weights, outputs, X, rows, size):
         """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start."""
         products = _rows(weights, outputs, size) @ _rows(X, rows, size).T
         for start, products_there in zip(starts, products.reshape(len(starts), -1), strict=True):
@@ -307,24 +307,25 @@ else:  # compiled
         builder.position_at_end(end)
         return _meet(builder, (rest, vectors), (part, last))
 
-    def _load_rows(context, builder, kind, X_type, X, rows, place, mask, ahead):
-        """Vectors of rows of X, whose elements ``ahead`` are prefetched, unless that is zero."""
-        places = [builder.add(row, place) for row in rows]
-        if PREFETCHES and mask is None:
-            asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
-            if kind.width < line:
-                asks = builder.and_(asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0)))
-            with builder.if_then(asks):
-                for there in places:
-                    prefetch_line(builder, element_pointer(context, builder, X_type, X, builder.add(there, ahead)))
-        return [_load(context, builder, kind, X_type, X, there, mask) for there in places]
+    def _load_rows(context, builder, kind, X_type, X, rows, place, mask):
+        """Vectors of rows of X."""
+        return [_load(context, builder, kind, X_type, X, builder.add(row, place), mask) for row in rows]
+
+    def _prefetch_rows(context, builder, width, X_type, X, rows, place, ahead):
+        """Prefetch what comes ``ahead`` elements after the next ``width`` of rows of X, unless that is zero."""
+        asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
+        if width < line:
+            asks = builder.and_(asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0)))
+        with builder.if_then(asks):
+            for row in rows:
+                there = builder.add(builder.add(row, place), ahead)
+                prefetch_line(builder, element_pointer(context, builder, X_type, X, there))
 
     @intrinsic
-    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, ahead):
+    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size):
         """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start.
 
-        In the precision of the weights, which is that of ``out`` and not lower than that of X. Processors that do not do that by
-        themselves prefetch what comes ``ahead`` elements later in X. Four rows, or another power of two.
+        In the precision of the weights, which is that of ``out`` and not lower than that of X. Four rows, or some power of two.
         """
         n_outputs, n_rows = len(outputs), len(rows)
         if not X.dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:  # others would write beside what they mean
@@ -332,13 +333,13 @@ else:  # compiled
         kind = _several(weights.dtype, n_outputs * n_rows)
 
         def codegen(context, builder, signature, args):
-            out_, starts_, weights_, outputs_, X_, rows_, size, ahead = _unpacked(builder, signature, args)
+            out_, starts_, weights_, outputs_, X_, rows_, size = _unpacked(builder, signature, args)
 
             def add_products(place, mask, sums):
                 of_outputs = [
                     _load(context, builder, kind, weights, weights_, builder.add(output, place), mask) for output in outputs_
                 ]
-                of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask, ahead)
+                of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 products, sums = [(i, k) for i in range(n_outputs) for k in range(n_rows)], list(sums)
                 if n_outputs < n_rows:  # the fewer stay in registers
                     products.sort(key=lambda product: product[1])
@@ -355,13 +356,14 @@ else:  # compiled
                 _store(context, builder, out, out_, start, to_store)
             return context.get_dummy_value()
 
-        return types.void(out, starts, weights, outputs, X, rows, types.intp, types.intp), codegen
+        return types.void(out, starts, weights, outputs, X, rows, types.intp), codegen
 
     @intrinsic
     def add_rows(typing_context, out, starts, factors, X, rows, size, ahead):
         """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first.
 
-        In the precision of ``out``, where zeros are added beyond a row up to a whole vector. ``ahead`` as in `store_dots`.
+        In the precision of ``out``, where zeros are added beyond a row up to a whole vector. Meanwhile what comes ``ahead``
+        elements later in X is prefetched, if the processor gains from that.
         """
         kind = _several(out.dtype, len(rows) * len(starts))
 
@@ -370,7 +372,9 @@ else:  # compiled
             factors_ = [_filled(builder, factor, kind.width) for factor in factors_]
 
             def add_products(place, mask, _):
-                of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask, ahead)
+                if PREFETCHES and mask is None:
+                    _prefetch_rows(context, builder, kind.width, X, X_, rows_, place, ahead)
+                of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 of_starts = iter(factors_)
                 for start in starts_:
                     to = builder.add(start, place)

@@ -45,12 +45,12 @@ def _total(array, start):
 
 @numba.njit
 def _dots(rows, starts, factors, size, out, first, stride):
-    store_dots(out, places(first, stride, 4), factors, (1,), rows, starts, size, 5)
+    store_dots(out, places(first, stride, 4), factors, (1,), rows, starts, size)
 
 
 @numba.njit
 def _dots_of_three(a, starts_of_a, b, starts_of_b, size, out):
-    store_dots(out, (1, 10, 6), a, starts_of_a, b, starts_of_b, size, 0)
+    store_dots(out, (1, 10, 6), a, starts_of_a, b, starts_of_b, size)
 
 
 @numba.njit

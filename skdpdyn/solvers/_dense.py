@@ -5,8 +5,9 @@ residual clamped, then the same four rows at a time added to the sum.
 
 The four are not neighbours. A chunk is read as four streams, its quarters: each is one long stretch of memory, which processors
 load ahead by themselves, and four of them faster than one. On a Zen 3 a step takes 0.6 to 0.8 of the time that four neighbouring
-rows take, with prefetches of our own. What belongs to the rows comes in pieces too short for that, and so do rows without a
-whole vector: they are prefetched.
+rows take, with prefetches of our own. Memory would idle while a block is added to the sum: processors with AVX-512 are asked for
+the next block then. What belongs to the rows comes in pieces too short to be loaded ahead, and so do rows without a whole vector:
+they are prefetched.
 
 A row's dot product has nothing of another row in it, not even times zero: a record touches its own residual alone.
 """
@@ -30,9 +31,10 @@ from skdpdyn._vectors import (
     zeros_on_stack,
 )
 
-_BLOCK_BYTES = 26_000 if PREFETCHES else 260_000  # of a block, which is read twice from the first or the second cache
-_CACHED_BYTES = 9_000_000  # an X up to here is not prefetched
-_MAX_BLOCK, _MAX_LANES = 16, 64  # rows of each stream, of all four
+_BLOCK_BYTES = 27_000 if PREFETCHES else 260_000  # of a block, which is read twice, from the first or from the second cache
+_MAX_BLOCK = 8 if PREFETCHES else 16  # rows of each stream
+_MAX_LANES = 4 * _MAX_BLOCK
+_CACHED_BYTES = 2_000_000  # an X up to here is not prefetched
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
 
 _ORIGIN = (0,)
@@ -111,10 +113,10 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     n_features = X.shape[1]
     quarter, line = (stop - start + 3) // 4, 64 // X.itemsize
     # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation.
-    block = _BLOCK_BYTES // (4 * n_features * X.itemsize + 1) + 1
-    block = _MAX_BLOCK if block > _MAX_BLOCK else block
+    block = _BLOCK_BYTES // (4 * n_features * X.itemsize + 1)
+    block = 1 if block < 1 else _MAX_BLOCK if block > _MAX_BLOCK else block
     n_lanes = (block + 7) // 8 * 8
-    ahead = 2 * block * n_features if X.nbytes > _CACHED_BYTES else 0
+    ahead = block * n_features if X.nbytes > _CACHED_BYTES else 0
     raw, slope = zeros_on_stack(_MAX_LANES, 4 * n_lanes), zeros_on_stack(_MAX_LANES, 4 * n_lanes)
     target, step = zeros_on_stack(_MAX_LANES, 4 * n_lanes), zeros_on_stack(_MAX_LANES, 4 * n_lanes)
     constant, intercept_sum, zero, one = filled(intercept[0]), filled(0.0), filled(0.0), filled(1.0)
@@ -124,7 +126,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
         size = start + quarter - first if start + quarter - first < block else block
         for i in range(size):
             four = four_rows(first + i, quarter, stop, n_features, 0)
-            store_dots(raw, places(i, n_lanes, 4), weights, _ORIGIN, X, four, n_features, ahead)
+            store_dots(raw, places(i, n_lanes, 4), weights, _ORIGIN, X, four, n_features)
         for stream in range(4):
             row, lane = first + stream * quarter, stream * n_lanes
             count = stop - row if stop - row < size else size

@@ -73,10 +73,10 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             four, to = four_rows(first + i, quarter, stop, n_features, 0), 4 * i
             for k in range(0, edge, 3):
                 three = places(k * stride, stride, 3)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 3), weights, three, X, four, n_features, ahead)
+                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 3), weights, three, X, four, n_features)
             for k in range(edge, n_outputs, 2):
                 two = places(k * stride, stride, 2)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features, ahead)
+                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features)
         for i in range(_BLOCK):
             row = first + i // 4 + i % 4 * quarter
             target[i] = scale[i] = limit[i] = square[i] = 0
