@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from timing import times_as_long
 
 from skdpdyn.privacy import (
     CyclicBatches,
@@ -107,49 +108,58 @@ def test_bounded_domain(case):
 
 
 MILLION = 10**6
-FAST = {
-    "composition": (composition, NoisyGradientDescent(MILLION, 500.0, 0.1, 1e-3, 1.0)),
-    "langevin": (langevin, NoisyGradientDescent(MILLION, 500.0, 0.1, 1e-3, 1.0)),
-    "last_iterate": (last_iterate, NoisyGradientDescent(MILLION, 500.0, 0.1, 1e-3, 1.0)),
-    "bounded domain": (last_iterate, NoisyGradientDescent(MILLION, 500.0, 0.1, 1e-3, 1.0, diameter=1.0, sensitivity=1e-3)),
-    "cyclic batches": (last_iterate, CyclicBatches(1000, 1, 1000, 50.0, 0.1, 1e-3, 1.0)),
-    "one pass": (last_iterate, OnePass(MILLION, 4.0, 0.1, 1.0, 1.0, 1.0)),
-    "contraction": (contraction, OnePass(MILLION, 4.0, 0.1, 1.0, 1.0, 1.0)),
-    "random stop": (contraction, OnePass(MILLION, 4.0, 0.1, 1.0, 1.0, 1.0, stopping="random")),
+CLOSED_FORMS = {
+    "composition": (composition, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0)),
+    "langevin": (langevin, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0)),
+    "last_iterate": (last_iterate, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0)),
+    "bounded domain": (last_iterate, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0, diameter=1.0, sensitivity=1e-3)),
+    "cyclic batches": (last_iterate, lambda n: CyclicBatches(1000, 1, n // 1000, 50.0, 0.1, 1e-3, 1.0)),
+    "one pass": (last_iterate, lambda n: OnePass(n, 4.0, 0.1, 1.0, 1.0, 1.0)),
+    "contraction": (contraction, lambda n: OnePass(n, 4.0, 0.1, 1.0, 1.0, 1.0)),
+    "random stop": (contraction, lambda n: OnePass(n, 4.0, 0.1, 1.0, 1.0, 1.0, stopping="random")),
 }
 
 
-def fastest(function, repeats=5):
-    """Least processor time: other work on the machine is not ours."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
+def growth(bound, mechanism, small, large):
+    """How many times longer a bound takes for a large number of steps: other noise every time, so that nothing is remembered."""
+    costs = (lambda repeat, n_steps=n_steps: bound(mechanism(n_steps, repeat)) for n_steps in (large, small))
+    return times_as_long(*costs)
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_closed_forms_take_less_than_10_ms_for_a_million_steps(name):
-    accountant, m = FAST[name]
-    assert fastest(lambda: accountant(m).delta(1.0)) < 0.01
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_closed_forms_take_as_long_for_a_million_steps_as_for_a_thousand(name):
+    """A loop over the steps would take about a thousand times as long."""
+    accountant, mechanism = CLOSED_FORMS[name]
+    assert growth(lambda m: accountant(m).delta(1.0), lambda n_steps, _: mechanism(n_steps), 1000, MILLION) < 30
 
 
-def test_arrays_of_steps_are_fast():
-    rng = np.random.default_rng(0)
-    step_size = rng.uniform(0.1, 0.2, MILLION)
-    assert fastest(lambda: last_iterate(NoisyGradientDescent(MILLION, 500.0, step_size, 1e-3, 1.0)), 2) < 1
-    short = NoisyGradientDescent(10_000, 500.0, step_size[:10_000], 1e-3, 1.0, diameter=1.0, sensitivity=1e-3)
-    assert fastest(lambda: last_iterate(short), 2) < 1
+def test_arrays_of_steps_take_linear_time():
+    """About ten times as long for ten times the steps; a quadratic bound takes a hundred times."""
+    step_size = np.random.default_rng(0).uniform(0.1, 0.2, MILLION)
+
+    def steps(n_steps, repeat):
+        return NoisyGradientDescent(n_steps, 500.0 + repeat, step_size[:n_steps], 1e-3, 1.0)
+
+    def steps_in_a_domain(n_steps, repeat):
+        return replace(steps(n_steps, repeat), diameter=1.0, sensitivity=1e-3)
+
+    assert growth(last_iterate, steps, MILLION // 10, MILLION) < 40
+    assert growth(last_iterate, steps_in_a_domain, 1000, 10_000) < 40
 
 
-def test_numerical_bounds_are_fast():
-    m = WithoutReplacement(45_000, 450, 1000, 4.0, 0.5, 0.01, 1.0)
-    assert fastest(lambda: recursion(m).rdp(8.0), 1) < 0.5
+def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
+    """A hundred times the steps: the recursion stops when it has converged, and a convolution with itself is one power."""
+
+    def epochs(n_epochs, repeat):
+        return WithoutReplacement(45_000, 450, n_epochs, 4.0 + repeat / 100, 0.5, 0.01, 1.0)
+
+    assert growth(lambda m: recursion(m).rdp(8.0), epochs, 1000, 100_000) < 30
     for adjacency in ("replace_one", "add_remove"):
-        dp_sgd = PoissonSubsampled(0.0101, 1.01, 1000, adjacency)
-        subsampling(PoissonSubsampled(0.5, 3.0, 2, adjacency)).epsilon(1e-5)  # imports
-        assert fastest(lambda dp_sgd=dp_sgd: subsampling(dp_sgd).epsilon(1e-5), 1) < 2
+
+        def poisson(n_steps, repeat, adjacency=adjacency):
+            return PoissonSubsampled(0.0101, 1.01 + repeat / 100, n_steps, adjacency)
+
+        assert growth(lambda m: subsampling(m).epsilon(1e-5), poisson, 10, 1000) < 30
 
 
 def test_a_single_step_is_a_gaussian_mechanism():
