@@ -110,8 +110,8 @@ def test_any_number_of_classes(n_classes):
 @each_kernel
 @pytest.mark.parametrize(
     "shape",
-    [(5003, 37), (31007, 51), (5003, 701), (53, 8009)],
-    ids=["many chunks", "rows beyond the cache", "long rows beyond the cache", "wide"],
+    [(5003, 37), (31007, 51), (5003, 701), (53, 8009), (500, 3001)],
+    ids=["many chunks", "rows beyond the cache", "long rows beyond the cache", "wide", "long blocks"],
 )
 def test_large_data_against_numpy(layout, loss, shape):
     """Branches of the kernels for many rows, for more rows than a cache holds, and for more columns."""

@@ -1,15 +1,15 @@
 """Kernels of full-batch noisy gradient descent on CSR rows, losses with several outputs.
 
 As for a single output, with the weights of a column side by side: a stored value touches one stretch of memory, not one
-place for each output, which is prefetched where not all of them fit in cache. Sixteen outputs at a time: their dot products,
-and then their steps, stay in registers for a whole row. Vectors are whole: of what is beyond a column's outputs, the next
-column's, products are not used, and zero is added to it.
+place for each output, which is prefetched where not all of them fit in cache and the processor gains from that. Sixteen outputs
+at a time: their dot products, and then their steps, stay in registers for a whole row. Vectors are whole: of what is beyond a
+column's outputs, the next column's, products are not used, and zero is added to it.
 """
 
 import numpy as np
 
 from skdpdyn._jit import prefetch, residual_matrix_function
-from skdpdyn._vectors import filled, load, multiply_add, store
+from skdpdyn._vectors import PREFETCHES_COLUMNS, filled, load, multiply_add, store
 from skdpdyn.solvers._csr import gather, gathered_dtype, precision, room, room_type, rows, rows_type
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "rows_type",
 ]
 
-_BLOCK = 32  # rows
+_MIN_BLOCK, _MAX_NUMBERS = 32, 20_000  # rows; raw predictions
 _AHEAD = 32  # stored values to prefetch by
-_CACHED_BYTES = 300_000  # weights up to here are not prefetched
+_CACHED_BYTES = 300_000 if PREFETCHES_COLUMNS else np.inf  # weights up to here are not prefetched
 _EPS = 2.3e-16
 
 residual_type = residual_matrix_function
@@ -44,7 +44,11 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercepts)."""
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size
-    raw, slope, target = np.empty((n_outputs, _BLOCK)), np.empty((n_outputs, _BLOCK)), np.empty(_BLOCK)
+    block, most, all_rows = n_weights // 800 * 8, _MAX_NUMBERS // n_outputs // 8 * 8, (stop - start + 7) // 8 * 8
+    block = most if block > most else block
+    block = _MIN_BLOCK if block < _MIN_BLOCK else block
+    block = all_rows if block > all_rows else block
+    raw, slope, target = np.empty((n_outputs, block)), np.empty((n_outputs, block)), np.empty(block)
     line = np.empty((n_outputs + 15) // 16 * 16)  # dot products of a row, then its steps
     # A helper for the prefetches would count references to its arrays: half as slow again.
     end_of_prefetches = np.int64(columns.size - _AHEAD - 2 if weights.nbytes > _CACHED_BYTES else 0)
@@ -53,8 +57,8 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     raw[:] = 0
     target[:] = 0
     out[:] = 0
-    for first in range(start, stop, _BLOCK):
-        size = stop - first if stop - first < _BLOCK else _BLOCK
+    for first in range(start, stop, block):
+        size = stop - first if stop - first < block else block
         for i in range(size):
             a = np.uintp(first + i)
             start_of_row, end_of_row = row_start[a], row_end[a]
