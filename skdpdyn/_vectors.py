@@ -82,13 +82,13 @@ if numba.config.DISABLE_JIT:
     def _rows(array, starts, size):
         return np.stack([array.reshape(-1)[start : start + size] for start in starts])
 
-    def store_dots(out, starts, weights, outputs, X, rows, size):
+    def store_dots(out, starts, weights, outputs, X, rows, size, asked, ahead):
         """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start."""
         products = _rows(weights, outputs, size) @ _rows(X, rows, size).T
         for start, products_there in zip(starts, products.reshape(len(starts), -1), strict=True):
             out.reshape(-1)[start : start + products_there.size] = products_there
 
-    def add_rows(out, starts, factors, X, rows, size, ahead):
+    def add_rows(out, starts, factors, X, rows, size, asked, ahead):
         """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first."""
         sums = np.reshape(factors, (len(starts), -1)) @ _rows(X, rows, size)
         for start, sum_ in zip(starts, sums, strict=True):
@@ -320,6 +320,8 @@ else:  # compiled
 
     def _prefetch_rows(context, builder, width, X_type, X, rows, place, ahead):
         """Prefetch what comes ``ahead`` elements after the next ``width`` of rows of X, unless that is zero."""
+        if not (PREFETCHES and rows):
+            return
         asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
         if width < line:
             asks = builder.and_(asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0)))
@@ -329,10 +331,11 @@ else:  # compiled
                 prefetch_line(builder, element_pointer(context, builder, X_type, X, there))
 
     @intrinsic
-    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size):
+    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, asked, ahead):
         """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start.
 
         In the precision of the weights, which is that of ``out`` and not lower than that of X. Four rows, or some power of two.
+        Meanwhile what comes ``ahead`` elements after the rows ``asked`` for is prefetched, if the processor gains from that.
         """
         n_outputs, n_rows = len(outputs), len(rows)
         if not X.dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:  # others would write beside what they mean
@@ -340,12 +343,14 @@ else:  # compiled
         kind = _several(weights.dtype, n_outputs * n_rows)
 
         def codegen(context, builder, signature, args):
-            out_, starts_, weights_, outputs_, X_, rows_, size = _unpacked(builder, signature, args)
+            out_, starts_, weights_, outputs_, X_, rows_, size, asked_, ahead = _unpacked(builder, signature, args)
 
             def add_products(place, mask, sums):
                 of_outputs = [
                     _load(context, builder, kind, weights, weights_, builder.add(output, place), mask) for output in outputs_
                 ]
+                if mask is None:
+                    _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 products, sums = [(i, k) for i in range(n_outputs) for k in range(n_rows)], list(sums)
                 if n_outputs < n_rows:  # the fewer stay in registers
@@ -363,24 +368,24 @@ else:  # compiled
                 _store(context, builder, out, out_, start, to_store)
             return context.get_dummy_value()
 
-        return types.void(out, starts, weights, outputs, X, rows, types.intp), codegen
+        return types.void(out, starts, weights, outputs, X, rows, types.intp, asked, types.intp), codegen
 
     @intrinsic
-    def add_rows(typing_context, out, starts, factors, X, rows, size, ahead):
+    def add_rows(typing_context, out, starts, factors, X, rows, size, asked, ahead):
         """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first.
 
-        In the precision of ``out``, where zeros are added beyond a row up to a whole vector. Meanwhile what comes ``ahead``
-        elements later in X is prefetched, if the processor gains from that.
+        In the precision of ``out``, where zeros are added beyond a row up to a whole vector. ``asked`` and ``ahead`` as in
+        `store_dots`.
         """
         kind = _several(out.dtype, len(rows) * len(starts))
 
         def codegen(context, builder, signature, args):
-            out_, starts_, factors_, X_, rows_, size, ahead = _unpacked(builder, signature, args)
+            out_, starts_, factors_, X_, rows_, size, asked_, ahead = _unpacked(builder, signature, args)
             factors_ = [_filled(builder, factor, kind.width) for factor in factors_]
 
             def add_products(place, mask, _):
-                if PREFETCHES and mask is None:
-                    _prefetch_rows(context, builder, kind.width, X, X_, rows_, place, ahead)
+                if mask is None:
+                    _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 of_starts = iter(factors_)
                 for start in starts_:
@@ -394,7 +399,7 @@ else:  # compiled
             _along(builder, size, kind.width, add_products, [])
             return context.get_dummy_value()
 
-        return types.void(out, starts, factors, X, rows, types.intp, types.intp), codegen
+        return types.void(out, starts, factors, X, rows, types.intp, asked, types.intp), codegen
 
     @intrinsic(prefer_literal=True)
     def zeros_on_stack(typing_context, capacity, size):

@@ -45,22 +45,22 @@ def _total(array, start):
 
 @numba.njit
 def _dots(rows, starts, factors, size, out, first, stride):
-    store_dots(out, places(first, stride, 4), factors, (1,), rows, starts, size)
+    store_dots(out, places(first, stride, 4), factors, (1,), rows, starts, size, starts[:2], 5)
 
 
 @numba.njit
 def _dots_of_three(a, starts_of_a, b, starts_of_b, size, out):
-    store_dots(out, (1, 10, 6), a, starts_of_a, b, starts_of_b, size)
+    store_dots(out, (1, 10, 6), a, starts_of_a, b, starts_of_b, size, (), 0)
 
 
 @numba.njit
 def _weighted_sum(rows, starts, factors, size, out):
-    add_rows(out, (2,), load_numbers(factors, (1, 4), 2), rows, starts, size, 7)
+    add_rows(out, (2,), load_numbers(factors, (1, 4), 2), rows, starts, size, starts, 7)
 
 
 @numba.njit
 def _weighted_sums(rows, starts, factors, size, out, starts_of_out):
-    add_rows(out, starts_of_out, load_numbers(factors, (5, 0), 3), rows, starts, size, 0)
+    add_rows(out, starts_of_out, load_numbers(factors, (5, 0), 3), rows, starts, size, starts[2:], 0)
 
 
 @numba.njit

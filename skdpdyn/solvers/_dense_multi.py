@@ -73,10 +73,10 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             four, to = four_rows(first + i, quarter, stop, n_features, 0), 4 * i
             for k in range(0, edge, 3):
                 three = places(k * stride, stride, 3)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 3), weights, three, X, four, n_features)
+                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 3), weights, three, X, four, n_features, (), 0)
             for k in range(edge, n_outputs, 2):
                 two = places(k * stride, stride, 2)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features)
+                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features, (), 0)
         for i in range(_BLOCK):
             row = first + i // 4 + i % 4 * quarter
             target[i] = scale[i] = limit[i] = square[i] = 0
@@ -106,10 +106,10 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 four, of = four_rows(first + i, quarter, stop, n_features, left), 4 * i
                 for k in range(0, edge, 3):
                     steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 3), 4)
-                    add_rows(block_sum, places(k * stride + left, stride, 3), steps, X, four, length, ahead)
+                    add_rows(block_sum, places(k * stride + left, stride, 3), steps, X, four, length, four, ahead)
                 for k in range(edge, n_outputs, 2):
                     steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 2), 4)
-                    add_rows(block_sum, places(k * stride + left, stride, 2), steps, X, four, length, ahead)
+                    add_rows(block_sum, places(k * stride + left, stride, 2), steps, X, four, length, four, ahead)
         if X.itemsize < 8 or first + _OF_STREAM >= start + quarter:
             for j in range(n_weights):
                 out[j] += block_sum[j]
