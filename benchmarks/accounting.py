@@ -79,6 +79,7 @@ def main():
     noise = rng.uniform(0.5, 1.0, 10**6)
     X = rng.uniform(-0.5, 0.5, (1000, 3))
     model = PrivateLogisticRegression(classes=[False, True]).fit(X, X[:, 0] > 0)
+    objective_perturbation = PrivateLogisticRegression(epsilon=0.1, solver="objective_perturbation")
     seed = iter(range(1, 100))
     for name, function in {
         "composition, 1e6 equal steps": lambda: composition(constant).epsilon(1e-6),
@@ -90,6 +91,7 @@ def main():
         "last_iterate, an array of 1e4 steps in a domain": lambda: last_iterate_mu(0.99, 1.0, noise[: 10**4], 3.0),
         # another noise every time, so that nothing is remembered
         "1,000 Poisson steps": lambda: subsampling(PoissonSubsampled(0.01, 1.0 + next(seed) / 100, 1000)).epsilon(1e-5),
+        "calibration of objective perturbation": lambda: objective_perturbation.privacy_cost(36_000, 105),
         "a fitted model's report": lambda: str(model.privacy_report()),
     }.items():
         print(f"{name:>48} {milliseconds(function):>9.2f} ms")

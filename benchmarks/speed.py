@@ -161,22 +161,24 @@ def table(rounds, quiet, shapes):
             )
 
 
-def growth(rounds, quiet):
-    """Interleaved in one round: twice the rows; ten times the columns, X of as many bytes, or of as many rows."""
+def growth_of_a_step(small, large, rounds, quiet):
+    """How often the time of a step on a small X that on a large one is, interleaved in one round."""
     (rng,) = generators(None)
-    for name, *shapes in [
-        ("a step, twice the rows", (200_000, 100), (400_000, 100)),
-        ("a row, ten times the columns", (200_000, 100), (20_000, 1_000)),
-        ("a row, ten times the columns", (100_000, 100), (100_000, 1_000)),
-        ("a row, ten times the columns", (20_000, 100), (20_000, 1_000)),
-    ]:
-        runs = {}
-        for shape in shapes:
-            X, y = problem(*shape, np.float64)
-            runs[shape], runs[shape, "short"] = our_steps(X, y, 13, 1, rng), our_steps(X, y, 1, 1, rng)
-        seconds = medians(runs, rounds, quiet)
-        small, large = ((seconds[shape] - seconds[shape, "short"]) / (shape[0] if "row," in name else 1) for shape in shapes)
-        print(f"{name} ({' to '.join(f'{rows:,} x {columns:,}' for rows, columns in shapes)}): {large / small:.2f}")
+    runs = {}
+    for shape in (small, large):
+        X, y = problem(*shape, np.float64)
+        runs[shape], runs[shape, "short"] = our_steps(X, y, 13, 1, rng), our_steps(X, y, 1, 1, rng)
+    seconds = medians(runs, rounds, quiet)
+    return (seconds[large] - seconds[large, "short"]) / (seconds[small] - seconds[small, "short"])
+
+
+def growth(rounds, quiet):
+    """Twice the rows; ten times the columns, X of as many bytes or of as many rows."""
+    ratio = growth_of_a_step((200_000, 100), (400_000, 100), rounds, quiet)
+    print(f"a step, twice the rows (200,000 x 100 to 400,000 x 100): {ratio:.2f}")
+    for few_columns, many_columns in [(200_000, 20_000), (100_000, 100_000), (20_000, 20_000)]:  # rows of each
+        ratio = growth_of_a_step((few_columns, 100), (many_columns, 1_000), rounds, quiet) * few_columns / many_columns
+        print(f"a row, ten times the columns ({few_columns:,} x 100 to {many_columns:,} x 1,000): {ratio:.2f}")
 
 
 def generator_cost(rounds, quiet):

@@ -296,13 +296,11 @@ else:  # compiled
         whole = builder.and_(size, _INT64(-width))
         builder.cbranch(builder.icmp_signed("<", _INT64(0), whole), body, rest)
         builder.position_at_end(body)
-        place, current = builder.phi(_INT64), _meet(builder, (before, vectors))
+        place, *current = _meet(builder, (before, [_INT64(0), *vectors]))
         following = step(place, None, current)
         next_place, left = builder.add(place, _INT64(width)), builder.block
-        for phi, *ways in zip([place, *current], [_INT64(0), *vectors], [next_place, *following], strict=True):
-            if phi is place:
-                phi.add_incoming(ways[0], before)
-            phi.add_incoming(ways[1], left)
+        for phi, value in zip([place, *current], [next_place, *following], strict=True):
+            phi.add_incoming(value, left)
         builder.cbranch(builder.icmp_signed("<", next_place, whole), body, rest)
         builder.position_at_end(rest)
         vectors = _meet(builder, (before, vectors), (left, following))

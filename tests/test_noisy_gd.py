@@ -78,9 +78,9 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n_samples", "n_features"), [(3_002, 101), (503, 1101), (259, 3001)])
+@pytest.mark.parametrize(("n_samples", "n_features"), [(3_002, 101), (1_003, 301), (503, 1101), (259, 3001)])
 def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtype):
-    """Blocks of 16, of a few and of one row of each stream; rows of many lengths, most of them outside the ball."""
+    """Blocks of many rows, of a few and of one row of each stream; rows of many lengths, most of them outside the ball."""
     X, y = rows(n_samples, n_features, dtype)
     objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
