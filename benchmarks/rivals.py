@@ -3,13 +3,15 @@
 Run ``python benchmarks/rivals.py --directory DIR``: makes the environments in DIR if they are not there (diffprivlib cannot be
 imported with today's scikit-learn), then times, on unit rows of 45,000 x 104 in float64, one process after the other:
 
-- 200 of our steps against a whole fit of diffprivlib's LogisticRegression;
+- 200 of our steps against a whole fit of diffprivlib's LogisticRegression: each with its defaults, which are one thread for
+  ours and one on every core for its products; and each on one thread;
 - our step against JAX's: closed-form clipped logistic gradient, jitted;
 - our step of DP-SGD at an expected batch of 450 against Opacus' PrivacyEngine and against JAX, whose batches numpy draws and
   pads to 600 rows.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import venv
@@ -146,8 +148,9 @@ def environment(directory, name, *packages):
     return python
 
 
-def seconds(python, program):
-    out = subprocess.run([python, "-c", DATA + program], capture_output=True, text=True, check=True).stdout
+def seconds(python, program, **variables):
+    environ = {**os.environ, **variables}
+    out = subprocess.run([python, "-c", DATA + program], capture_output=True, text=True, check=True, env=environ).stdout
     return [float(value) for value in out.split()]
 
 
@@ -167,11 +170,17 @@ def main():
         "opacus": (opacus, OPACUS),
         "jax_sgd": (jax, JAX_SGD),
     }
-    rounds = [{name: seconds(*run) for name, run in runs.items()} for _ in range(arguments.repeats)]
-    median = {name: np.median([one[name] for one in rounds], axis=0) for name in runs}
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    rounds = []
+    for _ in range(arguments.repeats):
+        rounds.append({name: seconds(*run) for name, run in runs.items()})
+        rounds[-1]["diffprivlib on one thread"] = seconds(*runs["diffprivlib"], **one_thread)
+    median = {name: np.median([one[name] for one in rounds], axis=0) for name in rounds[0]}
     (ours, our_step), (theirs,), (jax_step,) = median["ours"], median["diffprivlib"], median["jax"]
+    (theirs_alone,) = median["diffprivlib on one thread"]
     (our_sgd,), (opacus_sgd,), (jax_sgd,) = median["our_sgd"], median["opacus"], median["jax_sgd"]
     print(f"200 of our steps {ours:.3f} s, diffprivlib's fit {theirs:.3f} s: ratio {ours / theirs:.2f}")
+    print(f"200 of our steps {ours:.3f} s, diffprivlib's fit on one thread {theirs_alone:.3f} s: ratio {ours / theirs_alone:.2f}")
     print(f"our step {our_step * 1e3:.2f} ms, JAX's in float64 {jax_step * 1e3:.2f} ms: ratio {our_step / jax_step:.2f}")
     print(
         f"our step of DP-SGD {our_sgd * 1e6:.0f} us, Opacus' {opacus_sgd * 1e6:.0f} us: {opacus_sgd / our_sgd:.0f} times faster"

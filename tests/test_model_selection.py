@@ -39,10 +39,10 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, model_selection
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn._noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, search_privacy, total_privacy
+from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import (
     ApproximateDP,
@@ -84,7 +84,7 @@ def test_law_of_the_number_of_trials(mean, shape):
     """Chi-square against the law as scipy has it; failure probability 1e-7 in each of six."""
     record = Selection(GaussianDP(0.1), mean, shape)
     (generator,) = generators(0)
-    draws = np.array([model_selection._number_of_trials(record, generator) for _ in range(20_000)])
+    draws = np.array([private_search._number_of_trials(record, generator) for _ in range(20_000)])
     k = np.arange(0, 400)
     if mean == 1.0:
         assert np.all(draws == 1)
@@ -142,14 +142,14 @@ def test_the_total_meets_the_budget_and_dp_accounting(adjacency, changes):
 def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
     """Of every trial that ran: the fit's mu, and the score's, are the record's."""
     trials = []
-    run = model_selection._trial
+    run = private_search._trial
 
     def spy(estimator, score, *parts):
         outcome = run(estimator, score, *parts)
         trials.append((outcome[0].privacy_, [len(part) for part in parts]))
         return outcome
 
-    monkeypatch.setattr(model_selection, "_trial", spy)
+    monkeypatch.setattr(private_search, "_trial", spy)
     for changes, sizes in (({}, (160, 40)), ({"test_size": 50}, (150, 50)), ({"test_size": None}, (200, 200))):
         trials.clear()
         chosen = search(**changes)
@@ -224,7 +224,7 @@ def test_one_record_moves_a_score_by_its_part(scoring):
     target = 3 * X[:, 0] if model is RIDGE else Y
     fitted = clone(model).fit(X, target)
     fitted.coef_ = 50 * fitted.coef_  # so that losses reach their ends
-    score = model_selection._Score.of(scoring, fitted, {})
+    score = private_search._Score.of(scoring, fitted, {})
     held, labels = X[:20].copy(), target[:20].copy()
     moved = []
     for _ in range(300):
@@ -239,12 +239,12 @@ def test_one_record_moves_a_score_by_its_part(scoring):
 
 def test_scores_in_their_units():
     fitted = clone(LOGISTIC).set_params(epsilon=1e4, delta=1e-2).fit(X, Y)
-    accuracy, loss = (model_selection._Score.of(kind, fitted, {}) for kind in (None, "neg_log_loss"))
+    accuracy, loss = (private_search._Score.of(kind, fitted, {}) for kind in (None, "neg_log_loss"))
     assert accuracy.in_units(accuracy.mean(fitted, X, Y)) == fitted.score(X, Y)
     exact = np.mean(fitted.predict_log_proba(X)[np.arange(200), Y])
     assert loss.in_units(loss.mean(fitted, X, Y)) == pytest.approx(exact, rel=1e-12)
     ridge = clone(RIDGE).fit(X, X[:, 0])
-    squared = model_selection._Score.of(None, ridge, {})
+    squared = private_search._Score.of(None, ridge, {})
     exact = -np.mean((np.clip(ridge.predict(X), -2, 2) - X[:, 0]) ** 2)
     assert squared.in_units(squared.mean(ridge, X, X[:, 0])) == pytest.approx(exact, rel=1e-9)
 
@@ -294,7 +294,7 @@ def test_the_winner_says_what_the_search_cost():
 
 @pytest.mark.parametrize("estimator", [LOGISTIC, RIDGE], ids=lambda model: type(model).__name__)
 def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monkeypatch):
-    monkeypatch.setattr(model_selection, "_number_of_trials", lambda mechanism, generator: 0)
+    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
     first, second = (search(estimator, **POISSON).fit(*rows) for rows in ((X, Y), (3 * X, 1 - Y)))
     np.testing.assert_array_equal(first.predict(X), second.predict(X))
     assert np.unique(first.predict(X)).size == 1
@@ -307,7 +307,7 @@ def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monk
 def test_poisson_may_make_no_trial():
     (generator,) = generators(3)
     record = Selection(GaussianDP(0.1), 1.0, math.inf)
-    assert min(model_selection._number_of_trials(record, generator) for _ in range(100)) == 0
+    assert min(private_search._number_of_trials(record, generator) for _ in range(100)) == 0
     seeds = (seed for seed in range(100))
     while search(**POISSON, random_state=next(seeds)).set_params(expected_trials=1).fit(X, Y).best_params_:
         pass  # of one hundred seeds one has T = 0 but with probability 1e-20, and the seeds are fixed
@@ -360,7 +360,7 @@ def test_trials_draw_independent_noise(n_jobs):
     chosen = search(clone(LOGISTIC).set_params(fit_intercept=False), {"clip": [0.5]})
     plan = chosen._plan(40, WIDE[:2], {})
     trials = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(model_selection._trial)(
+        joblib.delayed(private_search._trial)(
             chosen._candidate({"clip": 0.5}, plan.budget, {}, None), plan.score, WIDE, HALVES, WIDE, HALVES
         )
         for _ in range(4)
@@ -388,7 +388,7 @@ def attack(plan, chosen, n_runs, monkeypatch):
         fitted = Mean(plan, rows, noise)
         return fitted, 1 / (1 + math.exp(-fitted.coef_))  # in [0, 1], as every score
 
-    monkeypatch.setattr(model_selection, "_trial", trial)
+    monkeypatch.setattr(private_search, "_trial", trial)
     chosen._plan, chosen._candidate = (lambda *_: plan), (lambda *_: None)
     outcomes = [[], []]
     for outcome, sign in zip(outcomes, (1.0, -1.0), strict=True):
@@ -418,7 +418,7 @@ def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
     # The attack has teeth: were each trial given the whole budget, and the best of them shown, it would be seen
     claimed = GaussianDP(gdp_mu(3.0, 1e-2))
     many = Selection(claimed, 60.0, 3.0)
-    greedy = model_selection._SearchPlan(**dict(vars(plan), mechanism=many, fit_mu=claimed.mu, score_mu=100.0))
+    greedy = private_search._SearchPlan(**dict(vars(plan), mechanism=many, fit_mu=claimed.mu, score_mu=100.0))
     assert largest_loss(attack(greedy, chosen, 600, monkeypatch), claimed.delta) > 0
 
 

@@ -1,15 +1,9 @@
-"""Choosing hyperparameters: a search that is private as a whole, and the true price of searches that are not.
-
-`PrivateSearchCV` releases the best of a random number of private trials, under one budget for all of them. `search_privacy` says
-what a search of scikit-learn spent on its fits, `total_privacy` what several releases cost together.
-"""
+"""A search for hyperparameters that is private as a whole: the best of a random number of private trials, under one budget."""
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,23 +11,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy import optimize
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.model_selection import (
-    KFold,
-    LeaveOneOut,
-    ParameterGrid,
-    PredefinedSplit,
-    RepeatedKFold,
-    RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-    TimeSeriesSplit,
-    check_cv,
-)
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -42,199 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 from skdpdyn._noise import SEEDED, SOURCE, check_random_state, generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model._base import PrivateLinearModel
-from skdpdyn.preprocessing import BoundsScaler
-from skdpdyn.privacy import GaussianDP, RenyiDP, Selection, privacy_report
+from skdpdyn.model_selection._costs import costed, largest, with_parameters
+from skdpdyn.privacy import GaussianDP, Selection, privacy_report
 from skdpdyn.privacy.calibration import check_budget, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee, LargestCurve
+from skdpdyn.privacy.guarantees import Guarantee
 
 NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds")  # the budget, and what is public
-NOT_PRIVATE_SCORES = "scores, and what was chosen by them, were computed from the records without noise"
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
-STRATIFIED = (
-    "folds were stratified by y: the count is for neighbours that differ in X alone, since a label moves other records too"
-)
-
-
-@dataclass(frozen=True)
-class PrivacyTotal:
-    """What several releases cost together, the parts that this is made of, and what it does not cover.
-
-    Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``compose``);
-    ``print`` shows the parts.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        The total.
-    parts : tuple of (str, Guarantee) pairs
-        What was released.
-    leaks : tuple of str, default=()
-        What the total does not cover.
-
-    Examples
-    --------
-    >>> from skdpdyn.model_selection import total_privacy
-    >>> from skdpdyn.privacy import GaussianDP
-    >>> total = total_privacy(GaussianDP(0.3), GaussianDP(0.4))
-    >>> total.mu, round(total.epsilon(1e-6), 4)
-    (0.5, 2.2541)
-    """
-
-    guarantee: Guarantee
-    parts: tuple
-    leaks: tuple = ()
-
-    def __getattr__(self, name):
-        if name.startswith("__") or "guarantee" not in self.__dict__:
-            raise AttributeError(name)
-        return getattr(self.guarantee, name)
-
-    def report(self, delta=1e-6):
-        """The parts and the total as a table.
-
-        Parameters
-        ----------
-        delta : float, default=1e-6
-            Where epsilon is read.
-
-        Returns
-        -------
-        str
-        """
-        counted = Counter(self.parts)
-        rows = [(f"{count} x {name}" if count > 1 else name, guarantee) for (name, guarantee), count in counted.items()]
-        width = max(len(name) for name, _ in [*rows, ("together", None)])
-        lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({self.adjacency})"]
-        lines += [f"{name:{width}}  {guarantee.epsilon(delta):.6g}" for name, guarantee in [*rows, ("together", self.guarantee)]]
-        return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
-
-    def __str__(self):
-        return self.report()
-
-
-def total_privacy(*fitted, disjoint=False):
-    """What several releases cost together.
-
-    Parameters
-    ----------
-    *fitted : fitted estimators, pipelines, searches and guarantees
-        What was released of the records: anything with ``privacy_``, pipelines (the sum of their steps), searches of
-        scikit-learn (as `search_privacy` counts them), guarantees and totals.
-    disjoint : bool, default=False
-        Whether each of them was given other records than all the rest. Then a record costs what the worst of them costs. Who is
-        in which part must not depend on the records' values: under "replace_one" a record that is replaced must stay in its
-        part.
-
-    Returns
-    -------
-    PrivacyTotal
-
-    Raises
-    ------
-    ValueError
-        If something learnt from the records without privacy, is not fitted, or has another adjacency.
-
-    Examples
-    --------
-    >>> from skdpdyn.model_selection import total_privacy
-    >>> from skdpdyn.privacy import GaussianDP
-    >>> total_privacy(GaussianDP(0.3), GaussianDP(0.4), disjoint=True).mu
-    0.4
-    """
-    releases = [tuple(_releases(item)) for item in fitted]
-    parts = tuple((name, guarantee) for release in releases for name, guarantee, _ in release)
-    leaks = tuple(dict.fromkeys(leak for release in releases for *_, leaks in release for leak in leaks))
-    if not parts:
-        return PrivacyTotal(GaussianDP(0.0), (), leaks)
-    sums = [_composed([guarantee for _, guarantee, _ in release]) for release in releases if release]
-    if len({guarantee.adjacency for guarantee in sums}) > 1:
-        raise ValueError("releases of unlike adjacency have no total: account all under one")
-    return PrivacyTotal(_largest(sums) if disjoint else _composed(sums), parts, leaks)
-
-
-def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
-    """What the fits of a search or of a cross-validation cost together.
-
-    A record is among the training records of all folds but its own, once for each candidate, and in the refit. That is composed
-    as it was spent: candidate by candidate, with the training sizes of the folds. The scores are not covered: scikit-learn
-    computes them from the records, without noise, and chooses by them. (`PrivateSearchCV` is private as a whole.)
-
-    Parameters
-    ----------
-    search : fitted GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV or HalvingRandomSearchCV, or an estimator
-        The search; or the estimator that ``cross_val_score`` or the like was given, fitted or not.
-    n_samples : int or None, default=None
-        Number of records. None: that of a search's refitted model.
-    cv : int, cross-validator or list of (train, test) pairs, default=5
-        How an estimator was cross-validated; a search knows its own.
-    n_features : int or None, default=None
-        Number of columns that reach the private model. None: that of a search's refitted model.
-
-    Returns
-    -------
-    PrivacyTotal
-        Its ``leaks`` say what was not private.
-
-    Raises
-    ------
-    ValueError
-        If a part learns without privacy, a number is missing, or nothing is known of who trains in which split.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Always: for the scores.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from skdpdyn import PrivateRidge
-    >>> from skdpdyn.model_selection import search_privacy
-    >>> model = PrivateRidge(epsilon=1.0, delta=1e-6, target_bounds=(0, 1))
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     total = search_privacy(model, cv=5, n_samples=1000, n_features=10)
-    >>> round(model.privacy_cost(800, 10).mu, 6), round(total.mu, 6)
-    (0.236704, 0.473409)
-    """
-    results = getattr(search, "cv_results_", None)
-    estimator = search if results is None else search.estimator
-    best = getattr(search, "best_estimator_", None) if results is not None else None
-    n_samples = n_samples if n_samples is not None or best is None else _costed(best).n_samples_
-    n_features = n_features if n_features is not None or best is None else _costed(best).n_features_in_
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
-    cv = cv if results is None else search.cv
-    stratified, splits = _splits(5 if cv is None else cv, int(n_samples), is_classifier(estimator))
-    n_splits = len(splits) if results is None else search.n_splits_
-    if len(splits) != n_splits:
-        raise ValueError(f"cv={cv!r} made {n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list")
-    candidates = [{}] if results is None else results["params"]
-    shares = [1.0] * len(candidates)
-    if getattr(search, "resource", None) == "n_samples":
-        shares = [resources / n_samples for resources in results["n_resources"]]
-
-    @cache
-    def cost(index, size):
-        candidate = clone(estimator).set_params(**_cloned(candidates[index]))
-        return _costed(candidate).privacy_cost(size, int(n_features))
-
-    sizes = [[int(share * size) for size, _ in splits] for share in shares]
-    fits = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
-    refit = [] if best is None else [_costed(best).privacy_cost(int(n_samples), int(n_features))]
-    patterns = np.unique(np.stack([trains for _, trains in splits]), axis=1).T  # who trains in which splits
-    spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
-    distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
-    total = _largest([_composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
-    leaks = (NOT_PRIVATE_SCORES, *((STRATIFIED,) if stratified else ()), *_leaks(_costed(estimator)))
-    warnings.warn(f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2)
-    parts = [
-        (f"fit on {size} records", guarantee)
-        for row in zip(sizes, fits, strict=True)
-        for size, guarantee in zip(*row, strict=True)
-    ]
-    return PrivacyTotal(total, (*parts, *(("refit", guarantee) for guarantee in refit)), leaks)
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -497,9 +291,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return [_model(c).privacy_cost(n_samples if shared else n_samples - n_held, _n_columns(c, head)) for c in pooled]
 
         def chosen(mu, guarantees=()):
-            fits = _largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
+            fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
             score = GaussianDP(score_part * mu, model.adjacency)
-            return Selection(fits.compose(score) if shared else _largest([fits, score]), self.expected_trials, shape)
+            return Selection(fits.compose(score) if shared else largest([fits, score]), self.expected_trials, shape)
 
         mechanism = least_noise(lambda noise: chosen(1 / noise), epsilon, delta, self.bound)
         mu, guarantees = mechanism.trial.mu, ()  # of a trial
@@ -607,7 +401,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _candidate(self, candidate, budget, public, seed):
         """The estimator with a candidate's parameters and the budget of a trial."""
-        estimator = clone(self.estimator).set_params(**_cloned(candidate))
+        estimator = with_parameters(self.estimator, candidate)
         _checked(estimator).set_params(**budget, **public, random_state=seed)
         return estimator
 
@@ -850,98 +644,9 @@ def _largest_mu(excess, start):
     return math.exp(root)
 
 
-# --- what a step or a release costs -----------------------------------------------------------------------------------------
-
-
-def _composed(guarantees):
-    return reduce(lambda one, other: one.compose(other), guarantees)
-
-
-def _largest(guarantees):
-    """A guarantee that is implied by each of several, so that it holds whichever is true of a record."""
-    if len(set(guarantees)) == 1:
-        return guarantees[0]
-    if all(isinstance(guarantee, GaussianDP) for guarantee in guarantees):
-        return max(guarantees, key=lambda guarantee: guarantee.mu)
-    curves = []
-    for guarantee in guarantees:
-        curves.append(guarantee._renyi_curve())
-        if curves[-1] is None:
-            raise UnsupportedMechanismError(
-                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to compare with the others: "
-                "take another solver or bound, or adjacency='add_remove' for DP-SGD"
-            )
-    return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
-
-
-def _reads_records(step):
-    """Why a step may carry something of the records into what it does, or None where all it learns is public."""
-    if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
-        return None
-    if isinstance(step, ColumnTransformer):
-        if any(callable(columns) for *_, columns in step.transformers):
-            return "ColumnTransformer chooses columns by a function of the records: name them"
-        return _first_reason([*(transformer for _, transformer, _ in step.transformers), step.remainder])
-    if isinstance(step, (Pipeline, FeatureUnion)):
-        return _first_reason(child for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list))
-    if isinstance(step, (BoundsScaler, PolynomialFeatures)):
-        return None
-    if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
-        learnt = isinstance(step.categories, str) or step.min_frequency is not None or step.max_categories is not None
-        return f"{type(step).__name__} learns categories from the records: pass them" if learnt else None
-    if isinstance(step, FunctionTransformer):
-        known = step.func is None or isinstance(step.func, np.ufunc)
-        return None if known else f"FunctionTransformer(func={step.func!r}) may mix records: only numpy's ufuncs are known not to"
-    if hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
-        return None
-    return f"{type(step).__name__} learns from the records without privacy"
-
-
-def _first_reason(steps):
-    return next(filter(None, map(_reads_records, steps)), None)
-
-
-def _releases(item):
-    """Triples (name, guarantee, leaks) of all that an object released."""
-    if isinstance(item, Guarantee):
-        return [(type(item).__name__, item, ())]
-    if isinstance(item, PrivacyTotal):
-        return [("a total", item.guarantee, item.leaks)]
-    if isinstance(getattr(item, "guarantee", None), Guarantee):  # of `tightest`
-        return [(type(item.guarantee).__name__, item.guarantee, ())]
-    if hasattr(item, "privacy_"):
-        return [(type(item).__name__, item.privacy_, tuple(getattr(item, "leaks_", ())))]
-    if hasattr(item, "cv_results_"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
-            total = search_privacy(item)
-        return [(type(item).__name__, total.guarantee, total.leaks)]
-    if isinstance(item, Pipeline):
-        return [release for _, step in item.steps for release in _releases(step)]
-    if hasattr(item, "privacy_cost"):
-        raise ValueError(f"{item!r} is not fitted: it has released nothing yet; its privacy_cost says what it would")
-    reason = _reads_records(item)
-    if reason is not None:
-        raise ValueError(f"no total is known: {reason}")
-    return []
-
-
-def _costed(estimator):
-    """The last step, which says what a fit costs; the steps before it must learn public numbers only."""
-    if isinstance(estimator, Pipeline):
-        for _, step in estimator.steps[:-1]:
-            reason = _reads_records(step)
-            if reason is not None:
-                raise ValueError(f"{reason}, which no guarantee covers. Use public bounds (BoundsScaler) or given categories")
-        return _costed(estimator.steps[-1][1])
-    if not hasattr(estimator, "privacy_cost"):
-        raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")
-    return estimator
-
-
 def _checked(estimator):
     """The private linear model at the end of an estimator."""
-    model = _costed(estimator)
+    model = costed(estimator)
     if not isinstance(model, PrivateLinearModel):
         raise ValueError(f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline that ends in one")
     return model
@@ -949,40 +654,6 @@ def _checked(estimator):
 
 def _model(estimator):
     return _model(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
-
-
-def _leaks(model):
-    """What a fit with these parameters would leak."""
-    model = _costed(model.estimator) if isinstance(model, PrivateSearchCV) else model
-    names = [name for name in ("classes", "target_bounds") if getattr(model, name, "given") is None]
-    seed = getattr(model, "random_state", None)
-    return tuple(f"{name} were taken from y" for name in names) + (
-        () if seed is None else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)
-    )
-
-
-def _splits(cv, n_samples, classifier):
-    """Whether folds were stratified, and of each split the number of training records and who may be among them."""
-    labels = np.arange(n_samples) % 2 if classifier else None  # so that check_cv stratifies as it would
-    cv = check_cv(cv, labels, classifier=classifier)
-    stratified = isinstance(cv, (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit))
-    # Stratified splits have the sizes of those that are not
-    if type(cv) is StratifiedKFold:
-        cv = KFold(cv.n_splits)
-    elif type(cv) is RepeatedStratifiedKFold:
-        cv = RepeatedKFold(**cv.cvargs, n_repeats=cv.n_repeats)
-    elif type(cv) is StratifiedShuffleSplit:
-        cv = ShuffleSplit(cv.n_splits, test_size=cv.test_size, train_size=cv.train_size)
-    given = isinstance(getattr(cv, "cv", None), list)  # a list of pairs, as check_cv wraps it
-    if not given and type(cv) not in (KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit):
-        raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
-    splits = []
-    for train, _ in cv.split(np.zeros((n_samples, 1))):
-        who = np.zeros(n_samples, dtype=bool)
-        who[train] = True
-        # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
-        splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
-    return stratified, splits
 
 
 def _n_columns(estimator, rows):
@@ -1001,7 +672,3 @@ def _rows(X, positions):
     if isinstance(X, (list, tuple)):
         return X[positions] if isinstance(positions, slice) else [X[index] for index in positions]
     return X[positions]
-
-
-def _cloned(parameters):
-    return {name: clone(value, safe=False) for name, value in parameters.items()}

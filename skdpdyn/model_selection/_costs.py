@@ -1,0 +1,82 @@
+"""What the parts of an estimator learn from the records, and what several releases cost together."""
+
+from functools import reduce
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
+from sklearn.utils import get_tags
+
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.privacy import GaussianDP, RenyiDP
+from skdpdyn.privacy.guarantees import LargestCurve
+
+
+def composed(guarantees):
+    """What several releases of the same records cost together."""
+    return reduce(lambda one, other: one.compose(other), guarantees)
+
+
+def largest(guarantees):
+    """A guarantee that is implied by each of several, so that it holds whichever is true of a record."""
+    if len(set(guarantees)) == 1:
+        return guarantees[0]
+    if all(isinstance(guarantee, GaussianDP) for guarantee in guarantees):
+        return max(guarantees, key=lambda guarantee: guarantee.mu)
+    curves = []
+    for guarantee in guarantees:
+        curves.append(guarantee._renyi_curve())
+        if curves[-1] is None:
+            raise UnsupportedMechanismError(
+                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to compare with the others: "
+                "take another solver or bound, or adjacency='add_remove' for DP-SGD"
+            )
+    return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
+
+
+def reads_records(step):
+    """Why a step may carry something of the records into what it does, or None where all it learns is public."""
+    if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
+        return None
+    if isinstance(step, ColumnTransformer):
+        if any(callable(columns) for *_, columns in step.transformers):
+            return "ColumnTransformer chooses columns by a function of the records: name them"
+        return _first_reason([*(transformer for _, transformer, _ in step.transformers), step.remainder])
+    if isinstance(step, (Pipeline, FeatureUnion)):
+        return _first_reason(child for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list))
+    if isinstance(step, (BoundsScaler, PolynomialFeatures)):
+        return None
+    if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
+        learnt = isinstance(step.categories, str) or step.min_frequency is not None or step.max_categories is not None
+        return f"{type(step).__name__} learns categories from the records: pass them" if learnt else None
+    if isinstance(step, FunctionTransformer):
+        known = step.func is None or isinstance(step.func, np.ufunc)
+        return None if known else f"FunctionTransformer(func={step.func!r}) may mix records: only numpy's ufuncs are known not to"
+    if hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
+        return None
+    return f"{type(step).__name__} learns from the records without privacy"
+
+
+def _first_reason(steps):
+    return next(filter(None, map(reads_records, steps)), None)
+
+
+def costed(estimator):
+    """The last step, which says what a fit costs; the steps before it must learn public numbers only."""
+    if isinstance(estimator, Pipeline):
+        for _, step in estimator.steps[:-1]:
+            reason = reads_records(step)
+            if reason is not None:
+                raise ValueError(f"{reason}, which no guarantee covers. Use public bounds (BoundsScaler) or given categories")
+        return costed(estimator.steps[-1][1])
+    if not hasattr(estimator, "privacy_cost"):
+        raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")
+    return estimator
+
+
+def with_parameters(estimator, parameters):
+    """A clone with some of its parameters changed, to clones of what is given."""
+    return clone(estimator).set_params(**{name: clone(value, safe=False) for name, value in parameters.items()})

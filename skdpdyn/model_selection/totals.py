@@ -1,0 +1,274 @@
+"""What several releases cost together, and the true price of searches that are not private."""
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+    check_cv,
+)
+from sklearn.pipeline import Pipeline
+
+from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.model_selection._costs import composed, costed, largest, reads_records, with_parameters
+from skdpdyn.privacy import GaussianDP
+from skdpdyn.privacy.guarantees import Guarantee
+
+NOT_PRIVATE_SCORES = "scores, and what was chosen by them, were computed from the records without noise"
+STRATIFIED = (
+    "folds were stratified by y: the count is for neighbours that differ in X alone, since a label moves other records too"
+)
+
+
+@dataclass(frozen=True)
+class PrivacyTotal:
+    """What several releases cost together, the parts that this is made of, and what it does not cover.
+
+    Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``compose``);
+    ``print`` shows the parts.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The total.
+    parts : tuple of (str, Guarantee) pairs
+        What was released.
+    leaks : tuple of str, default=()
+        What the total does not cover.
+
+    Examples
+    --------
+    >>> from skdpdyn.model_selection import total_privacy
+    >>> from skdpdyn.privacy import GaussianDP
+    >>> total = total_privacy(GaussianDP(0.3), GaussianDP(0.4))
+    >>> total.mu, round(total.epsilon(1e-6), 4)
+    (0.5, 2.2541)
+    """
+
+    guarantee: Guarantee
+    parts: tuple
+    leaks: tuple = ()
+
+    def __getattr__(self, name):
+        if name.startswith("__") or "guarantee" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.guarantee, name)
+
+    def report(self, delta=1e-6):
+        """The parts and the total as a table.
+
+        Parameters
+        ----------
+        delta : float, default=1e-6
+            Where epsilon is read.
+
+        Returns
+        -------
+        str
+        """
+        counted = Counter(self.parts)
+        rows = [(f"{count} x {name}" if count > 1 else name, guarantee) for (name, guarantee), count in counted.items()]
+        width = max(len(name) for name, _ in [*rows, ("together", None)])
+        lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({self.adjacency})"]
+        lines += [f"{name:{width}}  {guarantee.epsilon(delta):.6g}" for name, guarantee in [*rows, ("together", self.guarantee)]]
+        return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
+
+    def __str__(self):
+        return self.report()
+
+
+def total_privacy(*fitted, disjoint=False):
+    """What several releases cost together.
+
+    Parameters
+    ----------
+    *fitted : fitted estimators, pipelines, searches and guarantees
+        What was released of the records: anything with ``privacy_``, pipelines (the sum of their steps), searches of
+        scikit-learn (as `search_privacy` counts them), guarantees and totals.
+    disjoint : bool, default=False
+        Whether each of them was given other records than all the rest. Then a record costs what the worst of them costs. Who is
+        in which part must not depend on the records' values: under "replace_one" a record that is replaced must stay in its
+        part.
+
+    Returns
+    -------
+    PrivacyTotal
+
+    Raises
+    ------
+    ValueError
+        If something learnt from the records without privacy, is not fitted, or has another adjacency.
+
+    Examples
+    --------
+    >>> from skdpdyn.model_selection import total_privacy
+    >>> from skdpdyn.privacy import GaussianDP
+    >>> total_privacy(GaussianDP(0.3), GaussianDP(0.4), disjoint=True).mu
+    0.4
+    """
+    releases = [tuple(_releases(item)) for item in fitted]
+    parts = tuple((name, guarantee) for release in releases for name, guarantee, _ in release)
+    leaks = tuple(dict.fromkeys(leak for release in releases for *_, leaks in release for leak in leaks))
+    if not parts:
+        return PrivacyTotal(GaussianDP(0.0), (), leaks)
+    sums = [composed([guarantee for _, guarantee, _ in release]) for release in releases if release]
+    if len({guarantee.adjacency for guarantee in sums}) > 1:
+        raise ValueError("releases of unlike adjacency have no total: account all under one")
+    return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks)
+
+
+def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
+    """What the fits of a search or of a cross-validation cost together.
+
+    A record is among the training records of all folds but its own, once for each candidate, and in the refit. That is composed
+    as it was spent: candidate by candidate, with the training sizes of the folds. The scores are not covered: scikit-learn
+    computes them from the records, without noise, and chooses by them. (`PrivateSearchCV` is private as a whole.)
+
+    Parameters
+    ----------
+    search : fitted GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV or HalvingRandomSearchCV, or an estimator
+        The search; or the estimator that ``cross_val_score`` or the like was given, fitted or not.
+    n_samples : int or None, default=None
+        Number of records. None: that of a search's refitted model.
+    cv : int, cross-validator or list of (train, test) pairs, default=5
+        How an estimator was cross-validated; a search knows its own.
+    n_features : int or None, default=None
+        Number of columns that reach the private model. None: that of a search's refitted model.
+
+    Returns
+    -------
+    PrivacyTotal
+        Its ``leaks`` say what was not private.
+
+    Raises
+    ------
+    ValueError
+        If a part learns without privacy, a number is missing, or nothing is known of who trains in which split.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Always: for the scores.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skdpdyn import PrivateRidge
+    >>> from skdpdyn.model_selection import search_privacy
+    >>> model = PrivateRidge(epsilon=1.0, delta=1e-6, target_bounds=(0, 1))
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     total = search_privacy(model, cv=5, n_samples=1000, n_features=10)
+    >>> round(model.privacy_cost(800, 10).mu, 6), round(total.mu, 6)
+    (0.236704, 0.473409)
+    """
+    results = getattr(search, "cv_results_", None)
+    estimator = search if results is None else search.estimator
+    best = getattr(search, "best_estimator_", None) if results is not None else None
+    n_samples = n_samples if n_samples is not None or best is None else costed(best).n_samples_
+    n_features = n_features if n_features is not None or best is None else costed(best).n_features_in_
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
+    cv = cv if results is None else search.cv
+    stratified, splits = _splits(5 if cv is None else cv, int(n_samples), is_classifier(estimator))
+    n_splits = len(splits) if results is None else search.n_splits_
+    if len(splits) != n_splits:
+        raise ValueError(f"cv={cv!r} made {n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list")
+    candidates = [{}] if results is None else results["params"]
+    shares = [1.0] * len(candidates)
+    if getattr(search, "resource", None) == "n_samples":
+        shares = [resources / n_samples for resources in results["n_resources"]]
+
+    @cache
+    def cost(index, size):
+        candidate = with_parameters(estimator, candidates[index])
+        return costed(candidate).privacy_cost(size, int(n_features))
+
+    sizes = [[int(share * size) for size, _ in splits] for share in shares]
+    fits = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
+    refit = [] if best is None else [costed(best).privacy_cost(int(n_samples), int(n_features))]
+    patterns = np.unique(np.stack([trains for _, trains in splits]), axis=1).T  # who trains in which splits
+    spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
+    distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
+    total = largest([composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
+    leaks = (NOT_PRIVATE_SCORES, *((STRATIFIED,) if stratified else ()), *_leaks(costed(estimator)))
+    warnings.warn(f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2)
+    parts = [
+        (f"fit on {size} records", guarantee)
+        for row in zip(sizes, fits, strict=True)
+        for size, guarantee in zip(*row, strict=True)
+    ]
+    return PrivacyTotal(total, (*parts, *(("refit", guarantee) for guarantee in refit)), leaks)
+
+
+def _releases(item):
+    """Triples (name, guarantee, leaks) of all that an object released."""
+    if isinstance(item, Guarantee):
+        return [(type(item).__name__, item, ())]
+    if isinstance(item, PrivacyTotal):
+        return [("a total", item.guarantee, item.leaks)]
+    if isinstance(getattr(item, "guarantee", None), Guarantee):  # of `tightest`
+        return [(type(item.guarantee).__name__, item.guarantee, ())]
+    if hasattr(item, "privacy_"):
+        return [(type(item).__name__, item.privacy_, tuple(getattr(item, "leaks_", ())))]
+    if hasattr(item, "cv_results_"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
+            total = search_privacy(item)
+        return [(type(item).__name__, total.guarantee, total.leaks)]
+    if isinstance(item, Pipeline):
+        return [release for _, step in item.steps for release in _releases(step)]
+    if hasattr(item, "privacy_cost"):
+        raise ValueError(f"{item!r} is not fitted: it has released nothing yet; its privacy_cost says what it would")
+    reason = reads_records(item)
+    if reason is not None:
+        raise ValueError(f"no total is known: {reason}")
+    return []
+
+
+def _leaks(model):
+    """What a fit with these parameters would leak."""
+    model = costed(model.estimator) if hasattr(model, "estimator") else model  # of a private search
+    names = [name for name in ("classes", "target_bounds") if getattr(model, name, "given") is None]
+    seed = getattr(model, "random_state", None)
+    return tuple(f"{name} were taken from y" for name in names) + (
+        () if seed is None else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)
+    )
+
+
+def _splits(cv, n_samples, classifier):
+    """Whether folds were stratified, and of each split the number of training records and who may be among them."""
+    labels = np.arange(n_samples) % 2 if classifier else None  # so that check_cv stratifies as it would
+    cv = check_cv(cv, labels, classifier=classifier)
+    stratified = isinstance(cv, (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit))
+    # Stratified splits have the sizes of those that are not
+    if type(cv) is StratifiedKFold:
+        cv = KFold(cv.n_splits)
+    elif type(cv) is RepeatedStratifiedKFold:
+        cv = RepeatedKFold(**cv.cvargs, n_repeats=cv.n_repeats)
+    elif type(cv) is StratifiedShuffleSplit:
+        cv = ShuffleSplit(cv.n_splits, test_size=cv.test_size, train_size=cv.train_size)
+    given = isinstance(getattr(cv, "cv", None), list)  # a list of pairs, as check_cv wraps it
+    if not given and type(cv) not in (KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit):
+        raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
+    splits = []
+    for train, _ in cv.split(np.zeros((n_samples, 1))):
+        who = np.zeros(n_samples, dtype=bool)
+        who[train] = True
+        # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
+        splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
+    return stratified, splits
