@@ -21,7 +21,7 @@ SOURCE = (
 SEEDED = "random_state: whoever knows or guesses it can subtract the noise, so that nothing is private"
 
 
-def generators(random_state, n_streams=1):
+def generators(random_state, n_streams=1, stacklevel=3):
     """Independent generators for one fit.
 
     Parameters
@@ -31,6 +31,8 @@ def generators(random_state, n_streams=1):
         for tests; it is marked as not private, because whoever guesses the seed can subtract the noise.
     n_streams : int, default=1
         Number of streams.
+    stacklevel : int, default=3
+        Whose line the warning about a seed names: 3, who called the function that calls this one.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def generators(random_state, n_streams=1):
             f"random_state={random_state}: the noise can be recomputed by anyone who knows or guesses the seed, so this fit is "
             "not private. Use random_state=None for anything but tests.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
         children = np.random.SeedSequence(check_random_state(random_state)).spawn(n_streams)
         keys = [int.from_bytes(child.generate_state(2, np.uint64).tobytes()) for child in children]

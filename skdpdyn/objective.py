@@ -220,11 +220,19 @@ class Objective:
 
 
 def canonical_rows(X):
-    """X itself, or a copy of a CSR array that has duplicate or unsorted entries with its duplicates summed."""
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    """X itself, or for a CSR array with duplicate or unsorted entries, or parts that are not contiguous, a copy without them."""
+    if not sparse.issparse(X):
+        return X
+    parts = X.data, X.indices, X.indptr
+    contiguous = all(part.flags.c_contiguous for part in parts)
+    # A new array looks at the entries; X itself may remember how they were before someone wrote to them.
+    looked_at = sparse.csr_array(tuple(map(np.ascontiguousarray, parts)), shape=X.shape)
+    if contiguous and looked_at.has_canonical_format:
+        return X
+    if not looked_at.has_canonical_format:
+        looked_at = looked_at.copy()
+        looked_at.sum_duplicates()
+    return looked_at
 
 
 def row_norms(X):

@@ -277,6 +277,31 @@ def test_chunks_do_not_outgrow_the_rows():
     assert count_chunks(sparse.csr_array((1000, 5000)), 5001) == 1
 
 
+@pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
+def test_how_many_values_rows_store_is_not_public(loss, monkeypatch):
+    """A record that stores more values moves no other record to another chunk, and no other's room for rounding."""
+    seen = []
+    monkeypatch.setattr(Objective, "_allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
+    for row_length in (2, 20, 200):
+        columns = np.tile(np.arange(row_length), 4000)
+        X = sparse.csr_array((np.full(columns.size, 0.01), columns, np.arange(4001) * row_length), shape=(4000, 2500))
+        assert 1 < count_chunks(X, 2501 * loss.n_outputs) < 4000 // 256
+        run(problem(loss, X), X, np.zeros(4000))
+    assert len(seen) == 3
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
+    """Rows that store fewer values than they are taken to are summed on one thread, to the same bits."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 1500, 8000)
+    X = sparse.csr_array((np.ones(8000), columns, np.arange(0, 8001, 2)), shape=(4000, 1500))
+    y = rng.integers(0, 2, 4000).astype(float)
+    one = run(problem(logistic, X), X, y, n_threads=1)
+    monkeypatch.setattr(_descent, "chunk_sums", None)  # room for the sums of all chunks
+    np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
+
+
 # --- bounds ------------------------------------------------------------------------------------------------------------------
 
 

@@ -727,8 +727,11 @@ def test_totals_that_are_not_known_are_refused():
         total_privacy(LogisticRegression().fit(X, Y))
     with pytest.raises(ValueError, match="not fitted"):
         total_privacy(LOGISTIC)
-    with pytest.raises(ValueError, match="no total is known: dict"):
-        total_privacy({})
+    for thing in ({}, [LOGISTIC], None, 3, "drop"):
+        with pytest.raises(ValueError, match="is neither a fitted estimator nor a guarantee"):
+            total_privacy(thing)
+    with pytest.raises(ValueError, match=r"of a record, pass tightest\(record\)"):
+        total_privacy(Gaussian(2.0))
     for disjoint in (False, True):
         with pytest.raises(ValueError, match="adjacency"):
             total_privacy(GaussianDP(0.1), GaussianDP(0.1, "add_remove"), disjoint=disjoint)

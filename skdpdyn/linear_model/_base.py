@@ -76,6 +76,30 @@ class PrivateLinearModel(BaseEstimator, ABC):
     def _unpack(self, coef, intercept):
         """Set the learnt parameters from coefficients (n_outputs, n_features) and intercepts (n_outputs,)."""
 
+    def set_params(self, **params):
+        """Set parameters of this estimator and, as ``solver__...``, of its solver.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            For the name of a parameter that does not exist, or one of the solver's where ``solver`` is a name.
+        """
+        solver = params.get("solver", self.solver)
+        nested = next((name for name in params if name.startswith("solver__")), None)
+        if nested is not None and isinstance(solver, str) and solver in SOLVERS:
+            raise ValueError(f"{nested} is a parameter of an instance: pass solver={SOLVERS[solver].__name__}(), not {solver!r}")
+        return super().set_params(**params)
+
     def privacy_cost(self, n_samples, n_features):
         """What a fit on data of this shape will spend, from public numbers alone.
 
@@ -152,7 +176,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
         X = canonical_rows(X)
         target = self._encode_target(y)
         plan = self._plan(*X.shape, target.loss)
-        (generator,) = generators(self.random_state)
+        (generator,) = generators(self.random_state, stacklevel=4)
         if self.verbose:
             steps = f" of {plan.mechanism.n_steps} steps" if hasattr(plan.mechanism, "n_steps") else ""
             spent = f"epsilon={plan.guarantee.epsilon(plan.delta):.6g} at delta={plan.delta:.3g} by {plan.bound}"
@@ -223,14 +247,12 @@ class PrivateLinearModel(BaseEstimator, ABC):
         if not isinstance(self.bound, str) or (self.bound != "tightest" and self.bound not in ACCOUNTANTS):
             raise ValueError(f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
         check_budget(self.epsilon, 0.5 if _is_auto(self.delta) else self.delta, pure=solver.pure)
+        check_n_jobs(self.n_jobs)
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
     def _plan(self, n_samples, n_features, loss):
         """What a fit on data of this shape will run and spend."""
-        for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be an integer >= 1")
-        n_samples, n_features = int(n_samples), int(n_features)  # numpy's integers overflow when squared
+        n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
         if _is_auto(self.delta) and n_samples == 1:
             raise ValueError(
@@ -370,11 +392,26 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
 def _codes(y, classes):
     """Position of each label in the sorted classes, -1 where there is none: label by label, whatever the others are."""
-    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
+    kinds = {y.dtype.kind, classes.dtype.kind}
+    if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
         codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
         return np.where(classes[codes] == y, codes, -1)
     positions = {label: code for code, label in enumerate(classes.tolist())}
     return np.array([positions.get(label, -1) for label in y.tolist()])
+
+
+def check_shape(n_samples, n_features):
+    """The shape of data as integers of Python, for numpy's overflow when squared."""
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r} must be an integer >= 1")
+    return int(n_samples), int(n_features)
+
+
+def check_n_jobs(n_jobs):
+    """Refuse what joblib would choke on, or not, depending on how large the data are."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, (bool, np.bool_)) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be None or an integer, not 0: -1 is one thread for every core")
 
 
 def _is_auto(value):
@@ -384,14 +421,14 @@ def _is_auto(value):
 _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data
 
 
-def _positive(name, value, meaning):
+def _positive(name, value, meaning, least="> 0"):
     if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)) or not 0 < value < math.inf:
-        raise ValueError(f"{name}={value!r} must be a finite number > 0: {meaning}")
-    if not _SMALLEST <= float(value) <= _LARGEST:  # a float first: numpy compares in the precision of its own scalar
+        raise ValueError(f"{name}={value!r} must be a finite number {least}: {meaning}")
+    if value > _LARGEST or not _SMALLEST <= float(value) <= _LARGEST:  # a float: numpy compares in its scalar's precision
         raise ValueError(f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data")
     return float(value)
 
 
 def _non_negative(name, value, meaning):
     is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return 0.0 if is_number and value == 0 else _positive(name, value, meaning)
+    return 0.0 if is_number and value == 0 else _positive(name, value, meaning, ">= 0")

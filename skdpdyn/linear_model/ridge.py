@@ -1,5 +1,6 @@
 """Private ridge regression."""
 
+import math
 import warnings
 from numbers import Real
 
@@ -164,6 +165,8 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         if y.dtype.kind not in "biuf":
             raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
         y = y.astype(np.float64)
+        if not np.all(np.isfinite(y)):  # None in a column of objects, for one
+            raise ValueError("Input y contains NaN or infinity: drop the records whose target is missing")
         leaks = ()
         if self.target_bounds is None:
             low, high = float(np.min(y)), float(np.max(y))
@@ -184,8 +187,9 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
     def _public_bounds(self):
         bounds = self.target_bounds
         valid = isinstance(bounds, (tuple, list, np.ndarray)) and len(bounds) == 2 and all(isinstance(b, Real) for b in bounds)
-        low, high = map(float, bounds) if valid else (0.0, 0.0)
-        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
+        low, high = bounds if valid else (0.0, 0.0)
+        low, high = (float(bound) if -1e150 < bound < 1e150 else math.nan for bound in (low, high))
+        if not (low < high and high - low > 1e-150):
             raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")
         return low, high
 

@@ -55,8 +55,10 @@ def reads_records(step):
     if isinstance(step, FunctionTransformer):
         known = step.func is None or isinstance(step.func, np.ufunc)
         return None if known else f"FunctionTransformer(func={step.func!r}) may mix records: only numpy's ufuncs are known not to"
-    if hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
-        return None
+    if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
+        return f"{type(step).__name__} spends a budget of its own, which is not counted here"
+    if hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
+        return None  # not of predictors, some of which keep the records and call that no fit
     return f"{type(step).__name__} learns from the records without privacy"
 
 
@@ -70,7 +72,7 @@ def costed(estimator):
         for _, step in estimator.steps[:-1]:
             reason = reads_records(step)
             if reason is not None:
-                raise ValueError(f"{reason}, which no guarantee covers. Use public bounds (BoundsScaler) or given categories")
+                raise ValueError(f"{reason}: let it learn public numbers only, such as BoundsScaler's bounds or given categories")
         return costed(estimator.steps[-1][1])
     if not hasattr(estimator, "privacy_cost"):
         raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")

@@ -14,14 +14,14 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, get_tags, indexable
+from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from skdpdyn._noise import SEEDED, SOURCE, check_random_state, generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import PrivateLinearModel
+from skdpdyn.linear_model._base import PrivateLinearModel, check_n_jobs, check_shape
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
 from skdpdyn.privacy.calibration import check_budget, judge, least_noise
@@ -189,9 +189,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         seeded = check_random_state(self.random_state) is not None
-        X, y = indexable(X, y)
-        check_array(y, ensure_2d=False, dtype=None)
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        check_n_jobs(self.n_jobs)
+        X, y = indexable(X, self._target(y))
+        n_samples = _num_samples(X)
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
@@ -200,7 +200,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = [self._draw(drawing) for _ in range(number)]
         seeds = drawing.integers(2**31, size=number).tolist() if seeded else [None] * number
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
-        outcomes = Parallel(n_jobs=self.n_jobs)(
+        outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(  # what is printed for each trial would tell how many there were
             delayed(_trial)(self._candidate(candidate, plan.budget, public, seed), plan.score, *parts)
             for candidate, seed in zip(candidates, seeds, strict=True)
         )
@@ -216,6 +216,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.leaks_ = leaks + ((f"random_state={self.random_state} lets anyone recompute the noise",) if seeded else ())
         if number == 0:
             self.best_estimator_, self.best_params_, self.best_score_ = _constant(plan.score), {}, math.nan
+            validate_data(self.best_estimator_, X, skip_check_array=True)  # number and names of columns
             return self
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], candidates[best]
@@ -240,7 +241,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Guarantee
             Equal to ``privacy_`` after such a search.
         """
-        return self._plan(int(n_samples), np.zeros((2, n_features)), {}).guarantee
+        n_samples, n_features = check_shape(n_samples, n_features)
+        return self._plan(n_samples, np.zeros((2, n_features)), {}).guarantee
 
     def privacy_report(self):
         """What the search spent, under which theorem, what an attacker can reach, and what is not covered.
@@ -320,13 +322,20 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"shape={self.shape!r} must be a number from 0 to 10; trials='poisson' is its limit")
         return float(self.shape)
 
+    def _target(self, y):
+        """The target as the trials take it, all its warnings and errors raised now: one for each trial would count them."""
+        y = column_or_1d(y, warn=True)
+        if not is_regressor(_checked(self.estimator)):
+            check_array(y, ensure_2d=False, dtype=None)
+            return y
+        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+
     def _public(self, y):
         """Labels or target bounds, for all trials alike: those that were passed, or taken from y with a warning."""
         model = _checked(self.estimator)
         name = "classes" if is_classifier(model) else "target_bounds"
         if getattr(model, name) is not None:
             return {}, ()
-        y = np.asarray(y)
         if name == "classes":
             check_classification_targets(y)
             value = np.unique(y)
@@ -371,12 +380,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(grids, (list, tuple)) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
             raise TypeError(f"param_distributions={self.param_distributions!r} must be a dict or a list of dicts")
         for name, values in (item for grid in grids for item in grid.items()):
+            if not isinstance(name, str):
+                raise TypeError(f"param_distributions holds {name!r}: names of parameters are needed")
             if name.rpartition("__")[2] in NOT_TUNED:
                 raise ValueError(
                     f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the budget's or public, and not tuned. "
                     "Pass epsilon and delta to the search, the others to the estimator"
                 )
-            if not hasattr(values, "rvs") and (isinstance(values, str) or not np.iterable(values) or not len(values)):
+            if not hasattr(values, "rvs") and (isinstance(values, str) or not hasattr(values, "__len__") or not len(values)):
                 raise ValueError(f"param_distributions[{name!r}]={values!r} must be values, at least one, or have rvs")
         return grids
 
@@ -403,7 +414,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The estimator with a candidate's parameters and the budget of a trial."""
         estimator = with_parameters(self.estimator, candidate)
         _checked(estimator).set_params(**budget, **public, random_state=seed)
-        return estimator
+        silent = [name for name in estimator.get_params() if name.rpartition("__")[2] == "verbose"]
+        return estimator.set_params(**dict.fromkeys(silent, False))
 
     @available_if(lambda self: _can(self, "predict"))
     def predict(self, X):
@@ -418,8 +430,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        return self._winner(X).predict(X)
 
     @available_if(lambda self: _can(self, "predict_proba"))
     def predict_proba(self, X):
@@ -434,8 +445,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
+        return self._winner(X).predict_proba(X)
 
     @available_if(lambda self: _can(self, "predict_log_proba"))
     def predict_log_proba(self, X):
@@ -450,8 +460,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        return self.best_estimator_.predict_log_proba(X)
+        return self._winner(X).predict_log_proba(X)
 
     @available_if(lambda self: _can(self, "decision_function"))
     def decision_function(self, X):
@@ -466,10 +475,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return self._winner(X).decision_function(X)
 
-    def score(self, X, y):
+    def score(self, X, y, sample_weight=None):
         """The winner's own score, without noise: for data that need no privacy.
 
         Parameters
@@ -478,13 +486,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             Rows.
         y : array-like of shape (n_samples,)
             Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the score.
 
         Returns
         -------
         float
         """
-        check_is_fitted(self)
-        return self.best_estimator_.score(X, y)
+        return self._winner(X).score(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
 
     @property
     def classes_(self):
@@ -500,6 +509,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def feature_names_in_(self):
         """Column names."""
         return self.best_estimator_.feature_names_in_
+
+    def _winner(self, X):
+        """What predicts; a constant does not look at its columns by itself."""
+        check_is_fitted(self)
+        if isinstance(self.best_estimator_, (DummyClassifier, DummyRegressor)):
+            validate_data(self.best_estimator_, X, skip_check_array=True, reset=False)
+        return self.best_estimator_
 
     def __sklearn_is_fitted__(self):
         return "best_estimator_" in vars(self)
@@ -575,7 +591,6 @@ class _Score:
 
     def mean(self, estimator, X, y):
         """Exact mean over the held-out records: to be released with noise only."""
-        y = np.ravel(np.asarray(y))
         if self.kind == "accuracy":
             return float(np.mean(estimator.predict(X) == y))
         if self.kind == "neg_log_loss":
@@ -583,16 +598,16 @@ class _Score:
             codes = np.array([position.get(label, -1) for label in y.tolist()])
             losses = np.where(codes < 0, self.width, -estimator.predict_log_proba(X)[np.arange(y.size), codes])
         else:
-            losses = (np.clip(estimator.predict(X), *self.bounds) - np.clip(y.astype(float), *self.bounds)) ** 2
+            losses = (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2
         return float(np.mean(1 - np.clip(losses / self.width, 0.0, 1.0)))
 
 
 def _trial(estimator, score, X, y, X_held, y_held):
     """A candidate, fitted, with its exact score."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)  # the search has said so once
+        warnings.simplefilter("ignore")  # one for each trial would tell how many there were
         estimator.fit(X, y)
-    return estimator, score.mean(estimator, X_held, y_held)
+        return estimator, score.mean(estimator, X_held, y_held)
 
 
 def _constant(score):

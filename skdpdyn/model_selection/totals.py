@@ -7,7 +7,8 @@ from functools import cache
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import (
     KFold,
     LeaveOneOut,
@@ -20,7 +21,7 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
     check_cv,
 )
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection._costs import composed, costed, largest, reads_records, with_parameters
@@ -79,11 +80,14 @@ class PrivacyTotal:
         -------
         str
         """
-        counted = Counter(self.parts)
-        rows = [(f"{count} x {name}" if count > 1 else name, guarantee) for (name, guarantee), count in counted.items()]
-        width = max(len(name) for name, _ in [*rows, ("together", None)])
+        guarantees = {self.guarantee, *(guarantee for _, guarantee in self.parts)}
+        spent = {guarantee: f"{guarantee.epsilon(delta):.6g}" for guarantee in guarantees}
+        counted = Counter((name, spent[guarantee]) for name, guarantee in self.parts)
+        rows = [(f"{count} x {name}" if count > 1 else name, epsilon) for (name, epsilon), count in counted.items()]
+        rows.append(("together", spent[self.guarantee]))
+        width = max(len(name) for name, _ in rows)
         lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({self.adjacency})"]
-        lines += [f"{name:{width}}  {guarantee.epsilon(delta):.6g}" for name, guarantee in [*rows, ("together", self.guarantee)]]
+        lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
         return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
 
     def __str__(self):
@@ -183,6 +187,7 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
+    costed(estimator)  # or an error
     cv = cv if results is None else search.cv
     stratified, splits = _splits(5 if cv is None else cv, int(n_samples), is_classifier(estimator))
     n_splits = len(splits) if results is None else search.n_splits_
@@ -230,14 +235,31 @@ def _releases(item):
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
             total = search_privacy(item)
         return [(type(item).__name__, total.guarantee, total.leaks)]
-    if isinstance(item, Pipeline):
-        return [release for _, step in item.steps for release in _releases(step)]
     if hasattr(item, "privacy_cost"):
         raise ValueError(f"{item!r} is not fitted: it has released nothing yet; its privacy_cost says what it would")
+    if isinstance(item, (Pipeline, ColumnTransformer, FeatureUnion)):
+        return [release for step in _steps(item) for release in _releases_of_step(step)]
+    if not isinstance(item, BaseEstimator):
+        hint = ": of a record, pass tightest(record)" if hasattr(item, "adjacency") else ""
+        raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
     reason = reads_records(item)
     if reason is not None:
         raise ValueError(f"no total is known: {reason}")
     return []
+
+
+def _steps(item):
+    """What a composite of steps is made of."""
+    if isinstance(item, ColumnTransformer):
+        if any(callable(columns) for *_, columns in item.transformers):
+            raise ValueError(f"no total is known: {reads_records(item)}")
+        fitted = getattr(item, "transformers_", None)  # the remainder is one of them
+        return [step for _, step, _ in fitted or [*item.transformers, ("remainder", item.remainder, ())]]
+    return [step for _, step in (item.steps if isinstance(item, Pipeline) else item.transformer_list)]
+
+
+def _releases_of_step(step):
+    return [] if step is None or isinstance(step, str) else _releases(step)
 
 
 def _leaks(model):

@@ -36,6 +36,7 @@ _CHUNK_MULTIPLE = 16
 _SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; seconds of rest after them
 _HELD = 1_000_000  # normals at a time
 _LARGEST_PART = 1 / 4  # of X, for the sums of all chunks
+_ASSUMED_LENGTH = 32  # values that a CSR row is taken to store
 
 
 def _step(
@@ -191,9 +192,24 @@ def kernel_family(X, n_outputs):
 
 
 def count_chunks(X, n_sums):
-    """Largest number of chunks: at most 64, of at least 256 rows, and all their sums not larger than a quarter of X."""
-    n_bytes = X.data.nbytes if sparse.issparse(X) else X.nbytes
-    return int(max(1, min(_MAX_CHUNKS, X.shape[0] // _MIN_CHUNK, n_bytes * _LARGEST_PART // (8 * n_sums))))
+    """Largest number of chunks, from public numbers: at most 64, of at least 256 rows, their sums at most a quarter of X.
+
+    How many values CSR rows store is not public: with one more in a record all other records would be summed in other chunks,
+    and have other room for rounding. So rows are taken to store 32 each; `descend` takes one thread where that is far too many.
+    """
+    row_bytes = 8 * min(X.shape[1], _ASSUMED_LENGTH) if sparse.issparse(X) else X.itemsize * X.shape[1]
+    return _count_chunks(X.shape[0], row_bytes, n_sums)
+
+
+def _count_chunks(n_samples, row_bytes, n_sums):
+    return int(max(1, min(_MAX_CHUNKS, n_samples // _MIN_CHUNK, n_samples * row_bytes * _LARGEST_PART // (8 * n_sums))))
+
+
+def largest_number_in_order(objective):
+    """How many vectors are summed one after the other, and then chunk by chunk, at the most: whatever the kind of rows."""
+    row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
+    n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
+    return objective.n_samples / _count_chunks(objective.n_samples, row_bytes, n_sums) + _CHUNK_MULTIPLE + _MAX_CHUNKS
 
 
 def chunk_edges(n_samples, n_chunks):
@@ -254,6 +270,8 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     set_point(theta, order, objective.intercept_scaling, weights, intercept)
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
     n_threads = min(n_threads, edges.size - 1)
+    if sparse.issparse(X) and n_chunks * n_sums * 8 > _LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
+        n_threads = 1  # it needs the sum of one chunk at a time
     if n_threads > 1:
         compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
     else:

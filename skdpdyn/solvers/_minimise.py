@@ -4,15 +4,21 @@ Newton's method on the gradients of the descent's own kernels, and on nothing el
 conjugate gradients, a product with the Hessian is a difference of two gradients, and the step's length follows from the slope
 along it, which a convex function has only once at zero. So a loss needs no second derivative and no value (a value's rounding
 would hide gradients below 1e-8), and clipped losses, whose curvature jumps, are minimised like the others.
+
+That an error was raised is a release, which no noise hides. So what can be certified depends on public numbers alone,
+`largest_rounding`, and where Newton's method stalls, as it may between the kinks of clipped losses, Nesterov's goes on: slow, but
+sure to arrive.
 """
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 from threadpoolctl import threadpool_limits
 
@@ -25,6 +31,7 @@ from skdpdyn.solvers._descent import (
     compiled_chunk,
     count_chunks,
     kernel_family,
+    largest_number_in_order,
     pass_types,
     set_point,
     thread_shares,
@@ -78,15 +85,10 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
         gradient = _Gradient(objective, X, y, linear, pool, n_threads)
         theta = np.zeros(objective.n_parameters)
-        slope = gradient(theta)
-        for _ in range(_MAX_STEPS):
-            norm, rounding = np.linalg.norm(slope), gradient.rounding(theta)
-            if norm + rounding <= tolerance:
-                return theta
-            if not norm > rounding:  # also true of NaN; nothing but noise is left to descend along
-                break
-            direction = _newton_direction(gradient, theta, slope)
-            theta, slope = _flatten(gradient, theta, slope, direction)
+        if gradient.rounding(theta) < tolerance:
+            for point in _points(gradient, theta, tolerance):
+                if np.linalg.norm(point.slope) + gradient.rounding(point.theta) <= tolerance:
+                    return point.theta
     raise ConvergenceError(
         f"tolerance={tolerance:.3g}: the minimiser could not be certified to it in double precision. Raise tolerance, or alpha"
     )
@@ -112,19 +114,46 @@ def compiled_some_chunks(family, dtype):
     return partial(some_chunks, compiled_chunk(family, dtype))
 
 
+def largest_rounding(objective, norm):
+    """Bound on the rounding of a gradient wherever theta has this norm, from public numbers alone."""
+    return objective.gradient_rounding(norm, objective.n_features, largest_number_in_order(objective))
+
+
+def checked_tolerance(tolerance):
+    """A positive number, or None for "auto"."""
+    if isinstance(tolerance, str) and tolerance == "auto":
+        return None
+    if not isinstance(tolerance, Real) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
+        raise ValueError(f"tolerance={tolerance!r} must be 'auto' or a finite number > 0")
+    return float(tolerance)
+
+
+def certifiable(tolerance, negligible, least):
+    """The tolerance that was asked for, refused below the ``least`` that every data set allows; None: a negligible one."""
+    if tolerance is None:
+        return max(negligible, least)
+    if tolerance < least:
+        raise ValueError(
+            f"tolerance={tolerance:.3g} is below {least:.3g}, what double precision can certify for data of this shape with "
+            "these parameters. Raise tolerance, or alpha"
+        )
+    return tolerance
+
+
 class _Gradient:
     """The gradient of the objective, from the chunk kernels, and a bound on its rounding."""
 
     def __init__(self, objective, X, y, linear, pool, n_threads):
         X = canonical_rows(X)
         family = kernel_family(X, objective.n_outputs)
-        if family.precision(X.dtype.name) != "float64":
-            X = X.astype(np.float64)
         order, n_weights = family.layout(objective.n_outputs, objective.n_features)
         n_sums = n_weights + objective.n_outputs
         n_chunks = count_chunks(X, n_sums)
         edges = chunk_edges(objective.n_samples, n_chunks)
-        self._objective, self._order = objective, order
+        self._n_summed = int(np.max(np.diff(edges))) + edges.size - 1
+        if family.precision(X.dtype.name) != "float64":
+            X = X.astype(np.float64)
+        self.objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
         self._kernel = compiled_some_chunks(family, X.dtype.name)
         self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks)
@@ -132,40 +161,73 @@ class _Gradient:
         self._sums = chunk_sums(edges.size - 1, n_sums)
         shares = thread_shares(edges.size - 1, min(n_threads, edges.size - 1))
         (self._own, *self._others), self._pool = pairwise(shares.tolist()), pool
-        self._n_terms = np.max(np.diff(X.indptr)) if sparse.issparse(X) else X.shape[1]
 
     def __call__(self, theta):
         """The gradient at ``theta``."""
-        return self.of_the_loss(theta) + self._objective.alpha * theta + self._linear
+        return self.of_the_loss(theta) + self.objective.alpha * theta + self._linear
 
     def of_the_loss(self, theta):
         """The mean of the losses' gradients at ``theta``."""
-        scaling = self._objective.intercept_scaling
+        scaling = self.objective.intercept_scaling
         set_point(theta, self._order, scaling, self._weights, self._intercept)
         point = self._weights, self._intercept, scaling, self._edges
         tasks = [self._pool.submit(self._kernel, *self._problem, *point, *share, self._sums) for share in self._others]
         self._kernel(*self._problem, *point, *self._own, self._sums)
         for task in tasks:
             task.result()
-        return np.add.reduce(self._sums, axis=0)[self._order[: theta.size]] / self._objective.n_samples
+        return np.add.reduce(self._sums, axis=0)[self._order[: theta.size]] / self.objective.n_samples
 
     def derivative(self, theta, slope):
         """The Hessian at ``theta``, where the gradient is ``slope``: an operator, by differences."""
-        alpha = self._objective.alpha
+        alpha = self.objective.alpha
         at_theta = slope - alpha * theta - self._linear
 
         def product(vector):
-            step = _DIFFERENCE / (self._objective.row_norm * np.linalg.norm(vector))
+            step = _DIFFERENCE / (self.objective.row_norm * np.linalg.norm(vector))
             return (self.of_the_loss(theta + step * vector) - at_theta) / step + alpha * vector
 
         return LinearOperator((theta.size, theta.size), matvec=product, dtype=np.float64)
 
     def rounding(self, theta):
         """Bound on the norm of the difference between the computed gradient at ``theta`` and the exact one."""
-        objective, norm = self._objective, np.linalg.norm(theta)
-        n_summed = np.max(np.diff(self._edges)) + self._edges.size - 1
-        of_the_loss = objective.gradient_rounding(norm, self._n_terms, n_summed)
+        objective, norm = self.objective, np.linalg.norm(theta)
+        of_the_loss = objective.gradient_rounding(norm, objective.n_features, self._n_summed)
         return of_the_loss + 4 * _EPS * (objective.alpha * norm + np.linalg.norm(self._linear))
+
+
+class _Point(NamedTuple):
+    theta: np.ndarray
+    slope: np.ndarray  # the gradient there
+
+
+def _points(gradient, theta, tolerance):
+    """Points of Newton's method, then, from the last of them, of Nesterov's."""
+    point = _Point(theta, gradient(theta))
+    yield point
+    for _ in range(_MAX_STEPS):
+        if not np.linalg.norm(point.slope) > gradient.rounding(point.theta):  # noise, or NaN, is no way down
+            break
+        direction = _newton_direction(gradient, *point)
+        point = _Point(*_flatten(gradient, *point, direction))
+        yield point
+    yield from _nesterov(gradient, point, tolerance)
+
+
+def _nesterov(gradient, start, tolerance):
+    """Points of Nesterov's method, as many as it needs at the most.
+
+    With q^2 the strong convexity over the smoothness, the k-th is within 5 norm(slope) (1 - q)^(k/2) / strong_convexity of the
+    minimiser, slope the gradient at the start (Nesterov 2004, Theorem 2.2.3), and its gradient within that times the smoothness.
+    """
+    smoothness = gradient.objective.smoothness
+    q = math.sqrt(gradient.objective.strong_convexity / smoothness)
+    point, previous = start, start.theta
+    largest = 5 * np.linalg.norm(start.slope) / q**2
+    for _ in range(math.ceil(2 / q * math.log(max(4.0, 2 * largest / tolerance)))):
+        following = point.theta - point.slope / smoothness
+        theta = following + (1 - q) / (1 + q) * (following - previous)
+        point, previous = _Point(theta, gradient(theta)), following
+        yield point
 
 
 def _newton_direction(gradient, theta, slope):

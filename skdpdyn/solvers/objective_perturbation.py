@@ -1,12 +1,11 @@
 """Objective perturbation: the minimiser of the empirical risk plus a random linear term, certified."""
 
 import math
-from numbers import Real
 
 from skdpdyn._noise import standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
-from skdpdyn.solvers._minimise import minimise
+from skdpdyn.solvers._minimise import certifiable, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers.base import Solver, training_time
 
 # The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training time is this times
@@ -87,7 +86,7 @@ class ObjectivePerturbation(Solver):
         """See `Solver.mechanism`."""
         if self.noise not in ("gaussian", "gamma"):
             raise ValueError(f"noise={self.noise!r} must be 'gaussian' or 'gamma'")
-        self._check_tolerance()
+        checked_tolerance(self.tolerance)
         if not objective.contracts:
             raise ValueError(
                 f"clip={objective.clip:.6g}: a clipped softmax is the gradient of no convex loss, and objective perturbation "
@@ -132,25 +131,15 @@ class ObjectivePerturbation(Solver):
         """See `Solver.fitted_attributes`: there are no steps."""
         return {"noise_multiplier_": mechanism.mechanisms[0].noise_multiplier}
 
-    def _check_tolerance(self):
-        tolerance = self.tolerance
-        if isinstance(tolerance, str) and tolerance == "auto":
-            return
-        if not isinstance(tolerance, Real) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
-            raise ValueError(f"tolerance={tolerance!r} must be 'auto' or a finite number > 0")
-
     def _tolerance(self, objective, linear_scale, output):
         """Largest norm of the gradient, from public numbers."""
-        if self.tolerance != "auto":
-            return float(self.tolerance)
         spread = math.sqrt(objective.n_parameters)
         per_coordinate = spread if output.distribution == "gamma" else 1.0  # standard deviation over scale
         scale = _NEGLIGIBLE / (objective.row_norm * math.sqrt(objective.n_samples) * per_coordinate)
-        wanted = scale * objective.alpha / (2 * output.noise_multiplier)
+        negligible = scale * objective.alpha / (2 * output.noise_multiplier)
         # Ten times the rounding of a gradient where raw predictions are as large as the noise makes them
         norm = 10 / objective.row_norm + spread * per_coordinate * linear_scale / objective.alpha
-        rounding = objective.gradient_rounding(norm, objective.n_features, objective.n_samples / 64 + 80)
-        return max(wanted, 10 * rounding)
+        return certifiable(checked_tolerance(self.tolerance), negligible, 10 * largest_rounding(objective, norm))
 
 
 def _trace(objective):

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
 from skdpdyn import privacy
 from skdpdyn._noise import standard_noise
 from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers._minimise import minimise
+from skdpdyn.solvers._minimise import certifiable, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
 from skdpdyn.solvers.base import Solver
 
@@ -164,7 +164,7 @@ class OutputPerturbation(Solver):
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
-        self._statistic(objective)  # refuses here what it cannot learn
+        self._check(objective)
 
         def record(noise_multiplier):
             return privacy.OutputPerturbation(noise_multiplier, distribution=self.noise, adjacency=adjacency)
@@ -182,8 +182,8 @@ class OutputPerturbation(Solver):
         """See `Solver.fitted_attributes`: the noise over the sensitivity of the result."""
         return {"noise_multiplier_": mechanism.noise_multiplier}
 
-    def _statistic(self, objective):
-        """What is computed without noise, and how far one record moves it: one object, from public numbers."""
+    def _check(self, objective):
+        """Refuse what it cannot learn."""
         if self.method not in ("minimiser", "permutation_sgd", "gradient_descent"):
             raise ValueError(f"method={self.method!r} must be 'minimiser', 'permutation_sgd' or 'gradient_descent'")
         if self.noise not in ("gaussian", "gamma"):
@@ -194,30 +194,34 @@ class OutputPerturbation(Solver):
                 "bounds how far a record moves the result. Use clip='auto', or solver='noisy_gd'"
             )
         if self.method == "minimiser":
-            return Minimiser(self._tolerance(objective))
-        steps = 1 / objective.smoothness
-        if self.method == "gradient_descent":
-            return Descent(np.full(self._epochs(objective), steps), objective.n_samples, 1)
-        if not isinstance(self.batch_size, Integral) or isinstance(self.batch_size, bool) or self.batch_size < 1:
+            if not objective.alpha > 0:
+                raise ValueError(
+                    f"alpha={objective.alpha!r}: without a penalty the minimiser has no bounded sensitivity. Give alpha > 0"
+                )
+            checked_tolerance(self.tolerance)
+            return
+        self._epochs(objective)
+        if self.method == "permutation_sgd" and not (
+            isinstance(self.batch_size, Integral) and not isinstance(self.batch_size, bool) and self.batch_size >= 1
+        ):
             raise ValueError(f"batch_size={self.batch_size!r} must be an integer >= 1")
+
+    def _statistic(self, objective):
+        """What is computed without noise, and how far one record moves it: one object, from public numbers."""
+        if self.method == "minimiser":
+            return Minimiser(self._tolerance(objective))
+        if self.method == "gradient_descent":
+            return Descent(np.full(self._epochs(objective), 1 / objective.smoothness), objective.n_samples, 1)
         batch_size = min(int(self.batch_size), objective.n_samples)
         n_batches = -(-objective.n_samples // batch_size)
         times = 1 + np.arange(self._epochs(objective) * n_batches)
         return Descent(1 / np.maximum(objective.smoothness, objective.alpha * times), batch_size, n_batches)
 
     def _tolerance(self, objective):
-        if not objective.alpha > 0:
-            raise ValueError(
-                f"alpha={objective.alpha!r}: without a penalty the minimiser has no bounded sensitivity. Give alpha > 0"
-            )
-        if isinstance(self.tolerance, str) and self.tolerance == "auto":
-            radius = objective.lipschitz / objective.alpha  # of the ball that the minimiser is in
-            rounding = objective.gradient_rounding(radius, objective.n_features, objective.n_samples / 64 + 80)
-            rounding += 8 * _EPS * objective.lipschitz
-            return max(_NEGLIGIBLE * objective.lipschitz / objective.n_samples, 4 * rounding)
-        if not isinstance(self.tolerance, Real) or isinstance(self.tolerance, bool) or not 0 < self.tolerance < math.inf:
-            raise ValueError(f"tolerance={self.tolerance!r} must be 'auto' or a finite number > 0")
-        return float(self.tolerance)
+        radius = objective.lipschitz / objective.alpha  # of the ball that the minimiser is in
+        least = 4 * (largest_rounding(objective, radius) + 8 * _EPS * objective.lipschitz)
+        wanted = checked_tolerance(self.tolerance)
+        return certifiable(wanted, _NEGLIGIBLE * objective.lipschitz / objective.n_samples, least)
 
     def _epochs(self, objective):
         if isinstance(self.n_epochs, Integral) and not isinstance(self.n_epochs, bool) and self.n_epochs >= 1:
