@@ -102,6 +102,12 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
         assert last_iterate(m).mu == pytest.approx(math.sqrt(square) / 2, rel=1e-9)
 
 
+def test_composition_of_batches_by_arrays_is_that_of_the_worst_position():
+    noise = np.array([1.0, 2.0, 4.0, 1.5, 3.0, 4.0])  # two epochs of three batches
+    mus = [math.hypot(1 / noise[position], 1 / noise[position + 3]) for position in range(3)]
+    assert composition(CyclicBatches(15, 5, 2, noise, 0.5)).mu == pytest.approx(max(mus), rel=1e-12)
+
+
 def test_batches_by_arrays_and_with_a_domain():
     rng = np.random.default_rng(1)
     step, noise = rng.uniform(0.1, 1.0, 24), rng.uniform(1.0, 3.0, 24)
@@ -214,10 +220,20 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
 
 
 def test_recursion_takes_strides_on_the_safe_side(monkeypatch):
-    m = WithoutReplacement(1000, 10, 5, 2.0, 1e-3, 0.1, 1.0)
-    exact = recursion(m).rdp(4.0)
+    m = WithoutReplacement(1000, 10, 200, 2.0, 1e-2, 1e-2, 1.0)
+    exact = recursion(m).rdp(4.0)  # 20,000 steps: in strides of 2 to 19 when they start early
     monkeypatch.setattr(sys.modules[type(recursion(m).curve).__module__], "EXACT_STEPS", 50)
-    assert exact <= recursion(m).rdp(4.0) <= exact * 1.01
+    assert exact < recursion(m).rdp(4.0) <= exact * 1.01
+
+
+@pytest.mark.parametrize("order", [64.01, 64.5, 70.3, 200.9])
+def test_large_orders_between_integers_are_above_the_exact_curve(order):
+    q, noise = 0.02, 4.0
+    x = np.linspace(-10 * noise, order + 10 * noise, 200_001)
+    ratio = np.logaddexp(math.log1p(-q), math.log(q) + (x - 0.5) / noise**2)
+    base = stats.norm.logpdf(x, 0, noise)
+    exact = max(np.log(np.trapezoid(np.exp(base + power * ratio), x)) / (order - 1) for power in (order, 1 - order))
+    assert exact <= SampledGaussian(q, noise, "add_remove")._renyi_curve()(order) <= exact * 1.1
 
 
 def test_closed_form_of_small_orders_is_above_the_curve_of_the_sampled_gaussian():

@@ -73,6 +73,8 @@ def test_tiny_subsets_keep_their_digits(q):
 def test_weights_that_do_not_quite_sum_to_one_cost():
     short = ProfileMixture([1.0, 1.0], [0.5, 0.5 - 9e-10])
     assert short.delta(1.0) >= GaussianDP(1.0).delta(1.0) * (1 - 1e-14)
+    long = ProfileMixture([1.0, 1.0], [0.5, 0.5 + 9e-10])
+    assert long.delta(1.0) == pytest.approx((1 + 9e-10) * GaussianDP(1.0).delta(1.0), rel=1e-12)
 
 
 def test_nobody_knows_a_shuffled_position():

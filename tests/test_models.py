@@ -432,6 +432,8 @@ def test_a_seed_repeats_and_is_marked(case):
         first = case.model(random_state=0).fit(X, y)
     np.testing.assert_array_equal(first.coef_, clone(first).fit(X, y).coef_)
     assert first.leaks_ == ("random_state=0 lets anyone recompute the noise",)
+    assert _noise.SEEDED in str(first.privacy_report())
+    assert _noise.SEEDED not in str(case.model().fit(X, y).privacy_report())
 
 
 # --- what it refuses ---------------------------------------------------------------------------------------------------------
@@ -583,6 +585,22 @@ def test_a_fit_that_fails_at_its_end_leaves_the_model_as_it_was(case):
     fitted = case.model().fit(X, y).set_params(solver=NoisyGD(n_steps=2, step_size=1e308))
     before = dict(vars(fitted))
     with pytest.raises(FloatingPointError, match="the parameters overflowed"):
+        fitted.fit(X[:, :2], y)
+    assert all(vars(fitted)[name] is before[name] for name in before)
+    assert set(vars(fitted)) == set(before)
+
+
+@each
+def test_an_interrupted_fit_leaves_the_model_as_it_was(case, monkeypatch):
+    X, y = case.data()
+    fitted = case.model().fit(X, y)
+    before = dict(vars(fitted))
+
+    def interrupted(self, coef, intercept):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(case.estimator, "_unpack", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         fitted.fit(X[:, :2], y)
     assert all(vars(fitted)[name] is before[name] for name in before)
     assert set(vars(fitted)) == set(before)

@@ -151,6 +151,17 @@ def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_oth
     assert single >= 400 * 600 * np.finfo(np.float32).eps
 
 
+def test_the_rounding_of_long_predictions_is_counted_in_whatever_order_they_are_added():
+    """A thousand terms, one after the other, all but the first of which are lost."""
+    row = theta = np.append(1.0, np.full(999, 1e-8))  # products of 1e-16, less than half of what 1 can tell apart
+    raw = 0.0
+    for value, weight in zip(row, theta, strict=True):
+        raw += value * weight
+    error = (math.fsum(row * theta) - raw) * np.linalg.norm(row)  # of the gradient of a squared loss
+    one = Objective(squared, 1, 1000, 1.0, clip=10.0)
+    assert one.gradient_rounding(np.linalg.norm(theta), 8, 1) < error <= one.gradient_rounding(np.linalg.norm(theta), 1000, 1)
+
+
 def test_where_gradients_may_be_summed_in_single_precision():
     clipped = {"clip": 0.5, "data_norm": 1.0}
     assert Objective(softmax(3), 50, 3, **clipped).allows_single

@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -14,6 +15,7 @@ from skdpdyn import PrivateLogisticRegression, preprocessing
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import GaussianDP, composition, from_json, split_budget, to_json
+from skdpdyn.privacy.guarantees import gdp_mu
 
 ADJACENCIES = ["replace_one", "add_remove"]
 ROWS = np.random.default_rng(0).normal([0.5, 0.0, -0.2, 0.1], 0.3, (200, 4))
@@ -77,6 +79,14 @@ def test_sensitivity_of_the_mean(inside, dtype, data_norm):
         moved[adjacency] = max(np.linalg.norm(one - other) for one in others for other in means) / sensitivity
     for largest in moved.values():
         assert 0.999 < largest <= 1
+
+
+def test_the_mean_leaves_room_for_the_rounding_of_two_sums(inside):
+    """Of rows that fill the ball: it stays below the radius by what `_rounding` says."""
+    X = np.tile([3.0, -4.0, 12.0], (200, 1))
+    norm = np.linalg.norm(inside(PrivateScaler(), X, Planted())["mean"])
+    assert preprocessing._rounding(200) > 1e-9
+    assert 1 - norm == pytest.approx(preprocessing._rounding(200), rel=1e-3)
 
 
 def test_sensitivity_of_the_counts(inside):
@@ -192,6 +202,17 @@ def test_parts_of_a_budget_cost_the_whole(epsilon, delta, shares):
     assert epsilon * (1 - 1e-5) < whole.epsilon(delta) <= epsilon
     for guarantee, share in zip(spent, shares, strict=True):
         assert guarantee.mu == pytest.approx(whole.mu * math.sqrt(share / sum(shares)), rel=1e-5)
+
+
+@pytest.mark.parametrize("shares", [(1,), (0.1, 0.9), (1, 1, 1)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (50.0, 1e-12)])
+def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, shares):
+    """In 50 digits: a Gaussian mechanism of a part's share of mu has at least that part's delta at its epsilon."""
+    for (part, _), share in zip(split_budget(epsilon, delta, shares), shares, strict=True):
+        with mpmath.workdps(50):
+            mu = mpmath.mpf(gdp_mu(epsilon, delta)) * mpmath.sqrt(mpmath.mpf(share) / mpmath.fsum(shares))
+            above, below = mu / 2 - part / mu, -mu / 2 - part / mu
+            assert mpmath.ncdf(above) - mpmath.exp(part) * mpmath.ncdf(below) >= delta
 
 
 def test_senseless_shares():

@@ -257,12 +257,13 @@ def test_senseless_parameters(solver, message):
 
 
 @pytest.mark.parametrize("n_steps", [1, 60])
-def test_realised_noise_of_bassily(n_steps):
+@pytest.mark.parametrize("lipschitz", [0.4, 3.0])
+def test_realised_noise_of_bassily(lipschitz, n_steps):
     """Rows of zeros: theta is the mean of the noise over alpha. A chi-square of 500, failure probability 1e-6."""
     X = np.zeros((20, 500))
-    objective = problem(X, intercept_scaling=0.0)
+    objective = problem(X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
     theta = BassilySGD().solve(objective, PoissonSubsampled(1 / 20, 0.01, n_steps), X, np.ones(20), generator=generator(n_steps))
-    std = 0.01 * 0.4 / 0.1 / math.sqrt(n_steps)
+    std = 0.01 * lipschitz / 0.1 / math.sqrt(n_steps)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
 
 

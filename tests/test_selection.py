@@ -168,6 +168,8 @@ def test_trials_without_a_gaussian_guarantee():
         _ = guarantee.dp_event
     with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
         _ = selection(Selection(GaussianDP(0.3), 5.0, -0.5)).dp_event
+    with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
+        _ = selection(Selection(GaussianDP(0.3, "add_remove"), 5.0, math.inf), tight=True).dp_event  # the event would cost more
 
 
 @pytest.mark.parametrize("trial", [subsampling(PoissonSubsampled(0.1, 1.0, 5)), ApproximateDP(0.1, 1e-9)])
