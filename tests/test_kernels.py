@@ -9,12 +9,13 @@ import pytest
 from scipy import sparse, stats
 from scipy.special import expit
 
-from skdpdyn.losses import LOSSES, Loss, logistic, softmax
+from skdpdyn.exceptions import ConvergenceError
+from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
-from skdpdyn.solvers import _descent, _normals, _stochastic
+from skdpdyn.solvers import _descent, _minimise, _normals, _stochastic
 from skdpdyn.solvers._descent import chunk_edges, count_chunks, descend, kernel_family
-from skdpdyn.solvers._minimise import compiled_some_chunks
+from skdpdyn.solvers._minimise import compiled_some_chunks, minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
@@ -235,6 +236,16 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
         assert not np.all(np.isfinite(theta))  # which fit refuses
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
+    X, y = data(logistic, 1100, 4)
+    family = ModuleType("failing")
+    vars(family).update(vars(kernel_family(X, 1)), chunk_gradients=_failing_chunk_gradients)
+    monkeypatch.setattr(_minimise, "kernel_family", lambda X, n_outputs: family)
+    with pytest.raises(MemoryError if numba.config.DISABLE_JIT else ConvergenceError):
+        minimise(problem(logistic, X), X, y, tolerance=1e-3)
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_csr_rows_of_any_kind(index):
     """Unsorted, duplicate and read-only entries, and wide indices, give the same bits; the caller's array is left alone."""
@@ -402,6 +413,25 @@ def test_gradients_near_the_least_single_are_summed_in_double():
     np.testing.assert_array_equal(run(objective, X, y), run(objective, X.astype(np.float64), y))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_where_a_step_contracts_single_rows_are_summed_in_double(layout):
+    """An unclipped softmax: parameters rounded to float32 would be shared by all rows."""
+    X, y = data(softmax(3), 300, 21, np.float32)
+    objective = problem(softmax(3), X, clip=math.inf)
+    np.testing.assert_array_equal(run(objective, layout(X), y), run(objective, layout(X.astype(np.float64)), y))
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("weight", [math.inf, math.nan])
+def test_predictions_that_are_not_numbers_have_the_largest_residual(layout, weight):
+    """Of a squared loss, in rows of either kind: infinity less infinity among them."""
+    X = np.array([[0.3, -0.4]])
+    objective = problem(squared, X, intercept_scaling=0.0)
+    expected = X[0] / np.linalg.norm(X) * objective.lipschitz
+    np.testing.assert_allclose(gradient_sum(objective, layout(X), np.zeros(1), weight)[:2], expected, rtol=1e-9)
+
+
 def raw_predictions(raw_prediction, y, out):
     out[:] = raw_prediction
 
@@ -485,6 +515,27 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
 
 
 # --- the noise that ran ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_batches", [False, True])
+def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batches, monkeypatch):
+    """Rows of zeros and no penalty: the last iterate is noise alone, in proportion to what `make_room` returned."""
+    X, y, make_room = np.zeros((40, 3)), np.zeros(40), Objective.make_room
+    objective = problem(softmax(3), X, clip=math.inf, alpha=0.0, intercept_scaling=0.0)
+    iterates = []
+    for factor in (1.0, 4.0):
+        monkeypatch.setattr(
+            Objective, "make_room", lambda *args, factor=factor, **options: (make_room(*args, **options)[0], factor * args[2])
+        )
+        theta = np.zeros(9)
+        schedule = {"step_size": np.full(3, 0.1), "noise_std": np.ones(3), "radius": math.inf, "rng": generator()}
+        if on_batches:
+            descend_on_batches(theta, objective, X, y, batches=FixedBatches(20), divisor=20.0, **schedule)
+        else:
+            descend(theta, objective, X, y, **schedule)
+        iterates.append(theta)
+    assert np.all(iterates[0] != 0)
+    np.testing.assert_allclose(iterates[1], 4 * iterates[0], rtol=1e-12)
 
 
 @each_kernel

@@ -227,6 +227,18 @@ def test_kinks_that_stall_newton():
     minimise(objective, X, np.array([0.0, 1.0, 1.0, 0.0, 0.5]), tolerance=4.54e-10)
 
 
+def test_what_is_certified_is_the_computed_norm_and_its_rounding():
+    """Opposite rows of one label: 0 is the minimum but for a linear term as small as the rounding."""
+    X = np.array([[0.3, -0.4], [-0.3, 0.4]])
+    objective = problem(logistic, X, intercept_scaling=0.0)
+    rounding = gradient_of(objective, X, np.ones(2), None).rounding(np.zeros(2))
+    linear = np.array([0.8 * rounding, 0.0])
+    theta = minimise(objective, X, np.ones(2), tolerance=1.5 * rounding, linear=linear)
+    assert np.linalg.norm(gradient_of(objective, X, np.ones(2), linear)(theta)) <= 0.5 * rounding
+    with pytest.raises(ConvergenceError, match="could not be certified"):
+        minimise(objective, X, np.ones(2), tolerance=0.9 * rounding)
+
+
 def test_without_a_unique_minimiser_it_refuses():
     X, y = rows()
     with pytest.raises(ValueError, match=r"alpha=0.0, clip=inf: a unique minimiser needs alpha > 0"):

@@ -190,8 +190,11 @@ def test_guarantees_that_are_not_gaussian(test_size):
     fitted = chosen.fit(X, Y)
     assert 2.0 * (1 - 1e-3) <= fitted.epsilon_ <= 2.0
     plan = chosen._plan(200, X[:2], {})
-    for candidate in plan.candidates:
-        assert np.all(candidate.rdp(np.array([1.5, 5.0, 50.0])) <= fitted.mechanism_.trial.rdp(np.array([1.5, 5.0, 50.0])))
+    orders = np.array([1.5, 5.0, 50.0])
+    fits = np.max([guarantee.rdp(orders) for guarantee in (GaussianDP(plan.fit_mu), *plan.candidates)], axis=0)
+    score = GaussianDP(plan.score_mu).rdp(orders)
+    together = np.maximum(fits, score) if test_size else fits + score  # of other records, or of the same
+    np.testing.assert_allclose(fitted.mechanism_.trial.rdp(orders), together, rtol=1e-12)
     with pytest.raises(UnsupportedMechanismError, match="distributions can be searched only if"):
         search(estimator, {"alpha": stats.uniform(0.01, 0.1)}).fit(X, Y)
     with pytest.raises(UnsupportedMechanismError, match="a candidate costs"):
@@ -641,6 +644,15 @@ def test_cross_validation_is_counted(cv, sizes):
         spent = max(sum(model.privacy_cost(n, 3).mu ** 2 for n in s) for s in ([171] * 3 + [172] * 3, [171] * 4 + [172] * 2))
     assert total.mu == pytest.approx(math.sqrt(np.sum(spent)), rel=1e-12)
     assert priced(model.fit(X, Y), cv=cv, n_samples=200, n_features=3).mu == total.mu
+
+
+def test_random_splits_are_counted_as_if_a_record_were_in_all_of_them():
+    """Which records come is drawn anew in every split, whatever one seed says."""
+    model, cv = clone(LOGISTIC).set_params(epsilon=1.0, delta=1e-4), ShuffleSplit(10, test_size=0.5, random_state=0)
+    trains = [set(train.tolist()) for train, _ in cv.split(np.zeros((20, 1)))]
+    assert not set.intersection(*trains)
+    total = priced(model, cv=cv, n_samples=20, n_features=3)
+    assert total.mu == pytest.approx(math.sqrt(10) * model.privacy_cost(10, 3).mu, rel=1e-12)
 
 
 def test_what_cannot_be_counted_is_refused():

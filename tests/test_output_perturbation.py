@@ -93,6 +93,21 @@ def test_the_worst_place_in_the_permutation(n_epochs, batch_size, alpha):
         assert np.max(moved) <= 2 * objective.lipschitz / (50 * alpha) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1e-6])
+def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
+    """Of both runs, by hand: a thousand long steps, after which raw predictions of rows of norm 100 may be 4,000."""
+    objective, steps, eps = Objective(logistic, 10, 3, 100.0, alpha), 1000, np.finfo(float).eps
+    eta = 1 / (0.25 * 100**2 + alpha)
+    radius = 100 * steps * eta
+    largest = 100 * radius
+    gradient = eps * ((0.25 * (3 + 8) * largest + 18 * (1 + largest)) * 100 + (8 + 10 / 4) * 100)
+    survive = np.sum((1 - eta * alpha) ** np.arange(steps))
+    rounded = 2 * survive * (eta * gradient + 8 * eps * radius)
+    solver = OutputPerturbation("gradient_descent", n_epochs=steps)
+    exact = survive * eta * 200 / 10
+    assert sensitivity(solver, objective) - exact == pytest.approx(rounded, rel=1e-2)
+
+
 def neighbours(rng, loss, n_samples, n_features):
     X = rng.standard_normal((n_samples, n_features)) * 10 ** rng.uniform(-2, 1)
     y = rng.integers(0, max(2, loss.n_outputs), n_samples).astype(float)
