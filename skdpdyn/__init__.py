@@ -9,13 +9,18 @@ __version__ = "0.1.0"
 __all__ = ["PrivateLogisticRegression", "PrivateRidge", "PrivateSoftmaxRegression", "__version__"]
 
 
+_MODULES = ["datasets", "exceptions", "inspection", "linear_model", "model_selection", "preprocessing", "privacy", "solvers"]
+
+
 def __getattr__(name):
-    """Load the estimators when they are asked for: ``skdpdyn.privacy`` needs neither numba nor scikit-learn."""
+    """Load estimators and modules when they are asked for: ``skdpdyn.privacy`` needs neither numba nor scikit-learn."""
     if name in __all__:
         with no_collections():
             return getattr(import_module("skdpdyn.linear_model"), name)
+    if name in _MODULES:
+        return import_module(f"skdpdyn.{name}")
     raise AttributeError(f"module 'skdpdyn' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted(__all__)
+    return sorted(__all__ + _MODULES)

@@ -77,6 +77,16 @@ def standard_noise(distribution, size, generator):
     return noise if distribution == "gaussian" else noise * (generator.standard_gamma(size) / np.linalg.norm(noise))
 
 
+def seed_leaks(random_state):
+    """What a seed leaks, as ``leaks_`` has it."""
+    return () if random_state is None else (f"random_state={random_state} lets anyone recompute the noise",)
+
+
+def source_of(leaks):
+    """Where the noise of a fit came from, by its ``leaks_``: parameters may have changed since."""
+    return SEEDED if any(leak.startswith("random_state") for leak in leaks) else SOURCE
+
+
 def check_random_state(random_state):
     """None or an int, or an error that says why nothing else will do."""
     if random_state is None:

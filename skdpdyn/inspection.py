@@ -82,7 +82,7 @@ class PrivacyDynamicsDisplay:
         -------
         PrivacyDynamicsDisplay
         """
-        length = next((name for name in ("n_steps", "n_epochs") if name in getattr(mechanism, "__dataclass_fields__", {})), None)
+        length = _length(mechanism)
         if length is None:
             raise UnsupportedMechanismError(f"{type(mechanism).__name__} has no number of steps to vary")
         if any(np.ndim(getattr(mechanism, name, 0)) for name in ("noise_multiplier", "step_size")):
@@ -110,7 +110,7 @@ class PrivacyDynamicsDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            One with ``mechanism_``, ``epsilon_`` and ``delta_``.
+            One with ``mechanism_``, ``epsilon_`` and ``delta_``, or a pipeline that ends in one.
         ax : matplotlib Axes or None, default=None
             Where to draw; None: a new figure.
         plot : bool, default=True
@@ -122,10 +122,14 @@ class PrivacyDynamicsDisplay:
         -------
         PrivacyDynamicsDisplay
         """
-        own = {"max_steps": 4 * getattr(estimator, "n_iter_", 1)} if hasattr(estimator, "n_iter_") else {}
+        estimator = _fitted(estimator)
+        mechanism, own = estimator.mechanism_, {}
+        length = _length(mechanism)
+        if length is not None:
+            own["max_steps"] = 4 * getattr(mechanism, length)
         if kwargs.get("order") is None:
             own |= {"delta": estimator.delta_, "target": estimator.epsilon_}
-        return cls.from_mechanism(estimator.mechanism_, **{**own, **kwargs}, ax=ax, plot=plot)
+        return cls.from_mechanism(mechanism, **{**own, **kwargs}, ax=ax, plot=plot)
 
     def plot(self, ax=None, **kwargs):
         """Draw.
@@ -246,7 +250,7 @@ class TradeoffDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            One with ``privacy_`` and ``bound_``.
+            One with ``privacy_`` and ``bound_``, or a pipeline that ends in one.
         **kwargs : dict
             For `from_guarantee`.
 
@@ -254,7 +258,8 @@ class TradeoffDisplay:
         -------
         TradeoffDisplay
         """
-        return cls.from_guarantee(estimator.privacy_, **{"name": str(estimator.bound_).replace("_", " "), **kwargs})
+        estimator = _fitted(estimator)
+        return cls.from_guarantee(estimator.privacy_, **{"name": estimator.bound_.replace("_", " "), **kwargs})
 
     def plot(self, ax=None, **kwargs):
         """Draw, with the advantage as the largest gap to guessing.
@@ -280,6 +285,21 @@ class TradeoffDisplay:
         self.ax_.set(xlabel="false positive rate", ylabel="false negative rate", xlim=(0, 1), ylim=(0, 1), aspect="equal")
         self.ax_.legend(frameon=False, loc="upper right")
         return self
+
+
+def _fitted(estimator):
+    """What was fitted with privacy: the estimator, or the last step of a pipeline."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    check_is_fitted(estimator, "privacy_")
+    return estimator
+
+
+def _length(mechanism):
+    """The field that says how long a run was, or None."""
+    return next((name for name in ("n_steps", "n_epochs") if name in getattr(mechanism, "__dataclass_fields__", {})), None)
 
 
 def _axes(ax):

@@ -1,17 +1,18 @@
 """Scaling: by public bounds, which costs nothing, and by a private mean, which says what it cost."""
 
 import math
-from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpdyn._noise import SEEDED, SOURCE, check_random_state, generators
+from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
+from skdpdyn.linear_model._base import all_or_nothing
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
-from skdpdyn.privacy.calibration import check_budget, least_noise
+from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
+from skdpdyn.privacy.guarantees import as_float
 
 _BLOCK = 4096  # rows that are looked at together
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from
@@ -66,7 +67,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         self : object
         """
-        low, high = np.asarray(self.feature_range, dtype=np.float64).reshape(2)
+        pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and len(self.feature_range) == 2
+        low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
         validate_data(self, X, dtype=[np.float64, np.float32])
@@ -100,8 +102,11 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 missing = "X has no column names" if names is None else f"no bounds for {sorted(set(names) - set(bounds))}"
                 raise ValueError(f"bounds is a dict by column name: {missing}")
             bounds = [bounds[name] for name in names]
-        array = np.asarray(bounds, dtype=np.float64)
-        if array.shape == (2,):
+        try:
+            array = np.asarray(bounds, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"bounds={self.bounds!r} must be one pair of numbers, or one pair for each column") from None
+        if array.shape == (2,) and not isinstance(self.bounds, dict):
             array = np.tile(array, (self.n_features_in_, 1))
         if array.shape != (self.n_features_in_, 2):
             raise ValueError(
@@ -157,6 +162,8 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
     mechanism_ : Composition
         What ran: the mean, and the counts of rows within a threshold by which the bound was searched.
+    bound_ : str
+        The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
     n_samples_ : int
@@ -220,10 +227,8 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Guarantee
             Equal to ``privacy_`` after such a fit.
         """
-        for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be an integer >= 1")
-        return composition(self._mechanism(int(n_samples))[0])
+        n_samples, _ = check_shape(n_samples, n_features)
+        return composition(self._mechanism(n_samples)[0])
 
     def privacy_report(self):
         """What the fit spent, what an attacker can reach, and what is not covered.
@@ -244,9 +249,9 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.mechanism_,
             self.privacy_,
             delta=self.delta_,
-            bound="composition",
+            bound=self.bound_,
             public=public,
-            randomness=SEEDED if self.leaks_ else SOURCE,
+            randomness=source_of(self.leaks_),
             leaks=self.leaks_,
         )
 
@@ -263,13 +268,18 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The fitted scaler. If an error is raised, the scaler is left as it was before.
         """
         check_random_state(self.random_state)
+        with all_or_nothing(self):
+            return self._fit(X)
+
+    def _fit(self, X):
         X = self._rows(X, reset=True)
         n_samples, n_features = X.shape
         mechanism, delta = self._mechanism(n_samples)
         radius = float(self.data_norm)
-        (generator,) = generators(self.random_state)
+        (generator,) = generators(self.random_state, stacklevel=4)
         noise = [part.noise_multiplier for part in mechanism.mechanisms]
         factors = row_factors(row_norms(X), radius * (1 - _rounding(n_samples)), X)
         mean = None
@@ -285,11 +295,10 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             count = np.count_nonzero(norms <= thresholds[middle]) + count_std * generator.standard_normal()
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         self.mean_, self.scale_ = mean, float(thresholds[high])
-        self.mechanism_, self.privacy_ = mechanism, composition(mechanism)
+        self.mechanism_, self.privacy_, self.bound_ = mechanism, composition(mechanism), "composition"
         self.delta_, self.epsilon_ = delta, self.privacy_.epsilon(delta)
         self.n_samples_, self.data_norm_ = n_samples, radius
-        seeded = self.random_state is not None
-        self.leaks_ = (f"random_state={self.random_state} lets anyone recompute the noise",) if seeded else ()
+        self.leaks_ = seed_leaks(self.random_state)
         return self
 
     def transform(self, X):
@@ -336,13 +345,13 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _mechanism(self, n_samples):
         """The record with the least noise for the budget, and its delta."""
-        if not isinstance(self.data_norm, Real) or isinstance(self.data_norm, bool) or not 1e-50 <= self.data_norm <= 1e50:
+        if not 1e-50 <= as_float(self.data_norm) <= 1e50:
             raise ValueError(
                 f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public bound on the norm of a row"
             )
         if not isinstance(self.with_mean, (bool, np.bool_)):
             raise ValueError(f"with_mean={self.with_mean!r} must be True or False")
-        if not isinstance(self.quantile, Real) or isinstance(self.quantile, bool) or not 0 < self.quantile < 1:
+        if not 0 < as_float(self.quantile) < 1:
             raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
         if self.adjacency not in list(Adjacency):
             raise ValueError(f"adjacency={self.adjacency!r} must be one of {[str(adjacency) for adjacency in Adjacency]}")

@@ -422,7 +422,7 @@ def test_prediction_uses_the_norm_of_the_fit():
 @pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.float64), (1e-39, np.float32)])
 def test_parameters_beyond_floating_point_are_refused(scale, dtype):
     X, y = data()
-    steps = {"solver": NoisyGD(n_steps=2, step_size=1e308)} if dtype is np.float64 else {}
+    steps = {"alpha": 1.0, "solver": NoisyGD(n_steps=10, step_size=1e50)} if dtype is np.float64 else {}
     with pytest.raises(FloatingPointError, match="the parameters overflowed"):
         model(data_norm=scale, **steps).fit((X * scale).astype(dtype), y)
 
@@ -478,7 +478,7 @@ BAD_FITS = [
     ({"epsilon": 1e300}, X, Y, "no noise can be computed for so extreme a budget"),
     ({"delta": 0}, X, Y, r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"),
     ({"delta": 1.5}, X, Y, r"delta=1.5 must be in \(0, 1\)"),
-    ({"delta": "tiny"}, X, Y, r"delta='tiny' must be in \(0, 1\)"),
+    ({"delta": "tiny"}, X, Y, r"delta='tiny' must be a number in \(0, 1\), or 'auto'"),
     ({"data_norm": 0}, X, Y, "data_norm=0 must be a finite number > 0: a public bound on the norm of a row"),
     ({"data_norm": -1.0}, X, Y, "data_norm=-1.0 must be a finite number > 0"),
     ({"data_norm": None}, X, Y, "data_norm=None must be a finite number > 0"),
@@ -493,8 +493,8 @@ BAD_FITS = [
     ({"classes": "01"}, X, Y, "classes='01' must be an array-like of labels"),
     ({"classes": [0, "a"]}, X, Y, "classes=.* all numbers or all strings"),
     ({"classes": [0, None]}, X, Y, "classes=.* must be labels that can be sorted"),
-    ({"alpha": -1.0}, X, Y, "alpha=-1.0 must be a finite number > 0: 'auto' or"),
-    ({"alpha": math.nan}, X, Y, "alpha=nan must be a finite number > 0"),
+    ({"alpha": -1.0}, X, Y, "alpha=-1.0 must be a finite number >= 0: 'auto' or"),
+    ({"alpha": math.nan}, X, Y, "alpha=nan must be a finite number >= 0"),
     ({"clip": 0.0}, X, Y, "clip=0.0 must be a finite number > 0: 'auto' or a bound"),
     ({"fit_intercept": "yes"}, X, Y, "fit_intercept='yes' must be True or False"),
     ({"intercept_scaling": 0.0}, X, Y, "intercept_scaling=0.0 must be a finite number > 0"),
@@ -503,7 +503,7 @@ BAD_FITS = [
     ({"bound": "moments"}, X, Y, "bound='moments' must be 'tightest' or one of"),
     ({"adjacency": "swap"}, X, Y, r"adjacency='swap' must be one of \['replace_one', 'add_remove'\]"),
     ({"random_state": 1.5}, X, Y, "random_state=1.5 must be None"),
-    ({"n_jobs": 0}, X, Y, "n_jobs == 0"),
+    ({"n_jobs": 0}, X, Y, "n_jobs=0 must be None or an integer, not 0"),
     ({"bound": "langevin", "alpha": 0.0}, X, Y, "langevin .* needs strong_convexity > 0, not 0.0"),
     ({"bound": "langevin", "solver": NoisyGD(step_size=10.0)}, X, Y, "langevin .* needs step_size < 1/smoothness"),
     ({"bound": "last_iterate", "solver": NoisyGD(step_size=10.0)}, X, Y, "last_iterate .* needs step_size <= 2/smoothness"),

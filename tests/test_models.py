@@ -481,7 +481,7 @@ BAD_PARAMETERS = [
     ({"data_norm": math.nan}, "data_norm=nan must be a finite number > 0"),
     ({"clip": -1.0}, "clip=-1.0 must be a finite number > 0"),
     ({"clip": math.inf}, "clip=inf must be a finite number > 0"),
-    ({"alpha": -1.0}, "alpha=-1.0 must be a finite number > 0"),
+    ({"alpha": -1.0}, "alpha=-1.0 must be a finite number >= 0"),
     ({"fit_intercept": 1}, "fit_intercept=1 must be True or False"),
     ({"intercept_scaling": 0}, "intercept_scaling=0 must be a finite number > 0"),
     ({"solver": "saga"}, "solver='saga' must be one of"),
@@ -494,7 +494,7 @@ BAD_PARAMETERS = [
     ({"adjacency": "swap"}, "adjacency='swap' must be one of"),
     ({"random_state": 1.5}, "random_state=1.5 must be None"),
     ({"random_state": np.random.default_rng(0)}, "clones, folds and workers would copy its state"),
-    ({"n_jobs": 0}, "n_jobs == 0"),
+    ({"n_jobs": 0}, "n_jobs=0 must be None or an integer, not 0"),
     ({"solver": NoisyGD(n_steps=0)}, "n_steps=0 must be 'auto', 'worst_case' or an integer >= 1"),
     ({"solver": NoisyGD(radius=-1.0)}, "radius=-1.0 must be None or a finite number > 0"),
 ]

@@ -312,7 +312,7 @@ def test_the_record_is_complete():
         ({"n_steps": 0}, "n_steps=0 must be 'auto', 'worst_case' or an integer >= 1"),
         ({"n_steps": True}, "n_steps=True must be"),
         ({"n_steps": "many"}, "n_steps='many' must be"),
-        ({"step_size": 0.0}, "step_size=0.0 must be 'auto' or a finite number > 0"),
+        ({"step_size": 0.0}, "step_size=0.0 must be 'auto' or a number > 0"),
         ({"step_size": math.inf}, "step_size=inf must be"),
         ({"step_size": "large"}, "step_size='large' must be"),
         ({"radius": -1.0}, "radius=-1.0 must be None or a finite number > 0"),

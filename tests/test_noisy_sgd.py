@@ -495,7 +495,7 @@ def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
         ({"batch_size": 38}, "batch_size=38 must be at most n_samples=37"),
         ({"n_epochs": 1.5}, "n_epochs=1.5 must be 'auto' or an integer >= 1"),
         ({"n_epochs": True}, "n_epochs=True must be 'auto' or"),
-        ({"step_size": -1.0}, "step_size=-1.0 must be 'auto' or a finite number > 0"),
+        ({"step_size": -1.0}, "step_size=-1.0 must be 'auto' or a number > 0"),
         ({"cooling": 1}, "cooling=1 must be 'auto', True or False"),
         (
             {"cooling": True, "sampling": "without_replacement"},

@@ -226,9 +226,11 @@ def test_bad_numbers_raise_and_are_never_zero(bad):
         GaussianDP(1.0).rdp(bad)
     with pytest.raises(ValueError, match="'sideways' is not a valid Adjacency"):
         GaussianDP(1.0, "sideways")
+    with pytest.raises(ValueError, match=r"rate=.* must be a number >= 0"):
+        LinearCurve(bad)
     with pytest.raises(FloatingPointError, match="is negative or not a number"):
-        RenyiDP(LinearCurve(math.nan)).epsilon(1e-5)
-    for curve in (LinearCurve(-1.0), NegativeAtLowOrders()):
+        RenyiDP(lambda order: math.nan).epsilon(1e-5)
+    for curve in (lambda order: -order, NegativeAtLowOrders()):
         with pytest.raises(FloatingPointError, match="is negative or not a number"):
             RenyiDP(curve).epsilon(1e-5)
 

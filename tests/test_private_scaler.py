@@ -51,7 +51,7 @@ def inside(monkeypatch):
             patch.setattr(preprocessing, "_shrunk", shrunk)
             patch.setattr(np, "count_nonzero", count)
             if noise is not None:
-                patch.setattr(preprocessing, "generators", lambda random_state: [noise])
+                patch.setattr(preprocessing, "generators", lambda *_, **__: [noise])
             scaler.fit(X)
         return seen
 

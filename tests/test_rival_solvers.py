@@ -240,7 +240,7 @@ def test_a_fixed_schedule_is_kept():
         (DPSVRG(n_inner=2.5), "n_inner=2.5 must be 'auto' or an integer >= 1"),
         (DPSVRG(batch_size=0), r"batch_size=0 must be 'auto' or a number in \(0, n_samples=40\]"),
         (DPSVRG(batch_size=41), "batch_size=41"),
-        (DPSVRG(step_size=-1.0), r"step_size=-1.0 must be 'auto' or a finite number > 0"),
+        (DPSVRG(step_size=-1.0), r"step_size=-1.0 must be 'auto' or a number > 0"),
         (DPSVRG(step_size="long"), "step_size='long'"),
         (BassilySGD(n_steps=True), "n_steps=True must be 'auto' or an integer >= 1"),
         (BassilySGD(radius=0), "radius=0 must be 'auto' or a finite number > 0"),

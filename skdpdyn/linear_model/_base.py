@@ -4,8 +4,9 @@ import html
 import math
 import warnings
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpdyn._noise import SEEDED, SOURCE, check_random_state, generators
+from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
-from skdpdyn.privacy.calibration import check_budget, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
+from skdpdyn.privacy.guarantees import Guarantee, as_float
 from skdpdyn.solvers import SOLVERS, Solver
 
 DTYPES = [np.float64, np.float32]
@@ -52,6 +53,18 @@ class Target:
     loss: Loss
     attributes: dict
     leaks: tuple = ()
+
+
+@contextmanager
+def all_or_nothing(estimator):
+    """Leave the estimator as it was before if an error, or an interrupt, ends what is done to it."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class PrivateLinearModel(BaseEstimator, ABC):
@@ -134,7 +147,6 @@ class PrivateLinearModel(BaseEstimator, ABC):
             "every parameter of the estimator",
             "the sets of possible labels or target bounds",
         )
-        seeded = any(leak.startswith("random_state") for leak in self.leaks_)
         return privacy_report(
             self.mechanism_,
             self.privacy_,
@@ -142,7 +154,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
             bound=self.bound_,
             alternatives={name: other for name, other in alternatives.items() if name != self.bound_},
             public=public,
-            randomness=SEEDED if seeded else SOURCE,
+            randomness=source_of(self.leaks_),
             leaks=self.leaks_,
         )
 
@@ -161,16 +173,11 @@ class PrivateLinearModel(BaseEstimator, ABC):
         self : object
             The fitted estimator. If an error is raised, the estimator is left as it was before.
         """
-        before = dict(vars(self))
-        try:
+        with all_or_nothing(self):
             return self._fit(X, y)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     def _fit(self, X, y):
-        seeded = check_random_state(self.random_state) is not None
+        check_random_state(self.random_state)
         self._options()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
@@ -197,7 +204,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
         objective = plan.objective
         self.n_samples_, self.alpha_, self.clip_ = objective.n_samples, objective.alpha, objective.lipschitz
         self.data_norm_, self.intercept_scaling_ = objective.data_norm, objective.intercept_scaling
-        self.leaks_ = target.leaks + ((f"random_state={self.random_state} lets anyone recompute the noise",) if seeded else ())
+        self.leaks_ = target.leaks + seed_leaks(self.random_state)
         for name, value in {**target.attributes, **plan.solver.fitted_attributes(plan.mechanism)}.items():
             setattr(self, name, value)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -400,14 +407,6 @@ def _codes(y, classes):
     return np.array([positions.get(label, -1) for label in y.tolist()])
 
 
-def check_shape(n_samples, n_features):
-    """The shape of data as integers of Python, for numpy's overflow when squared."""
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name}={value!r} must be an integer >= 1")
-    return int(n_samples), int(n_features)
-
-
 def check_n_jobs(n_jobs):
     """Refuse what joblib would choke on, or not, depending on how large the data are."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, (bool, np.bool_)) or n_jobs == 0):
@@ -422,13 +421,13 @@ _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multip
 
 
 def _positive(name, value, meaning, least="> 0"):
-    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)) or not 0 < value < math.inf:
+    number = as_float(value)
+    if not 0 < number < math.inf:
         raise ValueError(f"{name}={value!r} must be a finite number {least}: {meaning}")
-    if value > _LARGEST or not _SMALLEST <= float(value) <= _LARGEST:  # a float: numpy compares in its scalar's precision
+    if not _SMALLEST <= number <= _LARGEST:
         raise ValueError(f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data")
-    return float(value)
+    return number
 
 
 def _non_negative(name, value, meaning):
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return 0.0 if is_number and value == 0 else _positive(name, value, meaning, ">= 0")
+    return 0.0 if as_float(value) == 0 else _positive(name, value, meaning, ">= 0")

@@ -1,8 +1,6 @@
 """Private ridge regression."""
 
-import math
 import warnings
-from numbers import Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -10,6 +8,7 @@ from sklearn.base import RegressorMixin
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.linear_model._base import PrivateLinearModel, Target
 from skdpdyn.losses import squared
+from skdpdyn.privacy.guarantees import as_float
 
 # The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of parameters, and its bounds:
 # the more parameters, the more noise the bound on a record adds up to. From so many records times mu a parameter on noise matters
@@ -186,10 +185,9 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
 
     def _public_bounds(self):
         bounds = self.target_bounds
-        valid = isinstance(bounds, (tuple, list, np.ndarray)) and len(bounds) == 2 and all(isinstance(b, Real) for b in bounds)
-        low, high = bounds if valid else (0.0, 0.0)
-        low, high = (float(bound) if -1e150 < bound < 1e150 else math.nan for bound in (low, high))
-        if not (low < high and high - low > 1e-150):
+        pair = isinstance(bounds, (tuple, list, np.ndarray)) and len(bounds) == 2
+        low, high = map(as_float, bounds) if pair else (0.0, 0.0)
+        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
             raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")
         return low, high
 

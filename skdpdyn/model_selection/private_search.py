@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpdyn._noise import SEEDED, SOURCE, check_random_state, generators
+from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import PrivateLinearModel, check_n_jobs, check_shape
+from skdpdyn.linear_model._base import PrivateLinearModel, check_n_jobs
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
-from skdpdyn.privacy.calibration import check_budget, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
+from skdpdyn.privacy.guarantees import Guarantee, as_float
 
 NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds")  # the budget, and what is public
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
@@ -191,7 +191,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         seeded = check_random_state(self.random_state) is not None
         check_n_jobs(self.n_jobs)
         X, y = indexable(X, self._target(y))
-        n_samples = _num_samples(X)
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
@@ -213,7 +213,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.mechanism_, self.privacy_, self.bound_ = plan.mechanism, plan.guarantee, plan.bound
         self.delta_, self.epsilon_ = plan.delta, plan.guarantee.epsilon(plan.delta)
         self.n_samples_ = n_samples
-        self.leaks_ = leaks + ((f"random_state={self.random_state} lets anyone recompute the noise",) if seeded else ())
+        self.leaks_ = leaks + seed_leaks(self.random_state)
         if number == 0:
             self.best_estimator_, self.best_params_, self.best_score_ = _constant(plan.score), {}, math.nan
             validate_data(self.best_estimator_, X, skip_check_array=True)  # number and names of columns
@@ -259,7 +259,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             delta=self.delta_,
             bound=self.bound_,
             public=(f"n_samples={self.n_samples_}", "the candidates", "which records are held out", "every parameter"),
-            randomness=SOURCE if check_random_state(self.random_state) is None else SEEDED,
+            randomness=source_of(self.leaks_),
             leaks=self.leaks_,
         )
 
@@ -277,7 +277,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.bound not in ("selection", "tightest"):
             raise ValueError(f"bound={self.bound!r} must be 'selection' or 'tightest'")
         shape = self._shape()
-        if not isinstance(self.expected_trials, Real) or not 1 <= self.expected_trials <= 1000:
+        if not 1 <= as_float(self.expected_trials) <= 1000:
             raise ValueError(f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000")
         n_held = self._held_out(n_samples, None)
         pool = self._pool()
@@ -318,7 +318,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return math.inf
         if self.trials != "truncated_negative_binomial":
             raise ValueError(f"trials={self.trials!r} must be 'truncated_negative_binomial' or 'poisson'")
-        if not isinstance(self.shape, Real) or not 0 <= self.shape <= 10:
+        if not 0 <= as_float(self.shape) <= 10:
             raise ValueError(f"shape={self.shape!r} must be a number from 0 to 10; trials='poisson' is its limit")
         return float(self.shape)
 
@@ -360,7 +360,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             n_held = n_samples
         else:
             share, whole = self.test_size, isinstance(self.test_size, Integral) and not isinstance(self.test_size, bool)
-            if not isinstance(share, Real) or isinstance(share, bool) or not (whole or 0 < share < 1):
+            if not (whole or 0 < as_float(share) < 1):
                 raise ValueError(f"test_size={share!r} must be in (0, 1), or a number of records")
             n_held = int(share) if whole else math.ceil(share * n_samples)
             if not 1 <= n_held < n_samples:
@@ -599,6 +599,7 @@ class _Score:
             losses = np.where(codes < 0, self.width, -estimator.predict_log_proba(X)[np.arange(y.size), codes])
         else:
             losses = (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2
+        losses = np.where(losses <= self.width, losses, self.width)  # NaN too: one record must not decide
         return float(np.mean(1 - np.clip(losses / self.width, 0.0, 1.0)))
 
 

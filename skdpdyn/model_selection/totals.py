@@ -287,8 +287,13 @@ def _splits(cv, n_samples, classifier):
     given = isinstance(getattr(cv, "cv", None), list)  # a list of pairs, as check_cv wraps it
     if not given and type(cv) not in (KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit):
         raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
+    rows = np.zeros((n_samples, 1))
+    if type(cv) is RepeatedKFold and not isinstance(cv.random_state, Integral):
+        pairs = list(KFold(**cv.cvargs).split(rows)) * cv.n_repeats  # someone may always have been left out of the cheapest fit
+    else:
+        pairs = cv.split(rows)
     splits = []
-    for train, _ in cv.split(np.zeros((n_samples, 1))):
+    for train, _ in pairs:
         who = np.zeros(n_samples, dtype=bool)
         who[train] = True
         # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn

@@ -2,13 +2,13 @@
 
 import math
 from functools import cache
-from numbers import Integral, Real
+from numbers import Integral
 
 from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu, smallest_safe
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, as_float, gdp_mu, smallest_safe
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
 from skdpdyn.privacy.privacy_loss import ACCURACY, roughly
 
@@ -19,12 +19,22 @@ ROUGH, _STEP = 2e-3, 0.02  # relative error of epsilon during most of a search; 
 
 def check_budget(epsilon, delta, pure=False):
     """The budget as floats, or an error that says what is wrong with it; ``pure``: whether delta may be 0."""
-    if not isinstance(epsilon, Real) or not 0 < epsilon < math.inf:
+    if not 0 < as_float(epsilon) < math.inf:
         raise ValueError(f"epsilon={epsilon!r} must be a finite number > 0: the privacy budget")
-    if not isinstance(delta, Real) or not (0 < delta < 1 or (pure and delta == 0)):
+    if isinstance(delta, str):
+        raise ValueError(f"delta={delta!r} must be a number in (0, 1), or 'auto' where the number of records is known: 1/n^2")
+    if not (0 < as_float(delta) < 1 or (pure and as_float(delta) == 0)):
         zero = "" if pure else ": Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary"
         raise ValueError(f"delta={delta!r} must be in {'[' if pure else '('}0, 1){zero}")
     return float(epsilon), float(delta)
+
+
+def check_shape(n_samples, n_features):
+    """The shape of data as Python's integers, for numpy's overflow when they are squared."""
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r} must be an integer >= 1")
+    return int(n_samples), int(n_features)
 
 
 def largest_step_size(strong_convexity, smoothness, bound="tightest"):
@@ -146,12 +156,12 @@ def check_target(epsilon, delta, mu, advantage):
     if epsilon is not None:
         return gdp_mu(*check_budget(epsilon, delta))
     if mu is not None:
-        if not isinstance(mu, Real) or isinstance(mu, bool) or not 0 < mu < math.inf:
+        if not 0 < as_float(mu) < math.inf:
             raise ValueError(f"mu={mu!r} must be a finite number > 0")
         if not 1e-150 < mu < 1e150:
             raise CalibrationError(f"mu={mu!r}: no noise can be computed for so extreme a budget")
         return float(mu)
-    if not isinstance(advantage, Real) or isinstance(advantage, bool) or not 0 < advantage < 1:
+    if not 0 < as_float(advantage) < 1:
         raise ValueError(f"advantage={advantage!r} must be in (0, 1): true positive rate minus false positive rate")
     # The best attack on N(0, 1) against N(mu, 1) has 2 Phi(mu/2) - 1 = erf(mu / sqrt 8)
     root = math.sqrt(8) * float(special.erfinv(advantage))
@@ -276,14 +286,11 @@ def calibrate(
     """
     target = check_target(epsilon, delta, mu, advantage)
     adjacency = Adjacency(adjacency)
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be an integer >= 1")
-    n_samples, n_features = int(n_samples), int(n_features)  # numpy's integers overflow when squared
+    n_samples, n_features = check_shape(n_samples, n_features)
     for name, value in (("lipschitz", lipschitz), ("smoothness", smoothness)):
-        if not isinstance(value, Real) or not 1e-100 <= value <= 1e100:
+        if not 1e-100 <= as_float(value) <= 1e100:
             raise ValueError(f"{name}={value!r} must be a number between 1e-100 and 1e100")
-    if not isinstance(strong_convexity, Real) or not 0 <= strong_convexity < smoothness:
+    if not 0 <= as_float(strong_convexity) < smoothness:
         raise ValueError(f"strong_convexity={strong_convexity!r} must be >= 0 and below smoothness={smoothness!r}")
     problem = {
         "n_samples": n_samples,
@@ -371,6 +378,8 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
 
     Raises
     ------
+    ValueError
+        If the budget is none.
     CalibrationError
         If no noise meets the budget.
 
@@ -381,6 +390,7 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
     >>> round(m.noise_multiplier, 2)
     1.41
     """
+    epsilon, delta = check_budget(epsilon, delta, pure=True)
 
     def guarantee(noise_multiplier):
         return judge(mechanism(noise_multiplier), delta, bound)[1]
@@ -464,6 +474,8 @@ def most_steps(mechanism, epsilon, delta, bound="tightest", largest=1_000_000):
 
     Raises
     ------
+    ValueError
+        If a number is out of its range.
     CalibrationError
         If a single step is too much.
 
@@ -474,6 +486,8 @@ def most_steps(mechanism, epsilon, delta, bound="tightest", largest=1_000_000):
     28
     """
     epsilon, delta = check_budget(epsilon, delta)
+    if not isinstance(largest, Integral) or isinstance(largest, bool) or largest < 1:
+        raise ValueError(f"largest={largest!r} must be an integer >= 1")
 
     @cache
     def meets(n_steps, accuracy=ACCURACY):

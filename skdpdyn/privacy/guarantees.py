@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
 
 import numpy as np
 from scipy import optimize, special
@@ -102,6 +103,8 @@ class Guarantee(ABC):
             If the adjacencies differ.
         """
         other = getattr(other, "guarantee", other)  # of `tightest`
+        if not isinstance(other, Guarantee):
+            raise ValueError(f"other={other!r} must be a guarantee: that of a record is tightest(record)")
         if other.adjacency != self.adjacency:
             raise ValueError(
                 f"cannot compose a {self.adjacency} guarantee with a {other.adjacency} guarantee: "
@@ -161,9 +164,7 @@ class GaussianDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        object.__setattr__(self, "mu", float(self.mu))
-        if not self.mu >= 0:
-            raise ValueError(f"mu={self.mu} must be a number >= 0")
+        object.__setattr__(self, "mu", float(checked(self.mu, "mu", lambda mu: (mu >= 0) & (mu.ndim == 0), "a number >= 0")))
 
     def delta(self, epsilon):
         """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
@@ -235,11 +236,19 @@ class GaussianDP(Guarantee):
         return self.mu
 
 
+def _check_curves(curves):
+    if not curves or not all(map(callable, curves)):
+        raise ValueError(f"curves={curves!r} must be functions of the order, at least one")
+
+
 @dataclass(frozen=True)
 class LinearCurve:
     """The Renyi curve rate * order of a rate-zCDP mechanism."""
 
     rate: float
+
+    def __post_init__(self):
+        checked(self.rate, "rate", lambda rate: rate >= 0, "a number >= 0")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
@@ -259,6 +268,9 @@ class LargestCurve:
 
     curves: tuple[Callable, ...]
 
+    def __post_init__(self):
+        _check_curves(self.curves)
+
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
         return np.max([curve(order) for curve in self.curves], axis=0)
@@ -269,6 +281,9 @@ class SummedCurve:
     """Sum of Renyi curves: composition."""
 
     curves: tuple[Callable, ...]
+
+    def __post_init__(self):
+        _check_curves(self.curves)
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
@@ -308,6 +323,8 @@ class RenyiDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        if not callable(self.curve):
+            raise ValueError(f"curve={self.curve!r} must be a function of the order")
         if self.conversion not in ("tight", "classic"):
             raise ValueError(f"conversion={self.conversion!r} must be 'tight' or 'classic'")
 
@@ -418,8 +435,8 @@ class ApproximateDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        checked_epsilon(self.at_epsilon)
-        checked_delta(self.at_delta)
+        object.__setattr__(self, "at_epsilon", float(checked_epsilon(self.at_epsilon)))
+        object.__setattr__(self, "at_delta", float(checked_delta(self.at_delta)))
 
     def delta(self, epsilon):
         """Delta at ``epsilon``: below ``at_epsilon``, what the two hypothesis-testing lines of the point still exclude."""
@@ -586,9 +603,20 @@ def minimum_over_orders(function):
     return float(np.fmin(values[best], refined.fun))
 
 
+def as_float(value):
+    """A real number as a float, infinite where floats end; NaN for whatever is no number, True and False included."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def checked(value, name, valid, requirement):
     """The value as an array, or an error that names it; NaN is never valid."""
-    array = np.asarray(value, dtype=float)
+    array = np.asarray(value)
+    array = array.astype(float) if array.dtype.kind in "iuf" else np.asarray(as_float(value))
     if not np.all(valid(array)):  # also refuses NaN
         raise ValueError(f"{name}={value!r} must be {requirement}")
     return array

@@ -11,7 +11,7 @@ from numbers import Integral
 import numpy as np
 from scipy import optimize
 
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, as_float
 
 MAX_STEPS = 10**18
 
@@ -506,7 +506,7 @@ class Selection:
             raise ValueError(
                 f"trial={trial!r} must be a guarantee, that of one trial with its score: of a record, tightest(record)"
             )
-        _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials), shape=float(self.shape))
+        _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials), shape=as_float(self.shape))
         if not 1 <= self.expected_trials <= 1e6:
             raise ValueError(f"expected_trials={self.expected_trials} must be between 1 and 1e6")
         if not (-1 < self.shape <= 1e3 or self.shape == math.inf):
@@ -545,6 +545,9 @@ class Composition:
 
     def __post_init__(self):
         _settle(self, mechanisms=tuple(self.mechanisms))
+        for mechanism in self.mechanisms:
+            if isinstance(mechanism, Guarantee) or not hasattr(mechanism, "adjacency"):
+                raise ValueError(f"mechanisms holds {mechanism!r}, which is no record: guarantees have compose()")
         adjacencies = sorted({str(mechanism.adjacency) for mechanism in self.mechanisms})
         if len(adjacencies) != 1:
             raise ValueError(
@@ -633,15 +636,18 @@ def _integer(name, value):
 
 
 def _number(name, value, positive=True):
-    value = float(value)
-    if not (math.isfinite(value) and (value > 0 if positive else value >= 0)):
-        raise ValueError(f"{name}={value} must be a finite number {'> 0' if positive else '>= 0'}")
-    return value
+    number = as_float(value)
+    if not (math.isfinite(number) and (number > 0 if positive else number >= 0)):
+        raise ValueError(f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}")
+    return number
 
 
 def _by_step(name, value, n_steps):
     """A positive float, or a read-only array with one positive value a step."""
-    array = np.array(value, dtype=float)
+    array = np.array(value) if np.ndim(value) else np.array(as_float(value))
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name}={value!r} must be numbers")
+    array = array.astype(float)
     if array.ndim and array.shape != (n_steps,):
         raise ValueError(f"{name} has shape {array.shape}: give a number or one value for each of the n_steps={n_steps} steps")
     if not np.all((array > 0) & np.isfinite(array)):

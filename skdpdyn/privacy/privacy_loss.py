@@ -99,6 +99,10 @@ class RepeatedCurve:
     curve: object
     count: int
 
+    def __post_init__(self):
+        if not isinstance(self.count, Integral) or isinstance(self.count, bool) or self.count < 1:
+            raise ValueError(f"count={self.count!r} must be an integer >= 1")
+
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
         return self.count * self.curve(order)

@@ -142,7 +142,7 @@ def from_dict(stored):
     kind = stored.get("type")
     if kind == "float":
         return float(values["value"])
-    if kind not in TYPES:
+    if not isinstance(kind, str) or kind not in TYPES:
         raise ValueError(f"type={kind!r} is unknown: one of {sorted(TYPES)} can be read")
     try:
         return TYPES[kind](**values)

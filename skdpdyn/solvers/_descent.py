@@ -28,7 +28,7 @@ from scipy import sparse
 
 from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
 from skdpdyn.objective import canonical_rows
-from skdpdyn.solvers._normals import draw_normals
+from skdpdyn.solvers._normals import check_noise, draw_normals
 
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64
@@ -263,6 +263,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     n_sums = n_weights + objective.n_outputs
     n_chunks = count_chunks(X, n_sums)
     edges = chunk_edges(objective.n_samples, n_chunks)
+    check_noise(noise_std)
     bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks, precision)
     problem = first_class(objective.loss.residual), family.rows(X), y, *bounded_rows
     weights, intercept = aligned_empty(n_weights, precision), np.zeros(objective.n_outputs)

@@ -14,7 +14,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from skdpdyn._jit import entry, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
+from skdpdyn.privacy.guarantees import as_float
 from skdpdyn.solvers._descent import (
     chunk_edges,
     chunk_sums,
@@ -123,7 +123,7 @@ def checked_tolerance(tolerance):
     """A positive number, or None for "auto"."""
     if isinstance(tolerance, str) and tolerance == "auto":
         return None
-    if not isinstance(tolerance, Real) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
+    if not 0 < as_float(tolerance) < math.inf:
         raise ValueError(f"tolerance={tolerance!r} must be 'auto' or a finite number > 0")
     return float(tolerance)
 

@@ -7,7 +7,16 @@ from numba import types
 
 from skdpdyn._jit import entry, generator, writable
 
+_LEAST_NOISE = 1e-250  # standard deviation
 _BY_NUMPY = 1_000_000  # of a fit, from which on numba draws them: twice as fast, after 0.4 s of compilation
+
+
+def check_noise(noise_std):
+    """Refuse noise that floating point would round to nothing, for no step size or bound is that small. 0 is none at all."""
+    if np.any((noise_std > 0) & (noise_std < _LEAST_NOISE)):
+        raise ValueError(
+            f"noise of standard deviation {np.min(noise_std):.3g} would be rounded away: raise step_size or data_norm"
+        )
 
 
 def draw_normals(rng, out, n_all):

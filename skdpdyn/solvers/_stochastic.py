@@ -19,7 +19,7 @@ from numba import types
 from skdpdyn._jit import aligned_empty, component, entry, first_class, generator, readonly, writable
 from skdpdyn.objective import canonical_rows
 from skdpdyn.solvers._descent import compiled_chunk, kernel_family, pass_types
-from skdpdyn.solvers._normals import draw_normals
+from skdpdyn.solvers._normals import check_noise, draw_normals
 
 _HELD = 131_072  # normals at a time
 _PIECES = 10  # of a run, after each of which its progress can be told
@@ -245,6 +245,7 @@ def descend_on_batches(
     # A batch is at most all records, n_rows of them a chunk. Rounded down, so that a chunk counts for n_rows at least; the one
     # chunk more is within bound_rows' factor of 2.
     n_chunks = max(1, objective.n_samples // n_rows)
+    check_noise(noise_std)
     bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks, np.float64, aligned=False)
     problem = data, y, *bounded_rows, rows, *np.zeros((3, n_rows))
     weights, intercept = aligned_empty(n_weights), np.zeros(objective.n_outputs)

@@ -2,18 +2,20 @@
 
 import math
 from abc import ABC, abstractmethod
-from numbers import Real
 
 from sklearn.base import BaseEstimator
 
 from skdpdyn.privacy.calibration import curvature_aware_time
-from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.guarantees import as_float, gdp_mu
 
 AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
 
 # Where only composition holds, nothing but the data's true curvature limits a step, and it is half of the bound at the most
 # when several outputs share the probability: 2 / (half of the bound).
 LONG_STEPS = 2.0
+
+_SMALLEST = 1e-50  # step size; the reciprocal of the largest
+_LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
 
 def training_time(objective, epsilon, delta, **changes):
@@ -126,19 +128,32 @@ class Solver(BaseEstimator, ABC):
         """Attributes of a fitted estimator that say what ran: noise, steps, step size, as far as the solver has them."""
 
 
-def checked_step_size(step_size):
-    """A positive number, or None for "auto"."""
+def checked_step_size(step_size, names="'auto'"):
+    """A positive number, or None for "auto"; ``names``: the names that it may have, for the error."""
     if isinstance(step_size, str) and step_size == "auto":
         return None
-    if not isinstance(step_size, Real) or isinstance(step_size, bool) or not 0 < step_size < math.inf:
-        raise ValueError(f"step_size={step_size!r} must be 'auto' or a finite number > 0")
+    if not _SMALLEST <= as_float(step_size) <= 1 / _SMALLEST:
+        raise ValueError(
+            f"step_size={step_size!r} must be {names} or a number > 0, from {_SMALLEST:g} to {1 / _SMALLEST:g}: "
+            "beyond them noise would be rounded away"
+        )
     return float(step_size)
+
+
+def checked_batch_size(batch_size, n_samples):
+    """Expected number of records in a batch, of which generators with 53 bits can draw each with the right probability."""
+    if not _LEAST_PROBABILITY * n_samples <= as_float(batch_size) <= n_samples:
+        raise ValueError(
+            f"batch_size={batch_size!r} must be 'auto' or a number in (0, n_samples={n_samples}], at least "
+            f"{_LEAST_PROBABILITY:g} of it"
+        )
+    return float(batch_size)
 
 
 def checked_radius(radius):
     """A positive number; infinity for None."""
     if radius is None:
         return math.inf
-    if not isinstance(radius, Real) or isinstance(radius, bool) or not 0 < radius < math.inf:
+    if not 0 < as_float(radius) < math.inf:
         raise ValueError(f"radius={radius!r} must be None or a finite number > 0")
     return float(radius)

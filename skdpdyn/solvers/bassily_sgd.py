@@ -1,11 +1,12 @@
 """Noisy stochastic gradient descent on single records: a rival in the literature's tables."""
 
 import math
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
+from skdpdyn.privacy.guarantees import as_float
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver
 
@@ -95,6 +96,6 @@ class BassilySGD(Solver):
             if objective.alpha == 0:
                 raise ValueError("alpha=0: radius='auto' is L / alpha. Give the radius of a ball to search, or a penalty")
             return objective.lipschitz / objective.alpha
-        if not isinstance(self.radius, Real) or isinstance(self.radius, bool) or not 0 < self.radius < math.inf:
+        if not 0 < as_float(self.radius) < math.inf:
             raise ValueError(f"radius={self.radius!r} must be 'auto' or a finite number > 0")
         return float(self.radius)

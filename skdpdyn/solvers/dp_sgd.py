@@ -1,14 +1,15 @@
 """DP-SGD: noisy gradient descent on Poisson batches, paid for step by step."""
 
 import math
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
+from skdpdyn.privacy.guarantees import as_float
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
-from skdpdyn.solvers.base import LONG_STEPS, Solver, checked_radius, training_time
+from skdpdyn.solvers.base import LONG_STEPS, Solver, checked_batch_size, checked_radius, checked_step_size, training_time
 
 ENOUGH_NOISE = 4.0  # noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
 LEAST_BATCH = 64
@@ -105,7 +106,7 @@ class DPSGD(Solver):
         }
 
     def _check(self):
-        if not _is_number(self.momentum) or not 0 <= self.momentum < 1:
+        if not 0 <= as_float(self.momentum) < 1:
             raise ValueError(f"momentum={self.momentum!r} must be a number in [0, 1)")
         if self.average not in (None, "uniform", "weighted"):
             raise ValueError(f"average={self.average!r} must be None, 'uniform' or 'weighted'")
@@ -118,9 +119,8 @@ class DPSGD(Solver):
         if not objective.contracts:
             constants["smoothness"] = objective.curvature / LONG_STEPS
         step_size = self.step_size
-        constant = None if isinstance(step_size, str) else step_size
-        if constant is not None and not (_is_number(constant) and 0 < constant < math.inf):
-            raise ValueError(f"step_size={step_size!r} must be 'auto', 'halved', 'inverse' or a finite number > 0")
+        named = isinstance(step_size, str) and step_size in ("halved", "inverse")
+        constant = None if named else checked_step_size(step_size, "'auto', 'halved', 'inverse'")
         n_steps = self.n_steps
         if n_steps == "auto":
             n_steps, constant = curvature_aware_schedule(time, **constants, step_size=constant)
@@ -134,8 +134,6 @@ class DPSGD(Solver):
             if not objective.strong_convexity > 0:
                 raise ValueError("step_size='inverse' is 1 / (alpha t): it needs alpha > 0, or use 'auto'")
             return n_steps, 1 / (objective.strong_convexity * np.arange(1, n_steps + 1))
-        if isinstance(step_size, str) and step_size != "auto":
-            raise ValueError(f"step_size={step_size!r} must be 'auto', 'halved', 'inverse' or a finite number > 0")
         return n_steps, constant
 
     def _sampling_probability(self, n_samples, n_steps, mu, adjacency):
@@ -144,16 +142,10 @@ class DPSGD(Solver):
             batch_size = n_samples * ENOUGH_NOISE * mu / (adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             batch_size = max(batch_size, LEAST_BATCH)
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0  # all records: exact, and in closed form
-        if not _is_number(self.batch_size) or not 0 < self.batch_size <= n_samples:
-            raise ValueError(f"batch_size={self.batch_size!r} must be 'auto' or a number in (0, n_samples={n_samples}]")
-        return self.batch_size / n_samples
+        return checked_batch_size(self.batch_size, n_samples) / n_samples
 
     def _average_weights(self, n_steps):
         if self.average is None:
             return None
         step = np.arange(1.0, n_steps + 1)
         return np.full(n_steps, 1 / n_steps) if self.average == "uniform" else 2 * step / (n_steps * (n_steps + 1))
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool)

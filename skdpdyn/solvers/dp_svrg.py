@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from skdpdyn.objective import canonical_rows
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu
-from skdpdyn.solvers.base import Solver, training_time
+from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, training_time
 
 _ROWS = 4096  # of X that are looked at together
 _MOST_INNER = 10
@@ -131,19 +131,14 @@ class DPSVRG(Solver):
         if isinstance(batch_size, str) and batch_size == "auto":
             noise = 4.0  # in units of one contribution, from which on batches of any size cost alike
             batch_size = min(n_samples, math.ceil(noise * n_samples * gdp_mu(epsilon, delta) / math.sqrt(4 * wanted)))
-        elif not isinstance(batch_size, Real) or isinstance(batch_size, bool) or not 0 < batch_size <= n_samples:
-            raise ValueError(f"batch_size={batch_size!r} must be 'auto' or a number in (0, n_samples={n_samples}]")
+        else:
+            batch_size = checked_batch_size(batch_size, n_samples)
         n_inner = _integer("n_inner", self.n_inner, max(2, math.ceil(min(n_samples / batch_size, _MOST_INNER))))
         n_rounds = _integer("n_rounds", self.n_rounds, max(2, math.ceil(wanted / n_inner)))
         return n_rounds, n_inner, batch_size / n_samples
 
     def _step_size(self, objective):
-        step_size = self.step_size
-        if isinstance(step_size, str) and step_size == "auto":
-            return 1 / (objective.curvature + objective.alpha)
-        if not isinstance(step_size, Real) or isinstance(step_size, bool) or not 0 < step_size < math.inf:
-            raise ValueError(f"step_size={step_size!r} must be 'auto' or a finite number > 0")
-        return float(step_size)
+        return checked_step_size(self.step_size) or 1 / (objective.curvature + objective.alpha)
 
 
 class _Records:

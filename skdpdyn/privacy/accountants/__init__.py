@@ -13,7 +13,7 @@ from skdpdyn.privacy.accountants.perturbation import perturbation
 from skdpdyn.privacy.accountants.recursion import recursion
 from skdpdyn.privacy.accountants.selection import selection
 from skdpdyn.privacy.accountants.subsampling import subsampling
-from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, checked_delta
 from skdpdyn.privacy.mechanisms import Composition
 
 _ALL = (composition, langevin, last_iterate, contraction, iteration, subsampling, recursion, perturbation, selection)
@@ -86,6 +86,7 @@ def tightest(mechanism, *, delta=1e-6):
     >>> best.bound, round(best.mu, 8)
     ('last_iterate', 0.03979786)
     """
+    checked_delta(delta)
     answers = {}
     for name, accountant in (ACCOUNTANTS | SHARPEST).items():
         try:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import singledispatch
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -179,9 +180,10 @@ class ContractedDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        for name in ("own_shift", "later_shift", "later_steps"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be a number >= 0")
+        for name, kind in (("own_shift", Real), ("later_shift", Real), ("later_steps", Integral)):
+            value = getattr(self, name)
+            if not isinstance(value, kind) or not value >= 0:
+                raise ValueError(f"{name}={value!r} must be {'an integer' if kind is Integral else 'a number'} >= 0")
         if self.n_stops is not None and not self.n_stops >= self.later_steps + 1:
             raise ValueError(f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}")
 
