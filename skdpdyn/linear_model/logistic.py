@@ -68,14 +68,16 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
-    noise_multiplier_ : float
-        Standard deviation of the noise on the gradient sum over its sensitivity.
-    sigma_ : float
-        The same noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I).
+    noise_multiplier_ : float or ndarray of shape (n_steps,)
+        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it varies, as in "noisy_sgd".
+        Without steps: of the noise added once; absent where there are several, as in "sufficient_statistics".
+    sigma_ : float or ndarray of shape (n_steps,)
+        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of "noisy_gd" and, but for batches
+        drawn afresh, "noisy_sgd".
     n_iter_ : int
-        Number of steps.
-    step_size_ : float
-        Step size.
+        Number of steps; absent where there are none, as in "objective_perturbation", or where it is not told.
+    step_size_ : float or ndarray of shape (n_steps,)
+        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and of "bassily_sgd".
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     n_samples_ : int

@@ -77,14 +77,16 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
-    noise_multiplier_ : float
-        Standard deviation of the noise on the gradient sum over its sensitivity (of gradient descent, as the next three).
-    sigma_ : float
-        The same noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I).
+    noise_multiplier_ : float or ndarray of shape (n_steps,)
+        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it varies, as in "noisy_sgd".
+        Without steps: of the noise added once; absent where there are several, as in "sufficient_statistics".
+    sigma_ : float or ndarray of shape (n_steps,)
+        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of "noisy_gd" and, but for batches
+        drawn afresh, "noisy_sgd".
     n_iter_ : int
-        Number of steps.
-    step_size_ : float
-        Step size.
+        Number of steps; absent where there are none, as in "objective_perturbation", or where it is not told.
+    step_size_ : float or ndarray of shape (n_steps,)
+        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and of "bassily_sgd".
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     n_samples_ : int
@@ -201,7 +203,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
 
         Returns

@@ -303,8 +303,8 @@ class WithoutReplacement:
         Step size, positive.
     strong_convexity : float
         A lower bound on the curvature of every record's regularised loss.
-    smoothness : float
-        An upper bound on that curvature.
+    smoothness : float or None
+        An upper bound on that curvature. None: the step is not known to be a contraction.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
     release : {"last", "all"}, default="last"
