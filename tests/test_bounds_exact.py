@@ -95,7 +95,7 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
         worst = max(worst, exact)
         assert iteration(m, index=position).rdp(2.0) >= GaussianDP(exact).rdp(2.0) * (1 - 1e-12)
     assert last_iterate(m).mu == pytest.approx(worst, rel=1e-9)
-    if n_batches > 1 and strong_convexity:  # theory.md 3.3
+    if n_batches > 1 and strong_convexity:  # Bok, Su and Altschuler (2024), strongly convex NoisyCGD
         c = 1 - strong_convexity
         past = 1 - c ** (n_batches * (n_epochs - 1))
         square = 1 + c ** (2 * n_batches - 2) * (1 - c**2) / (1 - c**n_batches) ** 2 * past / (2 - past)

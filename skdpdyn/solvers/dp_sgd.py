@@ -19,7 +19,7 @@ class DPSGD(Solver):
     """Differentially private stochastic gradient descent.
 
     Every step takes each record with the same probability q, sums their clipped gradients, adds Gaussian noise, divides by the
-    public q n, and moves: Algorithm 1 of Boninsegna's survey, Algorithm 2 of Yu et al. (2020). The accounting pays for every
+    public q n, and moves: Algorithm 1 of Boninsegna, Algorithm 2 of Yu et al. (2020). The accounting pays for every
     iterate. So momentum, averages of iterates and any step sizes are free; what it cannot use is that the iterates before the
     last are kept secret.
 
@@ -45,9 +45,11 @@ class DPSGD(Solver):
 
     References
     ----------
-    M. Abadi et al. (2016), Deep learning with differential privacy. D. Yu, H. Zhang, W. Chen, T.-Y. Liu, J. Yin (2020), Gradient
-    perturbation is underrated for differentially private convex optimization, Algorithm 2. L. Boninsegna, A survey of privacy
-    analyses of DP-SGD, Algorithm 1.
+    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang (2016), Deep learning with differential
+    privacy, Algorithm 1.
+    D. Yu, H. Zhang, W. Chen, J. Yin, T.-Y. Liu (2020), Gradient perturbation is underrated for differentially private convex
+    optimization, Algorithm 2.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Algorithm 1.
 
     Examples
     --------

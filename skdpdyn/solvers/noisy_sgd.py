@@ -40,7 +40,7 @@ class NoisySGD(Solver):
 
         - "shuffled_once": disjoint batches of one uniform permutation, drawn securely and never told, in the same order in every
           epoch; a record's place is unknown, so that its protection is the mean over places.
-        - "cyclic": the same in the order of the rows (survey, Algorithm 2), which anyone may know.
+        - "cyclic": the same in the order of the rows (Boninsegna, Algorithm 2), which anyone may know.
         - "without_replacement": every step draws ``batch_size`` records afresh, `subsampling` or `recursion` judging them
           (Ye and Shokri 2022). No projection. Needs the fewest epochs, but takes seconds to calibrate, and costs under
           add_remove as much as under replace_one. There are ``n_epochs * (n_samples // batch_size)`` steps, rounded down.
@@ -75,8 +75,12 @@ class NoisySGD(Solver):
 
     References
     ----------
-    A. Boninsegna, Survey: privacy analysis of DP-SGD, Algorithm 2. V. Feldman, T. Koren, K. Talwar (2020), Private stochastic
-    convex optimization: optimal rates in linear time: batches that grow towards the end, for the reason that steps shrink here.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Algorithm 2.
+    J. Ye, R. Shokri (2022), Differentially private learning needs hidden state (or much faster convergence).
+    S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification of iterative algorithms via contraction coefficients,
+    Algorithm 1 and Theorems 3 to 5.
+    V. Feldman, T. Koren, K. Talwar (2020), Private stochastic convex optimization: optimal rates in linear time: batches that
+    grow towards the end, for the reason that steps shrink here.
     J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy: the exact cost of any such schedule.
 
     Examples

@@ -17,8 +17,8 @@ from skdpdyn.privacy.mechanisms import CyclicBatches, Gaussian, NoisyGradientDes
 def zcdp(mechanism):
     """Zero-concentrated differential privacy of the composition: RDP(a) = rho a, rho = mu^2 / 2.
 
-    Lecture notes 12.1.2: T steps of noise sigma on a sum of sensitivity L have rho = T L^2 / (2 sigma^2). Moments accountant,
-    RDP and zCDP are the same curve for Gaussian noise; `log_moment` reads it.
+    Wang (2021), Section 12.1.2: T steps of noise sigma on a sum of sensitivity L have rho = T L^2 / (2 sigma^2). Moments
+    accountant, RDP and zCDP are the same curve for Gaussian noise; `log_moment` reads it.
 
     Parameters
     ----------
@@ -28,6 +28,10 @@ def zcdp(mechanism):
     Returns
     -------
     RenyiDP
+
+    References
+    ----------
+    Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture 12: NoisyGD and NoisySGD, Section 12.1.2.
 
     Examples
     --------
@@ -45,7 +49,7 @@ def zcdp(mechanism):
 def log_moment(guarantee, moment):
     """Log of the moment generating function of the privacy loss: moment * RDP(moment + 1).
 
-    Survey Section IV; Abadi et al. (2016): log-moments add under composition, and delta = min over moments of
+    Abadi et al. (2016), Theorem 2; Boninsegna, Section IV: log-moments add under composition, and delta = min over moments of
     exp(log_moment - moment * epsilon), which is ``RenyiDP(..., conversion="classic")``.
 
     Parameters
@@ -58,6 +62,12 @@ def log_moment(guarantee, moment):
     Returns
     -------
     float or ndarray
+
+    References
+    ----------
+    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang (2016), Deep learning with differential
+    privacy, Theorem 2.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Section IV.
 
     Examples
     --------
@@ -97,8 +107,7 @@ def basic_composition(step, count):
 def advanced_composition(step, count, slack):
     """Advanced composition: epsilon' = sqrt(2 k log(1/slack)) epsilon + k epsilon (e^epsilon - 1), delta' = k delta + slack.
 
-    Survey Theorem II.3; Dwork and Roth (2014), Theorem 3.20. (The survey's closing remark for epsilon < 1 is garbled and not
-    used.)
+    Dwork and Roth (2014), Theorem 3.20; Boninsegna, Theorem II.3, whose closing remark for epsilon < 1 is garbled and not used.
 
     Parameters
     ----------
@@ -112,6 +121,11 @@ def advanced_composition(step, count, slack):
     Returns
     -------
     ApproximateDP
+
+    References
+    ----------
+    C. Dwork, A. Roth (2014), The algorithmic foundations of differential privacy, Theorem 3.20.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem II.3.
 
     Examples
     --------
@@ -132,7 +146,7 @@ def advanced_composition(step, count, slack):
 def subsampling_lemma(step, sampling_probability, sampling):
     """Subsampling lemma: epsilon' = log(1 + q (e^epsilon - 1)), delta' = q delta.
 
-    Survey Theorem II.4, lecture notes Lemma 12.2; Balle, Barthe and Gaboardi (2018). It holds for Poisson batches under
+    Balle, Barthe and Gaboardi (2018); Boninsegna, Theorem II.4; Wang (2021), Lemma 12.2. It holds for Poisson batches under
     add_remove and for batches of fixed size under replace_one, and for no other pair.
 
     Parameters
@@ -152,6 +166,12 @@ def subsampling_lemma(step, sampling_probability, sampling):
     ------
     UnsupportedMechanismError
         If the lemma does not hold for this sampling under the step's adjacency.
+
+    References
+    ----------
+    B. Balle, G. Barthe, M. Gaboardi (2018), Privacy amplification by subsampling, Theorems 8 and 9.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem II.4.
+    Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture 12: NoisyGD and NoisySGD, Lemma 12.2.
 
     Examples
     --------
@@ -216,7 +236,7 @@ def _(mechanism: WithoutReplacement):
 def naive_epsilon(mechanism, delta, theorem="advanced"):
     """Epsilon of a run of Gaussian steps by the textbook chain: one step, subsampling lemma, composition.
 
-    Survey Section III.A. Half of delta goes to the steps, half to the slack of advanced composition (all of it to the steps
+    Boninsegna, Section III.A. Half of delta goes to the steps, half to the slack of advanced composition (all of it to the steps
     under basic). The single Gaussian step is exact (`GaussianDP`), not the 1.25 formula, which holds for epsilon < 1 only.
 
     Parameters
@@ -231,6 +251,10 @@ def naive_epsilon(mechanism, delta, theorem="advanced"):
     Returns
     -------
     float
+
+    References
+    ----------
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Section III.A.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Privacy amplification by iteration in its older, closed forms: Feldman et al. (2018), Balle et al. (2019), survey VI."""
+"""Privacy amplification by iteration in its older, closed forms: Feldman et al. (2018), Balle et al. (2019), Boninsegna."""
 
 from functools import singledispatch
 
@@ -17,8 +17,8 @@ def iteration(mechanism, index=None):
       where nothing contracts (Feldman, Mironov, Talwar and Thakurta 2018, Theorem 23), and RDP(a) = a kappa, kappa =
       S^2 M^(n-i+1) / (2 sigma^2 (n-i)) under strong convexity (Balle, Barthe, Gaboardi and Geumlek 2019, Theorem 5; kappa =
       S^2 / (2 sigma^2) for i = n).
-    - `CyclicBatches`, position kappa of Q, T epochs: RDP(a) = a / (2 z^2) ((T-1)/Q + 1/(Q - kappa + 1)). Survey VI.A; its last
-      line drops the second term's excess over 1/Q and its cases of s_t are swapped.
+    - `CyclicBatches`, position kappa of Q, T epochs: RDP(a) = a / (2 z^2) ((T-1)/Q + 1/(Q - kappa + 1)) (Boninsegna,
+      Section VI.A; its last line drops the second term's excess over 1/Q and its cases of s_t are swapped).
 
     Hypotheses, checked: only the last iterate is released, at a known step; convex and smooth with step_size < 2 / (smoothness +
     strong_convexity) (one pass) or <= 2 / smoothness (batches); Gaussian noise; equal steps.
@@ -38,6 +38,12 @@ def iteration(mechanism, index=None):
     ------
     UnsupportedMechanismError
         If a hypothesis fails, naming it, or for any other record.
+
+    References
+    ----------
+    V. Feldman, I. Mironov, K. Talwar, A. Thakurta (2018), Privacy amplification by iteration, Theorem 23. B. Balle, G. Barthe,
+    M. Gaboardi, J. Geumlek (2019), Privacy amplification by mixing and diffusion mechanisms, Theorem 5. F. Boninsegna (undated),
+    The privacy analysis of the differential private stochastic gradient descent, Section VI.A.
 
     Examples
     --------
@@ -88,6 +94,16 @@ def proposition1(mechanism, index=None):
     Returns
     -------
     RenyiDP
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If a hypothesis fails, naming it.
+
+    References
+    ----------
+    S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification of iterative algorithms via contraction coefficients,
+    Proposition 1.
 
     Examples
     --------

@@ -15,9 +15,9 @@ from skdpdyn.privacy.mechanisms import WithoutReplacement
 def recursion(mechanism):
     """Renyi bound of the last iterate when every step draws a fresh batch of fixed size.
 
-    Ye and Shokri (2022), Differentially private learning needs hidden state (survey, Theorem VII.2): RDP(a) = log(S_K)/(a-1),
-    S_0 = 1, S <- (b/n) exp(a (a-1) / (2 z^2)) S + (1 - b/n) S^((1 - step_size strong_convexity)^2), once for every step. (The
-    paper nests the index by epochs; it is one recursion over all steps.) Under both adjacencies.
+    Ye and Shokri (2022); Boninsegna, Theorem VII.2: RDP(a) = log(S_K)/(a-1), S_0 = 1, S <- (b/n) exp(a (a-1) / (2 z^2)) S +
+    (1 - b/n) S^((1 - step_size strong_convexity)^2), once for every step. (Printed nested by epochs; it is one recursion over
+    all steps.) Under both adjacencies.
 
     Hypotheses: only the last iterate is released; strong_convexity > 0; smoothness known; step_size < 2 / (strong_convexity +
     smoothness): all checked. A fixed start, a fresh batch of exactly batch_size records, divided by batch_size: what
@@ -36,6 +36,11 @@ def recursion(mechanism):
     ------
     UnsupportedMechanismError
         If a hypothesis fails, naming it, or for any other record.
+
+    References
+    ----------
+    J. Ye, R. Shokri (2022), Differentially private learning needs hidden state (or much faster convergence). F. Boninsegna
+    (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem VII.2.
 
     Examples
     --------

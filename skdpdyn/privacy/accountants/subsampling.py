@@ -18,7 +18,8 @@ def subsampling(mechanism):
     """Composition of subsampled Gaussian steps by privacy loss distributions, whatever is released of the path.
 
     - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against N(0,1), both directions.
-      replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair (theory in the docs). Composed by ``dp_accounting``; a
+      replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair: the other records fixed, both laws are such mixtures,
+      with shifts of norm at most m, and the shifts that are longest and opposite are worst. Composed by ``dp_accounting``; a
       Renyi curve (``.rdp``) under add_remove only.
     - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon - 1)/q)), q = b/n, with the
       mu of a record *replaced* in the batch also under add_remove, since a batch without the record has another in its place.
@@ -70,7 +71,7 @@ def _(mechanism: WithoutReplacement):
 def sampled_gaussian(mechanism):
     """Closed-form Renyi bound of the Poisson-sampled Gaussian: RDP(a) = 2 q^2 a / z^2 a step, for orders that are small enough.
 
-    Survey Theorem A.1; Mironov, Talwar and Zhang (2019), Theorem 11. Hypotheses, checked: add_remove; q <= 1/5; z >= 4; and
+    Mironov, Talwar and Zhang (2019), Theorem 11; Boninsegna, Theorem A.1. Hypotheses, checked: add_remove; q <= 1/5; z >= 4; and
     for the order a, with l = log(1 + 1/(q (a-1))): a <= z^2 l / 2 - 2 log z and
     a <= (z^2 l^2 / 2 - log 5 - 2 log z) / (l + log(q a) + 1/(2 z^2)). At any other order the curve is infinite.
 
@@ -87,6 +88,11 @@ def sampled_gaussian(mechanism):
     ------
     UnsupportedMechanismError
         If a hypothesis on the record fails, naming it.
+
+    References
+    ----------
+    I. Mironov, K. Talwar, L. Zhang (2019), Renyi differential privacy of the sampled Gaussian mechanism, Theorem 11.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem A.1.
 
     Examples
     --------
