@@ -72,6 +72,8 @@ def load_adult(*, return_X_y=False, as_frame=True, complete=True):
         With ``data``, ``target``, ``frame`` (data and target; None for arrays), ``feature_names``, ``target_names``, ``split``
         ("train" or "test", as UCI split it), ``bounds`` (public bounds of the numeric columns), ``categories`` (public levels of
         the others), ``DESCR``.
+    (data, target) : tuple
+        In its place with ``return_X_y``: data of shape (n_samples, 14) and target of shape (n_samples,).
 
     Examples
     --------

@@ -36,9 +36,14 @@ class BassilySGD(Solver):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.solvers import BassilySGD
-    >>> BassilySGD(n_steps=100_000)
-    BassilySGD(n_steps=100000)
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> solver = BassilySGD(n_steps=20_000)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
+    (True, 20000, 0.7)
     """
 
     def __init__(self, n_steps="auto", radius="auto"):

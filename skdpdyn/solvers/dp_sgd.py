@@ -53,9 +53,14 @@ class DPSGD(Solver):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.solvers import DPSGD
-    >>> DPSGD(n_steps=500, batch_size=256)
-    DPSGD(batch_size=256, n_steps=500)
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> solver = DPSGD(n_steps=200, batch_size=256)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
+    (True, 200, 7.0)
     """
 
     def __init__(self, n_steps="auto", batch_size="auto", step_size="auto", momentum=0.0, average=None, radius=None):

@@ -59,9 +59,14 @@ class DPSVRG(Solver):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.solvers import DPSVRG
-    >>> DPSVRG(n_rounds=5)
-    DPSVRG(n_rounds=5)
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> solver = DPSVRG(n_rounds=5, n_inner=10)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
+    (True, 50, 2.5)
     """
 
     _snapshot_share = 0.5  # of mu^2, as far as sampling is near its Gaussian limit

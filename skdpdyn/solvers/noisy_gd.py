@@ -34,11 +34,21 @@ class NoisyGD(Solver):
         Radius of the ball around 0 that every step projects the parameters onto, which bounds the privacy loss of a convex
         problem too. In units of the coefficients, the intercept's divided by ``intercept_scaling`` among them.
 
+    References
+    ----------
+    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and noisy gradient descent,
+    Algorithm 1. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy: what its last iterate costs.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.solvers import NoisyGD
-    >>> NoisyGD(step_size=2.0)
-    NoisyGD(step_size=2.0)
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> solver = NoisyGD(n_steps=40, step_size=2.0)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 2)
+    (True, 40, 30.67)
     """
 
     def __init__(self, n_steps="auto", step_size="auto", radius=None):

@@ -29,6 +29,11 @@ def zcdp(mechanism):
     -------
     RenyiDP
 
+    Raises
+    ------
+    UnsupportedMechanismError
+        If the composition is not Gaussian, or for a record that has none.
+
     References
     ----------
     Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture 12: NoisyGD and NoisySGD, Section 12.1.2.

@@ -77,6 +77,13 @@ def langevin_lsi(mechanism, lsi_constant):
     -------
     RenyiDP
 
+    Raises
+    ------
+    UnsupportedMechanismError
+        If a hypothesis fails, naming it, or for any other record.
+    ValueError
+        If ``lsi_constant`` is not a finite number > 0.
+
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
@@ -110,6 +117,11 @@ def langevin_quadratic(mechanism):
     -------
     RenyiDP
 
+    Raises
+    ------
+    UnsupportedMechanismError
+        If a hypothesis fails, naming it, or for any other record.
+
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
@@ -138,6 +150,19 @@ def quadratic(mechanism):
     Returns
     -------
     GaussianDP
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If a hypothesis fails, naming it, or for any other record.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import NoisyGradientDescent
+    >>> from skdpdyn.privacy.accountants.langevin import quadratic
+    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0)
+    >>> round(quadratic(m).mu, 6)
+    0.43589
     """
     _check_quadratic(mechanism, "the exact loss")
     decay = mechanism.step_size * mechanism.strong_convexity
@@ -165,6 +190,11 @@ def lower_bound(mechanism):
     -------
     LinearCurve
         ``curve(order)``.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If a hypothesis fails, naming it, or for any other record.
 
     Examples
     --------

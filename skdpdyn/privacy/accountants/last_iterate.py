@@ -221,6 +221,11 @@ def last_iterate_mu(contraction, sensitivity, noise_std, diameter=None):
     mu : float
         ``inf`` where sensitivity is left after the last noise.
 
+    Raises
+    ------
+    ValueError
+        If a number is negative or not finite.
+
     References
     ----------
     J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy.
