@@ -13,11 +13,10 @@ once is left out.
 """
 
 import argparse
-import time
 
-import numba
 import numpy as np
 from scipy import sparse
+from speed import medians, one_read
 from threadpoolctl import threadpool_limits
 
 from skdpdyn._jit import aligned_empty
@@ -32,27 +31,6 @@ SQUARE = 1_500
 N_STEPS = {"dense": 6, "csr": 24}  # 24 of 50,000 columns draw their noise in compiled code, as a whole fit does
 
 
-@numba.njit(fastmath={"reassoc", "nsz", "contract"})
-def one_read(flat):
-    total = flat.dtype.type(0)
-    for i in range(flat.size):
-        total += flat[i]
-    return total
-
-
-def medians(variants, rounds):
-    """Median seconds of each variant over interleaved rounds."""
-    for run in variants.values():
-        run()
-    times = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, run in variants.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    return {name: float(np.median(seconds)) for name, seconds in times.items()}
-
-
 def step_and(others, objective, X, y, rounds, n_steps):
     """Seconds of a step of ours, and of the other variants."""
     (rng,) = generators(None)
@@ -61,7 +39,7 @@ def step_and(others, objective, X, y, rounds, n_steps):
     def fit(n_steps):
         return lambda: descend(theta, objective, X, y, np.full(n_steps, 0.1), np.full(n_steps, 1e-3), np.inf, rng)
 
-    seconds = medians({"short": fit(1), "long": fit(1 + n_steps), **others}, rounds)
+    seconds = medians({"short": fit(1), "long": fit(1 + n_steps), **others}, rounds, quiet=False)
     return (seconds["long"] - seconds["short"]) / n_steps, seconds
 
 

@@ -58,7 +58,7 @@ class SampledGaussian:
 
     @property
     def _shift(self):
-        return (2 if self.adjacency is Adjacency.REPLACE_ONE else 1) / self.noise_multiplier
+        return self.adjacency.sum_sensitivity(1.0) / self.noise_multiplier
 
     def _gaussian_bound(self):
         return self._shift  # joint convexity: sampling never hurts
@@ -224,7 +224,7 @@ class PrivacyLossDP(Guarantee):
         import dp_accounting
 
         # PLDAccountant(REPLACE_ONE) reads a GaussianDpEvent as sensitivity 1 for adding, hence 2 for replacing
-        unit = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        unit = self.adjacency.sum_sensitivity(1.0)
         events = []
         for part, count in self.parts:
             if type(part) is GaussianDP:

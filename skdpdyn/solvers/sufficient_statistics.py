@@ -67,7 +67,7 @@ class SufficientStatistics(Solver):
         square = objective.row_norm**2
         eigenvalue_std = eigenvalue_noise * square
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
-        moment_std = moment_noise * objective.row_norm * (2 if replaced else 1)
+        moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm)
 
         gram, moment = self._statistics(objective, X, y)
         size = objective.n_parameters

@@ -5,7 +5,7 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP
+from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
     Gaussian,
@@ -78,7 +78,7 @@ def _(mechanism: WithoutReplacement):
 
 @composition.register
 def _(mechanism: PoissonSubsampled):
-    moved = 2 if mechanism.adjacency is Adjacency.REPLACE_ONE else 1  # in units of C
+    moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
     return GaussianDP(moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
 
 

@@ -229,7 +229,7 @@ def _(mechanism: CyclicBatches):
 
 @gaussian_steps.register
 def _(mechanism: PoissonSubsampled):
-    moved = 2 if mechanism.adjacency is Adjacency.REPLACE_ONE else 1
+    moved = mechanism.adjacency.sum_sensitivity(1.0)
     return moved / mechanism.noise_multiplier, mechanism.n_steps, mechanism.sampling_probability, "poisson"
 
 

@@ -72,7 +72,7 @@ def _(mechanism: OnePass, index=None):
     later = mechanism.n_samples - check_index(index, mechanism.n_samples, mechanism.n_samples)
     rate = (mechanism.sensitivity / mechanism.noise) ** 2 / 2
     if later and mechanism.strong_convexity > 0:
-        rate *= min(1.0, mechanism.paper_contraction ** (later + 1) / later)
+        rate *= mechanism.paper_contraction ** (later + 1) / later
     else:
         rate /= later + 1
     return RenyiDP(LinearCurve(rate), mechanism.adjacency)

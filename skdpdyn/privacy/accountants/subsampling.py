@@ -54,7 +54,7 @@ def subsampling(mechanism):
 @subsampling.register
 def _(mechanism: PoissonSubsampled):
     if mechanism.sampling_probability == 1:
-        moved = 2 if mechanism.adjacency is Adjacency.REPLACE_ONE else 1  # in units of C
+        moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
         return GaussianDP(moved * math.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
     step = SampledGaussian(mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency)
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
