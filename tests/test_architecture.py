@@ -476,3 +476,8 @@ def test_second_process_hits_the_disk_cache(tmp_path):
     assert not misses, "compiled again, although an earlier process had done it"
     assert {"_run", "_logistic_residual"} <= hits
     assert files_after_second_fit == files
+
+
+def test_modules_are_there_without_being_imported():
+    code = "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert 'inspection' in dir(skdpdyn)"
+    subprocess.run([sys.executable, "-c", code], check=True)

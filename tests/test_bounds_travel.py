@@ -6,9 +6,14 @@ import math
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
+from skdpdyn import PrivateLogisticRegression
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inspection import PrivacyDynamicsDisplay, TradeoffDisplay
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
@@ -23,6 +28,8 @@ from skdpdyn.privacy import (
     WithoutReplacement,
     calibrate,
     from_json,
+    least_noise,
+    most_steps,
     privacy_report,
     subsampling,
     tightest,
@@ -30,6 +37,7 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.serialization import TYPES
+from skdpdyn.solvers import NoisyGD
 
 mpl.use("Agg")
 
@@ -225,3 +233,44 @@ def test_displays_and_report_of_an_estimator():
     assert "n_samples=200" in str(report)
     seeded = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], random_state=0).fit(X, (X[:, 0] > 0).astype(int))
     assert "random_state" in str(seeded.privacy_report())
+
+
+def test_displays_take_fitted_estimators_and_pipelines():
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
+    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4, solver=NoisyGD(n_steps=7)).fit(X, X[:, 0] > 0)
+    assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == 4 * 7
+    in_epochs = clone(model).set_params(solver="noisy_sgd").fit(X, X[:, 0] > 0)
+    in_epochs.mechanism_ = CyclicBatches(60, 10, 3, 4.0, 0.1)  # its own has other steps each time, which no curve can show
+    assert PrivacyDynamicsDisplay.from_estimator(in_epochs, plot=False).steps[-1] == 4 * 3
+    scaler = PrivateScaler(delta=1e-4).fit(X)
+    assert TradeoffDisplay.from_estimator(scaler, plot=False).name == "composition"
+    pipeline = make_pipeline(BoundsScaler((-1, 1)), model)
+    assert TradeoffDisplay.from_estimator(pipeline, plot=False).name == model.bound_.replace("_", " ")
+    for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
+        with pytest.raises(NotFittedError):
+            display.from_estimator(PrivateLogisticRegression())
+
+
+def test_senseless_numbers_are_refused_by_records_and_guarantees():
+    for make in (
+        lambda: ApproximateDP("1"),
+        lambda: ApproximateDP(True),
+        lambda: GaussianDP("a"),
+        lambda: GaussianDP([1.0]),
+        lambda: NoisyGradientDescent(3, "1.0", 1.0),
+        lambda: NoisyGradientDescent(3, 1.0, True),
+        lambda: NoisyGradientDescent(3, 1.0, 1.0, None, 1.0),
+        lambda: GaussianDP(1.0).compose(Gaussian(1.0)),
+        lambda: GaussianDP(1.0).compose(None),
+        lambda: Composition((1, 2)),
+        lambda: Composition((GaussianDP(1.0),)),
+        lambda: tightest(Gaussian(1.0), delta=2),
+        lambda: least_noise(Gaussian, -1.0, 1e-5),
+        lambda: most_steps(lambda k: NoisyGradientDescent(k, 20.0, 1.0), 1.0, 1e-5, largest=0),
+        lambda: from_json('{"type": ["a"]}'),
+        lambda: from_json('{"type": "RenyiDP", "curve": 3}'),
+        lambda: from_json('{"type": "LinearCurve", "rate": -1}'),
+        lambda: from_json('{"type": "RenyiDP", "curve": {"type": "SummedCurve", "curves": []}}'),
+    ):
+        with pytest.raises(ValueError, match=r"must be|must hold|no record|not a stored|unknown|holds no"):
+            make()

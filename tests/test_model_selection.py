@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -43,7 +44,7 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegre
 from skdpdyn._noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
-from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
     Gaussian,
@@ -767,3 +768,120 @@ def test_grid_searches_are_quiet_and_their_noise_independent(n_jobs):
     models = [model for fold in folds for model in fold["estimator"]] + [grid.best_estimator_]
     assert_independent([model.coef_[0] for model in models])
     assert all(model.random_state is None for model in models)
+
+
+# --- what would tell how many trials there were, or decide by one record -----------------------------------------------------
+
+
+@pytest.mark.parametrize("column", [False, True], ids=["vector", "column"])
+@pytest.mark.parametrize("estimator", [LOGISTIC, make_pipeline(BoundsScaler((-1, 1)), LOGISTIC)], ids=["model", "pipeline"])
+def test_nothing_is_said_of_the_trials(estimator, column, capsys):
+    """Neither printed by verbose steps nor warned of: a warning for each trial would count them."""
+    estimator = clone(estimator).set_params(verbose=True)
+    path = "privatelogisticregression__clip" if estimator is not LOGISTIC and hasattr(estimator, "steps") else "clip"
+    said = []
+    for seed in (0, 1, 2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search(estimator, {path: [0.3, 0.6]}, random_state=seed, expected_trials=6).fit(X, Y[:, None] if column else Y)
+        said.append([str(warning.message).split(":")[0] for warning in caught if "random_state" not in str(warning.message)])
+    assert capsys.readouterr() == ("", "")
+    assert said[0] == said[1] == said[2]
+    assert len(said[0]) == column
+
+
+@pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
+def test_one_held_out_record_cannot_make_a_score_nan(kind):
+    fitted, target = (clone(LOGISTIC).fit(X, Y), Y) if kind == "neg_log_loss" else (clone(RIDGE).fit(X, Y.astype(float)), Y * 1.0)
+    score = private_search._Score.of(kind, fitted, {})
+    fitted.coef_ = np.full_like(fitted.coef_, math.nan)
+    with np.errstate(invalid="ignore"):
+        assert score.mean(fitted, X, target) == 0.0
+
+
+@pytest.mark.parametrize("bad", [None, math.nan, math.inf])
+def test_missing_targets_are_refused(bad):
+    target = pd.Series(X[:, 0], dtype=object)
+    target[7] = bad
+    for model in (RIDGE, search(RIDGE, {"clip": [0.3]}), search(clone(RIDGE).set_params(target_bounds=None), {"clip": [0.3]})):
+        with pytest.raises(ValueError, match=r"contains NaN|contains infinity"):
+            clone(model).fit(X, target)
+
+
+def test_without_a_trial_columns_are_checked_all_the_same(monkeypatch):
+    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    fitted = search(**POISSON).fit(frame, Y)
+    assert fitted.n_features_in_ == 3
+    assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert np.unique(fitted.predict(frame)).size == 1
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(frame[["a"]])
+
+
+def test_a_score_may_be_weighted():
+    fitted = search(expected_trials=1).fit(X, Y)
+    right = fitted.predict(X) == Y
+    assert fitted.score(X, Y, sample_weight=right.astype(float)) == (1.0 if right.any() else 0.0)
+
+
+def test_reports_say_what_the_fit_was_even_after_parameters_changed():
+    fitted = search(random_state=0).fit(X, Y).set_params(random_state=None)
+    assert "whoever knows or guesses it can subtract the noise" in str(fitted.privacy_report())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_jobs": 2.5}, "n_jobs=2.5 must be None or an integer"),
+        ({"param_distributions": {1: [2]}}, "param_distributions holds 1"),
+        ({"param_distributions": {"clip": iter([0.1])}}, r"param_distributions\['clip'\]"),
+    ],
+)
+def test_more_senseless_parameters(changes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        search().set_params(**changes).fit(X, Y)
+
+
+@pytest.mark.parametrize("shape", [(400.7, 4), ("a", 4), (400, "a"), (400, -1), (True, 4)])
+def test_the_cost_of_senseless_shapes(shape):
+    for model in (LOGISTIC, search(), PrivateScaler()):
+        with pytest.raises(ValueError, match=r"n_(samples|features)=.* must be an integer >= 1"):
+            model.privacy_cost(*shape)
+
+
+def test_a_model_that_keeps_the_records_is_not_free():
+    """Predictors that call what they do with records no fit have no transform."""
+    with pytest.raises(ValueError, match="no total is known: GaussianProcessRegressor learns"):
+        total_privacy(GaussianProcessRegressor(optimizer=None).fit(X, Y))
+    with pytest.raises(ValueError, match="GaussianProcessRegressor learns"):
+        total_privacy(make_pipeline(BoundsScaler((-1, 1)), GaussianProcessRegressor(optimizer=None)).fit(X, Y))
+
+
+def test_private_scalers_anywhere_are_counted():
+    scaler = PrivateScaler(epsilon=0.3, delta=1e-4)
+    union = make_union(scaler, BoundsScaler((-1, 1))).fit(X)
+    columns = make_column_transformer((scaler, [0, 1]), remainder="passthrough").fit(X)
+    cost = scaler.privacy_cost(*X.shape)
+    for composite in (union, columns, make_pipeline(columns, BoundsScaler((-1, 1))).fit(X)):
+        assert total_privacy(composite).guarantee == cost
+    with pytest.raises(ValueError, match="PrivateScaler spends a budget of its own"):
+        search_privacy(make_pipeline(PrivateScaler(), LOGISTIC), n_samples=200, n_features=3)
+
+
+def test_repeated_folds_are_counted_for_the_worst_draw():
+    """Eleven records in two folds, anew twenty times: someone may have been in the larger part every time."""
+    model = clone(LOGISTIC).set_params(delta="auto")
+    with pytest.warns(PrivacyLeakWarning):
+        totals = [
+            search_privacy(model, cv=cv, n_samples=11, n_features=3) for cv in (RepeatedKFold(n_splits=2, n_repeats=20),) * 2
+        ]
+    worst = max(model.privacy_cost(size, 3).mu for size in (5, 6))
+    assert totals[0].mu == totals[1].mu == pytest.approx(worst * math.sqrt(20), rel=1e-9)
+
+
+def test_equal_rows_of_a_total_are_one_row():
+    grid = GridSearchCV(LOGISTIC, {"clip": [0.1, 0.2, 0.5]}, cv=4).fit(X, Y)
+    with pytest.warns(PrivacyLeakWarning):
+        report = search_privacy(grid).report()
+    assert report.count("12 x fit on 150 records") == 1

@@ -22,10 +22,13 @@ from sklearn.utils import shuffle
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, _noise
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.losses import logistic
+from skdpdyn.objective import Objective, row_norms
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, tightest
 from skdpdyn.privacy.guarantees import gdp_mu
-from skdpdyn.solvers import NoisyGD, ObjectivePerturbation
+from skdpdyn.solvers import DPSGD, DPSVRG, NoisyGD, ObjectivePerturbation
+from skdpdyn.solvers._descent import descend
 
 
 @dataclass(frozen=True)
@@ -582,7 +585,7 @@ def test_bad_input_is_refused_and_nothing_is_half_fitted(case, changes, X, spoil
 @each
 def test_a_fit_that_fails_at_its_end_leaves_the_model_as_it_was(case):
     X, y = case.data()
-    fitted = case.model().fit(X, y).set_params(solver=NoisyGD(n_steps=2, step_size=1e308))
+    fitted = case.model().fit(X, y).set_params(alpha=1.0, solver=NoisyGD(n_steps=10, step_size=1e50))
     before = dict(vars(fitted))
     with pytest.raises(FloatingPointError, match="the parameters overflowed"):
         fitted.fit(X[:, :2], y)
@@ -953,3 +956,87 @@ def test_the_r2_check_of_scikit_learn_for_100_seeds(alpha):
     X, y = StandardScaler().fit_transform(X), scale(y)
     scores = np.array([PrivateRidge(10.0, alpha=alpha, random_state=seed).fit(X, y).score(X, y) for seed in range(100)])
     assert np.sum(scores > 0.5) >= 95
+
+
+@each
+@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
+def test_sparse_rows_whose_parts_are_not_contiguous(case, part):
+    X, y = case.data()
+    rows = sparse.csr_array(X)
+    expected = case.model(random_state=0).fit(rows, y).coef_
+    strided = rows.copy()
+    setattr(strided, part, np.repeat(getattr(rows, part), 2)[::2])
+    np.testing.assert_array_equal(case.model(random_state=0).fit(strided, y).coef_, expected)
+
+
+def test_entries_that_were_folded_in_place_are_added_up():
+    """scipy remembers that the entries had different columns: a row's norm would be too small by the root of their number."""
+    rows = sparse.csr_array(np.full((20, 8), 0.5))
+    assert rows.has_canonical_format
+    rows.indices[:] = np.tile(np.repeat(np.arange(2), 4), 20)
+    np.testing.assert_allclose(row_norms(rows), math.sqrt(8))
+
+
+@each
+def test_a_seed_is_warned_of_at_the_line_of_the_user(case):
+    X, y = case.data()
+    with pytest.warns(PrivacyLeakWarning, match="random_state") as caught:
+        case.model(random_state=0).fit(X, y)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@each
+@pytest.mark.parametrize("n_jobs", ["2", 2.5, math.nan, True])
+def test_numbers_of_jobs_that_are_none(case, n_jobs):
+    X, y = case.data()
+    with pytest.raises(ValueError, match=r"n_jobs=.* must be None or an integer"):
+        case.model(n_jobs=n_jobs).fit(X, y)
+
+
+@each
+def test_parameters_of_a_solver_that_is_a_name(case):
+    with pytest.raises(
+        ValueError, match=r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not 'noisy_gd'"
+    ):
+        case.model(solver="noisy_gd").set_params(solver__n_steps=3)
+    both = case.model(solver="noisy_gd").set_params(solver=NoisyGD(), solver__n_steps=3)
+    assert both.solver.n_steps == 3
+
+
+@each
+@pytest.mark.parametrize("solver", [NoisyGD(step_size=5e-324), DPSGD(step_size=1e-310), DPSVRG(step_size=1e-320)])
+def test_steps_whose_noise_would_be_rounded_away_are_refused(case, solver):
+    X, y = case.data()
+    with pytest.raises(ValueError, match=r"step_size=.* must be .*beyond them noise would be rounded away"):
+        case.model(solver=solver).fit(X, y)
+
+
+def test_noise_that_would_be_rounded_away_is_refused():
+    objective = Objective(logistic, *X.shape, 1.0, 0.1)
+    theta, y = np.zeros(objective.n_parameters), np.zeros(len(X))
+    with pytest.raises(ValueError, match="would be rounded away"):
+        descend(theta, objective, X, y, np.ones(1), np.full(1, 5e-324), math.inf, None)
+
+
+def test_labels_that_floats_cannot_tell_apart():
+    y = np.array([2**53, 2**53 + 1] * 10, dtype=np.uint64)
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (20, 3))
+    fitted = PrivateLogisticRegression(classes=np.array([2**53, 2**53 + 1]), solver=NoisyGD(n_steps=2)).fit(rows, y)
+    assert fitted.classes_.tolist() == [2**53, 2**53 + 1]
+
+
+@each
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": True}, "epsilon=True must be a finite number > 0"),
+        ({"delta": "foo"}, r"delta='foo' must be a number in \(0, 1\), or 'auto'"),
+        ({"solver": NoisyGD(radius=10**400)}, "radius="),
+        ({"solver": NoisyGD(step_size=10**400)}, "step_size="),
+        ({"clip": 10**400}, "clip="),
+    ],
+)
+def test_numbers_that_are_none_or_too_large(case, changes, message):
+    X, y = case.data()
+    with pytest.raises(ValueError, match=message):
+        case.model(**changes).fit(X, y)

@@ -207,3 +207,20 @@ def test_private_pipeline_from_frame_to_prediction(adult):
     predicted = pipeline.predict(adult.data)
     assert set(predicted) <= set(adult.target_names)
     assert pipeline.predict_proba(adult.data.iloc[:3]).shape == (3, 2)
+
+
+def test_bounds_by_name_are_pairs():
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    with pytest.raises(ValueError, match=r"bounds has shape \(2,\)"):
+        BoundsScaler({"a": 0, "b": 1}).fit(frame)
+
+
+@pytest.mark.parametrize("feature_range", [(0,), None, "ab", (0, "1"), (True, 2)])
+def test_ranges_that_are_no_pair_are_refused(feature_range):
+    with pytest.raises(ValueError, match=r"feature_range=.* must be a pair"):
+        BoundsScaler(feature_range=feature_range).fit(ROWS)
+
+
+def test_bounds_that_are_no_numbers_are_refused():
+    with pytest.raises(ValueError, match="bounds='a' must be one pair of numbers"):
+        BoundsScaler(bounds="a").fit(ROWS)

@@ -368,3 +368,12 @@ def test_senseless_data():
         PrivateScaler().transform(ROWS)
     with pytest.raises(NotFittedError):
         PrivateScaler().privacy_report()
+
+
+def test_a_failed_fit_leaves_the_scaler_as_it_was():
+    rng = np.random.default_rng(0)
+    fitted = PrivateScaler(delta=1e-4).fit(rng.uniform(size=(50, 3)))
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError, match="quantile=2"):
+        fitted.set_params(quantile=2).fit(rng.uniform(size=(50, 5)))
+    assert vars(fitted) == {**before, "quantile": 2}

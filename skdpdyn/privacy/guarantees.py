@@ -610,7 +610,7 @@ def as_float(value):
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def checked(value, name, valid, requirement):

@@ -1,0 +1,391 @@
+"""Laws that every registered solver obeys, whatever it runs: noise is there, claims are public and true, seeds repeat.
+
+Every test runs over `SOLVERS` and the estimators whose loss a solver learns, so that a new solver is tested with its defaults as
+soon as it has a name; what else of it deserves the same tests is in VARIANTS.
+"""
+
+import json
+import math
+import pickle
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from sklearn.base import clone
+from test_models import CASES, LOGISTIC, RIDGE, SOFTMAX, assert_same_state, public_state
+
+from skdpdyn import solvers
+from skdpdyn._noise import generators
+from skdpdyn.privacy import ACCOUNTANTS, Adjacency, from_json, least_noise, tightest, to_json
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.solvers import SOLVERS, NoisyGD, OutputPerturbation, Solver
+
+VARIANTS = {
+    "dp_sgd": [{"batch_size": 1, "n_steps": 20}, {"momentum": 0.5, "average": "weighted", "radius": 3.0}],
+    "dp_svrg": [{"batch_size": 2}],
+    "noisy_gd": [{"n_steps": "worst_case"}, {"radius": 0.5}],
+    "noisy_sgd": [
+        {"sampling": "cyclic", "batch_size": 2, "n_epochs": 2},
+        {"sampling": "shuffled_once", "batch_size": 2, "n_epochs": 2},
+        {"sampling": "without_replacement", "batch_size": 2, "n_epochs": 6},
+        {"sampling": "one_pass"},
+        {"sampling": "one_pass", "stopping": "random"},
+    ],
+    "objective_perturbation": [{"noise": "gamma", "tolerance": 1e-5}],
+    "output_perturbation": [
+        {"method": method, "noise": noise}
+        for method in ("minimiser", "permutation_sgd", "gradient_descent")
+        for noise in ("gaussian", "gamma")
+        if (method, noise) != ("minimiser", "gaussian")
+    ],
+}
+"""Hyperparameters by the name of a solver, beside its defaults."""
+
+ONE_PARAMETER = {"noisy_sgd": [{"sampling": "one_pass", "distribution": "laplace"}]}
+"""Those for problems of a single parameter."""
+
+SHORT = {
+    "bassily_sgd": {"n_steps": 20},
+    "dp_svrg": {"n_rounds": 2, "n_inner": 3},
+    "noisy_sgd": {"sampling": "cyclic", "n_epochs": 2},
+}
+"""Hyperparameters of a few steps, where the defaults take long on a thousand rows."""
+
+ADJACENCIES = ["replace_one", "add_remove"]
+LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
+
+
+def loss_of(case):
+    return case.model()._public_loss().name
+
+
+def learns(name, case):
+    return SOLVERS[name].losses is None or loss_of(case) in SOLVERS[name].losses
+
+
+def label(name, options):
+    return "-".join([name, *map(str, options.values())])
+
+
+def model(case, name, options=None, **changes):
+    """An estimator with a registered solver: by its name, unless it has hyperparameters."""
+    return case.model(solver=SOLVERS[name](**options) if options else name, **changes)
+
+
+def parameters(fitted):
+    """All that was learnt, as one vector."""
+    return np.append(np.ravel(fitted.coef_), fitted.intercept_)
+
+
+DEFAULTS = [pytest.param(case, name, id=f"{name}-{case}") for name in SOLVERS for case in CASES if learns(name, case)]
+VARIANT_PROBLEMS = [
+    (next(case for case in CASES[turn % len(CASES) :] + CASES if learns(name, case)), name, options)  # one estimator and another
+    for turn, (name, options) in enumerate((name, options) for name in VARIANTS for options in VARIANTS[name])
+]
+SINGLE_PROBLEMS = [
+    (case, name, options) for name in ONE_PARAMETER for options in ONE_PARAMETER[name] for case in (LOGISTIC, RIDGE)
+]
+
+
+def params(problems):
+    return [pytest.param(*problem, id=f"{label(*problem[1:])}-{problem[0]}") for problem in problems]
+
+
+PROBLEMS = params([(*default.values, {}) for default in DEFAULTS] + VARIANT_PROBLEMS)
+AUDITED = PROBLEMS + params(SINGLE_PROBLEMS)
+
+each_default = pytest.mark.parametrize(("case", "name"), DEFAULTS)
+each_problem = pytest.mark.parametrize(("case", "name", "options"), PROBLEMS)
+each_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+
+
+# --- the registry ------------------------------------------------------------------------------------------------------------
+
+
+def test_all_solvers_are_registered():
+    public = {getattr(solvers, name) for name in solvers.__all__ if name != "SOLVERS"}
+    assert {kind for kind in public if isinstance(kind, type) and issubclass(kind, Solver)} - {Solver} == set(SOLVERS.values())
+    assert all(issubclass(kind, Solver) and isinstance(kind().pure, bool) for kind in SOLVERS.values())
+    assert set(VARIANTS) | set(ONE_PARAMETER) | set(SHORT) <= set(SOLVERS)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_learns_something(name):
+    losses = SOLVERS[name].losses
+    assert [case for case in CASES if learns(name, case)]
+    assert losses is None or set(losses) <= {loss_of(case) for case in CASES}
+
+
+@pytest.mark.parametrize(("case", "name"), [(case, name) for case in CASES for name in SOLVERS if not learns(name, case)])
+def test_other_losses_are_refused_by_name(case, name):
+    with pytest.raises(ValueError, match=f"not the {loss_of(case)} loss"):
+        model(case, name).fit(*case.data())
+
+
+# --- noise is there ----------------------------------------------------------------------------------------------------------
+
+RUNS, FIRST_RUNS = 50, 15  # of either data set: those that are guessed, those that the attack is chosen on
+FAILURE = 1e-8  # of one audit, of a solver that keeps its promise
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a solver would release, on four records of one column, of which three are empty rows."""
+
+    solver: Solver
+    objective: object
+    mechanism: object
+    advantage: float  # that it promises
+
+    @classmethod
+    def of(cls, estimator):
+        plan = estimator._plan(4, 1, estimator._public_loss())
+        return cls(plan.solver, plan.objective, plan.mechanism, plan.guarantee.advantage)
+
+    def sample(self, layout, x, target, n_runs):
+        """The parameters of so many runs where one record has this row and this target.
+
+        It is the last one, whom no later step hides, or the first one where a run may stop before the last.
+        """
+        place = 0 if getattr(self.solver, "stopping", "last") == "random" else 3
+        X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0])
+        X[place], y[place] = x, target
+        X = layout(X)
+        runs = [self.solver.solve(self.objective, self.mechanism, X, y, generator=generators(None)[0]) for _ in range(n_runs)]
+        return np.array(runs)
+
+    def audit(self, layout=np.asarray):
+        """Guesses that were right, of 2 RUNS, and the number that the promised advantage is exceeded from.
+
+        The neighbours differ as much as they can: a record of full norm and another label, or, under add_remove, an empty row,
+        whose contribution is none. The attack is a threshold on the projection onto the difference of means, both chosen on other
+        runs. Whatever the attack, TPR - FPR is at most the advantage a, so that the mean of right guesses is at most
+        (1 + a) / 2, and the binomial tail at the largest mean bounds that of any sum of independent guesses (Hoeffding 1956).
+        """
+        high = self.objective.n_outputs - 1 if self.objective.n_outputs > 1 else 1.0
+        low = -1.0 if self.objective.loss.name == "squared" else 0.0
+        removed = self.mechanism.adjacency is Adjacency.ADD_REMOVE
+        samples = [self.sample(layout, *record, FIRST_RUNS + RUNS) for record in ((1.0, high), (0.0 if removed else 1.0, low))]
+        assert all(np.all(np.isfinite(sample)) for sample in samples)
+        one, other = (sample[:FIRST_RUNS] for sample in samples)
+        direction = one.mean(axis=0) - other.mean(axis=0)
+        candidates = np.unique(np.concatenate([one, other]) @ direction)
+        candidates = np.append(candidates[0] - 1, (candidates[1:] + candidates[:-1]) / 2)
+        rates = [np.mean(one @ direction > value) - np.mean(other @ direction > value) for value in candidates]
+        threshold = candidates[np.argmax(rates)]
+        one, other = (sample[FIRST_RUNS:] @ direction for sample in samples)
+        right = np.sum(one > threshold) + np.sum(other <= threshold)
+        return right, stats.binom.isf(FAILURE, 2 * RUNS, (1 + self.advantage) / 2)
+
+
+def audited(case, name, options, adjacency, **changes):
+    return Release.of(model(case, name, options, epsilon=1.0, delta=1e-2, adjacency=adjacency, fit_intercept=False, **changes))
+
+
+@each_adjacency
+@pytest.mark.parametrize(("case", "name", "options"), AUDITED)
+def test_neighbours_are_not_told_apart(case, name, options, adjacency):
+    """Failure probability 1e-8 each."""
+    right, limit = audited(case, name, options, adjacency).audit(LAYOUTS["csr" if adjacency == "add_remove" else "dense"])
+    assert right <= limit
+
+
+@pytest.mark.parametrize(("case", "name", "options"), [p for p in AUDITED if p.values[2] or p.values[0] is not SOFTMAX])
+def test_planted_bug_noise_for_a_larger_budget(case, name, options):
+    """Each solver's neighbours are far enough apart for the audit to see noise that is too small."""
+    release = audited(case, name, options, "replace_one")
+    budget = {"epsilon": 1.0, "delta": 1e-2, "bound": "tightest"}
+    record = release.solver.mechanism(release.objective, adjacency=Adjacency.REPLACE_ONE, **budget)
+    right, limit = replace(release, mechanism=least_noise(record, 500.0, 1e-2)).audit()
+    assert right > limit
+
+
+class WithoutNoise(NoisyGD):
+    """Forgets to add it."""
+
+    def solve(self, objective, mechanism, X, y, **options):
+        return super().solve(objective, replace(mechanism, noise_multiplier=1e-12), X, y, **options)
+
+
+class SameNoise(OutputPerturbation):
+    """Adds what everybody knows."""
+
+    def solve(self, objective, mechanism, X, y, *, generator, **options):
+        return super().solve(objective, mechanism, X, y, generator=np.random.Generator(np.random.PCG64(0)), **options)
+
+
+class TooLittleNoise(OutputPerturbation):
+    """A thirtieth of it."""
+
+    def solve(self, objective, mechanism, X, y, **options):
+        less = replace(mechanism, noise_multiplier=mechanism.noise_multiplier / 30)
+        return super().solve(objective, less, X, y, **options)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    ("toy", "adjacency"), [(WithoutNoise, "replace_one"), (SameNoise, "add_remove"), (TooLittleNoise, "add_remove")]
+)
+def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeypatch):
+    monkeypatch.setitem(SOLVERS, "toy", toy)
+    right, limit = audited(case, "toy", {}, adjacency).audit()
+    assert right > limit
+    if toy is not TooLittleNoise:
+        assert right == 2 * RUNS
+
+
+# --- seeds and containers ----------------------------------------------------------------------------------------------------
+
+
+@each_problem
+def test_fresh_fits_differ_and_seeds_repeat_their_bits(case, name, options):
+    """Equal doubles by chance: failure probability below 1e-9."""
+    X, y = case.data(20)
+    fresh, again = (parameters(model(case, name, options).fit(X, y)) for _ in range(2))
+    assert not np.any(fresh == again)
+    first, same, other = (parameters(model(case, name, options, random_state=seed).fit(X, y)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, same)
+    assert not np.any(first == other)
+
+
+@each_problem
+def test_dense_and_sparse_rows_of_either_precision_agree(case, name, options):
+    X, y = case.data(20)
+    X = X.astype(np.float32).astype(np.float64)
+    estimator = model(case, name, options, random_state=0)
+    dense = parameters(estimator.fit(X, y))
+    size = np.max(np.abs(dense))
+    np.testing.assert_allclose(parameters(estimator.fit(sparse.csr_array(X), y)), dense, rtol=1e-9, atol=1e-9 * size)
+    for layout in LAYOUTS.values():
+        single = parameters(estimator.fit(layout(X.astype(np.float32)), y))
+        np.testing.assert_allclose(single, dense, rtol=1e-3, atol=1e-3 * size)
+        assert estimator.coef_.dtype == np.float32
+
+
+@each_default
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_any_number_of_threads_gives_the_same_bits(case, name, layout):
+    X, y = case.data(1100, 4)
+    one, two = (
+        parameters(model(case, name, SHORT.get(name), random_state=0, n_jobs=n_jobs).fit(layout(X), y)) for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+@each_problem
+def test_clones_and_pickles_keep_the_hyperparameters(case, name, options):
+    solver = SOLVERS[name](**options)
+    estimator = case.model(solver=solver)
+    expected = solver.get_params()
+    assert {key: expected[key] for key in options} == options
+    for copy in (clone(solver), pickle.loads(pickle.dumps(solver)), clone(estimator).solver):
+        assert copy is not solver
+        assert type(copy) is SOLVERS[name]
+        assert copy.get_params() == expected
+    assert eval(repr(solver), {SOLVERS[name].__name__: SOLVERS[name]}).get_params() == expected
+    renamed = clone(case.model(solver=SOLVERS[name]())).set_params(**{f"solver__{key}": options[key] for key in options})
+    assert renamed.solver.get_params() == expected
+
+
+# --- claims ------------------------------------------------------------------------------------------------------------------
+
+
+@each_adjacency
+@each_problem
+def test_the_claim_is_known_beforehand_and_follows_from_the_record(case, name, options, adjacency):
+    estimator = model(case, name, options, epsilon=0.8, adjacency=adjacency)
+    cost = clone(estimator).privacy_cost(20, 3)
+    fitted = estimator.fit(*case.data(20))
+    record, guarantee = fitted.mechanism_, fitted.privacy_
+    assert cost == guarantee
+    assert record.adjacency == guarantee.adjacency == adjacency
+    assert 0.8 * (1 - 1e-3) < fitted.epsilon_ <= 0.8
+    assert fitted.delta_ == 1e-4
+    assert fitted.leaks_ == ()
+    for copy in (from_json(to_json(record)), pickle.loads(pickle.dumps(record))):
+        assert type(copy) is type(record)
+        assert copy == record
+    assert ACCOUNTANTS[fitted.bound_](from_json(to_json(record))).epsilon(1e-4) == fitted.epsilon_
+    best = tightest(record, delta=1e-4)
+    assert best.bound == fitted.bound_
+    assert best.guarantee == guarantee
+    assert all(other.epsilon(1e-4) >= fitted.epsilon_ for other in best.alternatives.values() if isinstance(other, Guarantee))
+    for copy in (from_json(to_json(guarantee)), pickle.loads(pickle.dumps(guarantee))):
+        assert copy == guarantee
+        assert copy.epsilon(1e-4) == fitted.epsilon_
+    report = fitted.privacy_report()
+    assert fitted.bound_ in str(report)
+    json.dumps(report.as_dict())
+    attributes = SOLVERS[name](**options).fitted_attributes(record)
+    assert all(key.endswith("_") and np.all(getattr(fitted, key) == attributes[key]) for key in attributes)
+
+
+@each_problem
+def test_nothing_but_the_parameters_depends_on_the_records(case, name, options, capsys):
+    """Longer records, other targets, empty rows in another container: all else that is fitted or printed is equal."""
+    (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
+    states, printed = [], []
+    for rows, targets in ((X, y), (7 * X2[::-1], y2[::-1]), (sparse.csr_array(0 * X), np.full(20, y[0]))):
+        fitted = model(case, name, options, verbose=1).fit(rows, targets)
+        states.append(public_state(fitted) | {"solver": None})
+        printed.append(capsys.readouterr())
+    for state, text in zip(states[1:], printed[1:], strict=True):
+        assert_same_state(state, states[0])
+        assert text == printed[0]
+
+
+# --- refusals ----------------------------------------------------------------------------------------------------------------
+
+
+@each_default
+def test_bad_budgets_are_refused(case, name):
+    bad = [("epsilon", value) for value in (0, 0.0, -1.0, math.nan, math.inf, "1", None)]
+    bad += [("delta", value) for value in (-1e-3, 1, 1.0, 2.0, math.nan, "small", None)]
+    for key, value in bad if SOLVERS[name]().pure else [*bad, ("delta", 0), ("delta", 0.0)]:
+        estimator = model(case, name, **{key: value})
+        with pytest.raises(ValueError, match=f"{key}=.* must be"):
+            estimator.privacy_cost(20, 3)
+        with pytest.raises(ValueError, match=f"{key}=.* must be"):
+            estimator.fit(*case.data(20))
+
+
+PURE = [problem for problem in AUDITED if SOLVERS[problem.values[1]](**problem.values[2]).pure]
+
+
+@each_adjacency
+@pytest.mark.parametrize(("case", "name", "options"), PURE)
+def test_pure_budgets_are_met(case, name, options, adjacency):
+    fitted = model(case, name, options, delta=0, fit_intercept=False, adjacency=adjacency).fit(*case.data(20, 1))
+    assert 2.0 * (1 - 1e-3) < fitted.epsilon_ <= 2.0
+    assert fitted.delta_ == 0
+    assert fitted.privacy_.delta(fitted.epsilon_) == 0
+
+
+@each_default
+def test_a_failed_fit_leaves_the_model_as_it_was(case, name, monkeypatch):
+    X, y = case.data(20)
+    fresh, fitted = model(case, name), model(case, name).fit(X, y)
+    before = dict(vars(fitted))
+
+    def refused(error, message, *data):
+        for estimator in (fresh, fitted):
+            with pytest.raises(error, match=message):
+                estimator.fit(*data)
+        assert not [key for key in vars(fresh) if key.endswith("_")]
+        assert set(vars(fitted)) == set(before)
+        assert all(vars(fitted)[key] is before[key] for key in before)
+
+    for layout in LAYOUTS.values():
+        spoilt = np.where(np.arange(60).reshape(20, 3) == 7, np.nan, X)
+        refused(ValueError, "Input X contains NaN", layout(spoilt), y)
+
+    def fail(*arguments, **options):
+        solve(*arguments, **options)
+        raise FloatingPointError("at the end of the run")
+
+    solve = SOLVERS[name].solve
+    monkeypatch.setattr(SOLVERS[name], "solve", fail)
+    refused(FloatingPointError, "at the end of the run", X[:, :2], y)
+    monkeypatch.setattr(SOLVERS[name], "solve", lambda *arguments, **options: np.nan * solve(*arguments, **options))
+    refused(FloatingPointError, "the parameters overflowed", X, y)
