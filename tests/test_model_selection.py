@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy import sparse, stats
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -791,6 +791,36 @@ def test_nothing_is_said_of_the_trials(estimator, column, capsys):
 
 
 @pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
+class Complaining(TransformerMixin, BaseEstimator):
+    """A step without a state that warns, differently each time, so that no filter takes two warnings for one."""
+
+    count = 0
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        Complaining.count += 1
+        warnings.warn(f"complaint {Complaining.count}", UserWarning, stacklevel=2)
+        return X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+def test_warnings_of_steps_do_not_count_the_trials():
+    """Those of the plan, which looks at every candidate's number of columns, are as many as there are candidates."""
+    pipeline, counts = make_pipeline(Complaining(), LOGISTIC), set()
+    for seed in range(4):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}, random_state=seed, expected_trials=6).fit(X, Y)
+        counts.add(sum("complaint" in str(warning.message) for warning in caught))
+    assert len(counts) == 1
+
+
 def test_one_held_out_record_cannot_make_a_score_nan(kind):
     fitted, target = (clone(LOGISTIC).fit(X, Y), Y) if kind == "neg_log_loss" else (clone(RIDGE).fit(X, Y.astype(float)), Y * 1.0)
     score = private_search._Score.of(kind, fitted, {})
