@@ -11,8 +11,8 @@ from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.linear_model._base import all_or_nothing
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
-from skdpdyn.privacy.guarantees import as_float
 
 _BLOCK = 4096  # rows that are looked at together
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import Adjacency, ApproximateDP, GaussianDP, NoisyGradientDescent, RenyiDP, tightest
-from skdpdyn.privacy.guarantees import LinearCurve, SummedCurve, gdp_log_delta, gdp_mu
+from skdpdyn.privacy._numerics import gdp_log_delta
+from skdpdyn.privacy.guarantees import LinearCurve, SummedCurve, gdp_mu
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
 GUARANTEES = [

@@ -22,8 +22,9 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee, as_float
+from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
 
 DTYPES = [np.float64, np.float32]

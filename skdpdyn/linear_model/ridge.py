@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.linear_model._base import PrivateLinearModel, Target
 from skdpdyn.losses import squared
-from skdpdyn.privacy.guarantees import as_float
+from skdpdyn.privacy._numerics import as_float
 
 # The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of parameters, and its bounds:
 # the more parameters, the more noise the bound on a record adds up to. From so many records times mu a parameter on noise matters

@@ -24,8 +24,9 @@ from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, Unsupported
 from skdpdyn.linear_model._base import PrivateLinearModel, check_n_jobs
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
-from skdpdyn.privacy.guarantees import Guarantee, as_float
+from skdpdyn.privacy.guarantees import Guarantee
 
 NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds")  # the budget, and what is public
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with

@@ -7,8 +7,9 @@ from numbers import Integral
 from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy._numerics import as_float, smallest_safe
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, as_float, gdp_mu, smallest_safe
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
 from skdpdyn.privacy.privacy_loss import ACCURACY, roughly
 

@@ -9,12 +9,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from numbers import Real
 
 import numpy as np
 from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.privacy._numerics import (
+    LOG_EXCESS_ORDERS,
+    by_element,
+    checked,
+    checked_delta,
+    checked_epsilon,
+    checked_order,
+    checked_rate,
+    gdp_log_delta,
+    gdp_log_deltas,
+    like,
+    minimum_over_orders,
+    smallest_safe,
+)
+
+_MANY = 16  # arguments from which on a vectorised evaluation pays
 
 
 class Adjacency(StrEnum):
@@ -359,7 +374,7 @@ class RenyiDP(Guarantee):
 
     def _deltas(self, epsilon):
         """Many deltas at once: the least over a grid of orders, a hair above the minimum over all."""
-        excess = np.exp(_LOG_EXCESS_ORDERS)
+        excess = np.exp(LOG_EXCESS_ORDERS)
         with np.errstate(over="ignore", invalid="ignore"):
             log_moment = excess * self.rdp(1 + excess) + self._log_slack(excess)
         known = ~np.isnan(log_moment)
@@ -464,79 +479,6 @@ class ApproximateDP(Guarantee):
         return ApproximateDP(self.at_epsilon + other.at_epsilon, min(1.0, self.at_delta + other.at_delta), self.adjacency)
 
 
-def gdp_log_delta(epsilon, mu):
-    """Logarithm of the delta of mu-GDP at one ``epsilon`` >= 0.
-
-    With x = epsilon/mu - mu/2 and M the Mills ratio, delta = phi(x) (M(x) - M(x + mu)): no cancellation of e^epsilon against a
-    tiny tail, and for small mu the difference is integrated from M' so that it keeps its digits too.
-    """
-    if mu == 0 or math.isinf(epsilon):
-        return -math.inf
-    if math.isinf(mu):
-        return 0.0
-    x = epsilon / mu - mu / 2
-    log_density = -x * x / 2 - math.log(2 * math.pi) / 2
-    if x < -5.0:
-        return math.log1p(-float(special.ndtr(x)) - math.exp(log_density) * _mills(x + mu))
-    drop = _mills_drop(x, mu) if mu < 0.5 else _mills(x) - _mills(x + mu)
-    return min(0.0, log_density + math.log(drop)) if drop > 0 else -math.inf
-
-
-def gdp_log_deltas(epsilon, mu):
-    """`gdp_log_delta` on arrays that broadcast."""
-    epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, dtype=float), np.asarray(mu, dtype=float))
-    with np.errstate(all="ignore"):
-        x = epsilon / mu - mu / 2
-        log_density = -x * x / 2 - math.log(2 * math.pi) / 2
-        drop = np.where(mu < 0.5, _mills_drop(x, mu), _mills(x) - _mills(x + mu))
-        near = np.log1p(-special.ndtr(x) - np.exp(log_density) * _mills(x + mu))
-        value = np.where(x < -5.0, near, np.minimum(0.0, log_density + np.log(np.maximum(drop, 0.0))))
-    value = np.where((mu == 0) | np.isposinf(epsilon), -math.inf, np.where(np.isposinf(mu), 0.0, value))
-    if np.any(np.isnan(value)):
-        raise FloatingPointError("delta is not a number: epsilon or mu is beyond floating point")
-    return value
-
-
-def solve_epsilon(log_delta, delta, upper):
-    """Least epsilon (rounded up) at which a nonincreasing ``log_delta`` allows ``delta``, if it does at ``upper``."""
-    target = math.log(delta) if delta > 0 else -math.inf
-    if target >= log_delta(0.0):
-        return 0.0
-    if delta == 0 or not math.isfinite(upper):
-        return upper if math.isfinite(upper) and log_delta(upper) == -math.inf else math.inf
-
-    def excess(epsilon):  # far below the target its value does not matter, and must be finite
-        return max(log_delta(epsilon) - target, -1e3)
-
-    def safe(epsilon):
-        return excess(epsilon) <= 0
-
-    if not safe(upper):
-        return smallest_safe(upper, safe, towards=math.inf)
-    root = upper if excess(upper) == 0 else optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps)
-    return min(smallest_safe(root, safe, towards=math.inf), upper)
-
-
-def _mills(x):
-    """Mills ratio of the normal law, (1 - Phi(x)) / phi(x)."""
-    return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
-
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
-_MILLS_SERIES = [(-1) ** k * math.prod(range(1, 2 * k + 2, 2)) for k in range(14)]
-
-
-def _mills_drop(x, width):
-    """M(x) - M(x + width) for a short width, as the integral of -M'(t) = 1 - t M(t)."""
-    x, width = np.asarray(x), np.asarray(width)
-    t = x[..., None] + width[..., None] * (_NODES + 1) / 2
-    slope = 1 - t * _mills(t)
-    if np.any(t > 20.0):
-        far = np.maximum(t, 20.0) ** -2.0  # 1/t^2 - 3/t^4 + 15/t^6 - ...
-        slope = np.where(t > 20.0, far * np.polynomial.polynomial.polyval(far, _MILLS_SERIES), slope)
-    return slope @ _WEIGHTS * width / 2
-
-
 def gdp_mu(epsilon, delta):
     """Largest mu (rounded down) for which mu-GDP implies (epsilon, delta)-DP.
 
@@ -570,87 +512,3 @@ def gdp_mu(epsilon, delta):
         high += 0.5
     mu = math.exp(optimize.brentq(excess, low, high, xtol=1e-15, rtol=4 * np.finfo(float).eps))
     return smallest_safe(mu, lambda value: GaussianDP(value).epsilon(delta) <= epsilon, towards=0.0)
-
-
-def smallest_safe(value, is_safe, towards, scale=0.0):
-    """The first of ``value`` and values ever further ``towards`` a limit for which ``is_safe`` holds.
-
-    The steps double from the rounding of ``value``, or of ``scale`` where the value came out of a cancellation at that scale.
-    """
-    step = np.finfo(float).eps
-    candidate = value
-    while not is_safe(candidate):
-        candidate = value + math.copysign(step * max(abs(value), scale), towards - value)
-        step *= 2
-        if step > 1e-3:
-            raise CalibrationError(f"no safe value near {value}: the budget is beyond floating point")
-    return candidate
-
-
-_MANY = 16  # arguments from which on a vectorised evaluation pays
-_LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 240)
-
-
-def minimum_over_orders(function):
-    """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.broadcast_to(function(np.exp(_LOG_EXCESS_ORDERS)), _LOG_EXCESS_ORDERS.shape)
-        best = int(np.nanargmin(values))
-        span = _LOG_EXCESS_ORDERS[max(best - 1, 0)], _LOG_EXCESS_ORDERS[min(best + 1, values.size - 1)]
-        refined = optimize.minimize_scalar(
-            lambda log_excess: function(np.exp(log_excess)), bounds=span, method="bounded", options={"xatol": 1e-10}
-        )
-    return float(np.fmin(values[best], refined.fun))
-
-
-def as_float(value):
-    """A real number as a float, infinite where floats end; NaN for whatever is no number, True and False included."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def checked(value, name, valid, requirement):
-    """The value as an array, or an error that names it; NaN is never valid."""
-    array = np.asarray(value)
-    array = array.astype(float) if array.dtype.kind in "iuf" else np.asarray(as_float(value))
-    if not np.all(valid(array)):  # also refuses NaN
-        raise ValueError(f"{name}={value!r} must be {requirement}")
-    return array
-
-
-def checked_epsilon(epsilon):
-    """One epsilon or many, >= 0."""
-    return checked(epsilon, "epsilon", lambda x: x >= 0, "a number >= 0")
-
-
-def checked_delta(delta):
-    """One delta or many, in [0, 1]."""
-    return checked(delta, "delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
-
-
-def checked_rate(fpr):
-    """One rate or many, in [0, 1]."""
-    return checked(fpr, "fpr", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
-
-
-def checked_order(order):
-    """One order or many, > 1; a float if it is one."""
-    order = checked(order, "order", lambda x: x > 1, "a number > 1")
-    return order if order.ndim else float(order)
-
-
-def by_element(function, *arrays):
-    """A scalar function at every element; ``np.vectorize`` would warn of what the function computed under ``errstate``."""
-    rows = np.broadcast_arrays(*arrays)
-    with np.errstate(over="ignore", under="ignore"):
-        values = [function(*map(float, row)) for row in zip(*map(np.ravel, rows), strict=True)]
-    return np.array(values, dtype=float).reshape(rows[0].shape)
-
-
-def like(argument, result):
-    """A float for a scalar argument, an array for an array."""
-    return float(np.ravel(result)[0]) if np.ndim(argument) == 0 else result

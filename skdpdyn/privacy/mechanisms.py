@@ -11,7 +11,8 @@ from numbers import Integral
 import numpy as np
 from scipy import optimize
 
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee, as_float
+from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 
 MAX_STEPS = 10**18
 

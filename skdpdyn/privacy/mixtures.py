@@ -6,10 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy.guarantees import (
-    Adjacency,
-    GaussianDP,
-    Guarantee,
+from skdpdyn.privacy._numerics import (
     by_element,
     checked,
     checked_delta,
@@ -21,6 +18,7 @@ from skdpdyn.privacy.guarantees import (
     smallest_safe,
     solve_epsilon,
 )
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 
 
 @dataclass(frozen=True)

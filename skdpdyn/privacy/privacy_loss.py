@@ -12,20 +12,8 @@ from scipy import optimize
 from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.guarantees import (
-    Adjacency,
-    ApproximateDP,
-    GaussianDP,
-    Guarantee,
-    RenyiDP,
-    SummedCurve,
-    by_element,
-    checked_delta,
-    checked_epsilon,
-    checked_order,
-    like,
-    smallest_safe,
-)
+from skdpdyn.privacy._numerics import by_element, checked_delta, checked_epsilon, checked_order, like, smallest_safe
+from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP, SummedCurve
 
 
 @dataclass(frozen=True)

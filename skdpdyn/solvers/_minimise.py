@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from skdpdyn._jit import entry, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
-from skdpdyn.privacy.guarantees import as_float
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.solvers._descent import (
     chunk_edges,
     chunk_sums,

@@ -5,8 +5,9 @@ from abc import ABC, abstractmethod
 
 from sklearn.base import BaseEstimator
 
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import curvature_aware_time
-from skdpdyn.privacy.guarantees import as_float, gdp_mu
+from skdpdyn.privacy.guarantees import gdp_mu
 
 AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
 
@@ -22,6 +23,12 @@ def training_time(objective, epsilon, delta, **changes):
     """`skdpdyn.privacy.calibration.curvature_aware_time` of an objective, under an ``adjacency`` and other ``changes``."""
     constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")}
     return curvature_aware_time(epsilon, delta, **(constants | changes))
+
+
+def step_constants(objective):
+    """The strong convexity and the smoothness that step sizes are chosen by; where no step contracts, for long ones."""
+    smoothness = objective.smoothness if objective.contracts else objective.curvature / LONG_STEPS
+    return {"strong_convexity": objective.strong_convexity, "smoothness": smoothness}
 
 
 class Solver(BaseEstimator, ABC):

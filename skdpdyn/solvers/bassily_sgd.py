@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
-from skdpdyn.privacy.guarantees import as_float
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver
 

@@ -6,10 +6,10 @@ from numbers import Integral
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
+from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
-from skdpdyn.privacy.guarantees import as_float
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
-from skdpdyn.solvers.base import LONG_STEPS, Solver, checked_batch_size, checked_radius, checked_step_size, training_time
+from skdpdyn.solvers.base import Solver, checked_batch_size, checked_radius, checked_step_size, step_constants, training_time
 
 ENOUGH_NOISE = 4.0  # noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
 LEAST_BATCH = 64
@@ -122,9 +122,7 @@ class DPSGD(Solver):
     def _schedule(self, objective, epsilon, delta, adjacency):
         """Number of steps and their sizes."""
         time = training_time(objective, epsilon, delta, adjacency=adjacency)
-        constants = {"strong_convexity": objective.strong_convexity, "smoothness": objective.smoothness}
-        if not objective.contracts:
-            constants["smoothness"] = objective.curvature / LONG_STEPS
+        constants = step_constants(objective)
         step_size = self.step_size
         named = isinstance(step_size, str) and step_size in ("halved", "inverse")
         constant = None if named else checked_step_size(step_size, "'auto', 'halved', 'inverse'")

@@ -13,7 +13,7 @@ from skdpdyn.privacy.calibration import (
     worst_case_steps,
 )
 from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers.base import LONG_STEPS, Solver, checked_radius, checked_step_size, training_time
+from skdpdyn.solvers.base import Solver, checked_radius, checked_step_size, step_constants, training_time
 
 
 class NoisyGD(Solver):
@@ -95,9 +95,7 @@ class NoisyGD(Solver):
         }
 
     def _schedule(self, objective, epsilon, delta, adjacency, bound):
-        constants = {"strong_convexity": objective.strong_convexity, "smoothness": objective.smoothness}
-        if not objective.contracts:
-            constants["smoothness"] = objective.curvature / LONG_STEPS
+        constants = step_constants(objective)
         step_size = checked_step_size(self.step_size)
         n_steps = self.n_steps
         if isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:

@@ -9,7 +9,7 @@ import numpy as np
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
 from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, descend_on_batches
-from skdpdyn.solvers.base import AUTO_FORGETTING, LONG_STEPS, Solver, checked_radius, checked_step_size, training_time
+from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_radius, checked_step_size, step_constants, training_time
 
 _SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
@@ -133,9 +133,7 @@ class NoisySGD(Solver):
         """See `Solver.mechanism`."""
         sampling = self._sampling(objective.loss)
         self._check(sampling, objective)
-        constants = {"strong_convexity": objective.strong_convexity, "smoothness": objective.smoothness}
-        if not objective.contracts:
-            constants["smoothness"] = objective.curvature / LONG_STEPS
+        constants = step_constants(objective)
         largest = largest_step_size(**constants, bound=bound) * _STRICTLY
         time, step_size = self._time(objective, epsilon, delta, adjacency), checked_step_size(self.step_size)
         if sampling == "one_pass":

@@ -6,8 +6,8 @@ from numbers import Integral
 
 import numpy as np
 
-from skdpdyn import privacy
 from skdpdyn._noise import standard_noise
+from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.solvers._descent import descend
 from skdpdyn.solvers._minimise import certifiable, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
@@ -167,7 +167,7 @@ class OutputPerturbation(Solver):
         self._check(objective)
 
         def record(noise_multiplier):
-            return privacy.OutputPerturbation(noise_multiplier, distribution=self.noise, adjacency=adjacency)
+            return Record(noise_multiplier, distribution=self.noise, adjacency=adjacency)
 
         return record
 

@@ -8,17 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.guarantees import (
-    Adjacency,
-    Guarantee,
-    by_element,
-    checked,
-    checked_delta,
-    checked_epsilon,
-    gdp_log_deltas,
-    like,
-    solve_epsilon,
-)
+from skdpdyn.privacy._numerics import by_element, checked, checked_delta, checked_epsilon, gdp_log_deltas, like, solve_epsilon
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 from skdpdyn.privacy.mechanisms import OnePass, check_index
 
 

@@ -9,8 +9,9 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._numerics import checked, like
 from skdpdyn.privacy.accountants.composition import composition
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, LinearCurve, RenyiDP, checked, like
+from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, Gaussian, NoisyGradientDescent, PoissonSubsampled, WithoutReplacement
 
 

@@ -7,7 +7,8 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP, checked_order
+from skdpdyn.privacy._numerics import checked_order
+from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
 
 

@@ -8,12 +8,7 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.guarantees import (
-    Adjacency,
-    ApproximateDP,
-    GaussianDP,
-    Guarantee,
-    RenyiDP,
+from skdpdyn.privacy._numerics import (
     by_element,
     checked_delta,
     checked_epsilon,
@@ -23,6 +18,7 @@ from skdpdyn.privacy.guarantees import (
     smallest_safe,
     solve_epsilon,
 )
+from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import ObjectivePerturbation, OutputPerturbation
 
 
