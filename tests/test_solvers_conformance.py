@@ -183,6 +183,7 @@ def audited(case, name, options, adjacency, **changes):
     return Release.of(model(case, name, options, epsilon=1.0, delta=1e-2, adjacency=adjacency, fit_intercept=False, **changes))
 
 
+@pytest.mark.slow
 @each_adjacency
 @pytest.mark.parametrize(("case", "name", "options"), AUDITED)
 def test_neighbours_are_not_told_apart(case, name, options, adjacency):
@@ -191,6 +192,7 @@ def test_neighbours_are_not_told_apart(case, name, options, adjacency):
     assert right <= limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "name", "options"), [p for p in AUDITED if p.values[2] or p.values[0] is not SOFTMAX])
 def test_planted_bug_noise_for_a_larger_budget(case, name, options):
     """Each solver's neighbours are far enough apart for the audit to see noise that is too small."""
@@ -223,6 +225,7 @@ class TooLittleNoise(OutputPerturbation):
         return super().solve(objective, less, X, y, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize(
     ("toy", "adjacency"), [(WithoutNoise, "replace_one"), (SameNoise, "add_remove"), (TooLittleNoise, "add_remove")]
@@ -263,6 +266,7 @@ def test_dense_and_sparse_rows_of_either_precision_agree(case, name, options):
         assert estimator.coef_.dtype == np.float32
 
 
+@pytest.mark.slow
 @each_default
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_any_number_of_threads_gives_the_same_bits(case, name, layout):
