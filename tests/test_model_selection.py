@@ -790,7 +790,6 @@ def test_nothing_is_said_of_the_trials(estimator, column, capsys):
     assert len(said[0]) == column
 
 
-@pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
 class Complaining(TransformerMixin, BaseEstimator):
     """A step without a state that warns, differently each time, so that no filter takes two warnings for one."""
 
@@ -821,6 +820,7 @@ def test_warnings_of_steps_do_not_count_the_trials():
     assert len(counts) == 1
 
 
+@pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
 def test_one_held_out_record_cannot_make_a_score_nan(kind):
     fitted, target = (clone(LOGISTIC).fit(X, Y), Y) if kind == "neg_log_loss" else (clone(RIDGE).fit(X, Y.astype(float)), Y * 1.0)
     score = private_search._Score.of(kind, fitted, {})
