@@ -500,6 +500,7 @@ def test_clip_of_a_softmax_is_none_and_cannot_be_asked_for():
     [
         (OutputPerturbation("newton"), {}, "method='newton' must be 'minimiser', 'permutation_sgd' or 'gradient_descent'"),
         (OutputPerturbation(noise="laplace"), {}, "noise='laplace' must be 'gaussian' or 'gamma'"),
+        (OutputPerturbation(tolerance=1e-30), {}, "tolerance=1e-30 is below .*, what double precision can certify"),
         (OutputPerturbation(tolerance=0.0), {}, "tolerance=0.0 must be 'auto' or a finite number > 0"),
         (OutputPerturbation(tolerance=True), {}, "tolerance=True must be 'auto'"),
         (OutputPerturbation("permutation_sgd", n_epochs=0), {}, "n_epochs=0 must be 'auto' or an integer >= 1"),

@@ -106,7 +106,7 @@ class OutputPerturbation(Solver):
         Records in a batch of "permutation_sgd".
     tolerance : "auto" or float, default="auto"
         Norm of the gradient up to which the minimiser is certified; 2 tolerance / alpha is added to the sensitivity. "auto":
-        1e-6 S/n, or what floating point can certify.
+        1e-6 S/n, or what floating point can certify whatever the records, below which a number is refused.
 
     Notes
     -----
@@ -198,7 +198,7 @@ class OutputPerturbation(Solver):
                 raise ValueError(
                     f"alpha={objective.alpha!r}: without a penalty the minimiser has no bounded sensitivity. Give alpha > 0"
                 )
-            checked_tolerance(self.tolerance)
+            self._tolerance(objective)
             return
         self._epochs(objective)
         if self.method == "permutation_sgd" and not (
