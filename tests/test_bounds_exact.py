@@ -274,7 +274,7 @@ def test_losses_stored_in_another_way_are_refused():
     losses = discretised(((SampledGaussian(0.05, 1.5, "replace_one"), 200),))
     moved = copy.copy(losses.pmfs[0])
     moved.get_delta_for_epsilon = lambda epsilon: losses.pmfs[0].get_delta_for_epsilon(epsilon + 1e-3)
-    with pytest.raises(FloatingPointError, match="no longer stores"):
+    with pytest.raises(FloatingPointError, match="could not be composed"):
         replace(losses, pmfs=(moved,))
 
 
@@ -320,6 +320,17 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
             if distribution == "gaussian":
                 assert distances[-1] <= last_iterate(m, index=index).delta(epsilon) + 1e-4
                 assert mixed <= last_iterate(stopped, index=index).delta(epsilon) + 1e-4
+
+
+@pytest.mark.parametrize("stopping", ["last", "random"])
+def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
+    """Contraction 0: later records' steps hide all but what the last of them show."""
+    whole, nearly = (OnePass(5, 1.0, 1.0, 1.0, 1.0, 1.0, c, stopping=stopping) for c in (1.0, 1 - 1e-12))
+    for index in (1, 4, 5):
+        exact = last_iterate(whole, index=index)
+        assert exact.delta(0.1) == pytest.approx(last_iterate(nearly, index=index).delta(0.1), abs=1e-10)
+        assert (exact.delta(0.1) == 0) == (stopping == "last" and index < 5)
+    assert last_iterate(whole).delta(0.1) > 0
 
 
 def test_last_iterate_of_one_pass_is_the_general_schedule():

@@ -15,7 +15,7 @@ from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers import _descent, _minimise, _normals, _stochastic
 from skdpdyn.solvers._descent import chunk_edges, count_chunks, descend, kernel_family
-from skdpdyn.solvers._minimise import compiled_some_chunks, minimise
+from skdpdyn.solvers._minimise import compiled_some_chunks, largest_rounding, minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
@@ -309,8 +309,15 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     X = sparse.csr_array((np.ones(8000), columns, np.arange(0, 8001, 2)), shape=(4000, 1500))
     y = rng.integers(0, 2, 4000).astype(float)
     one = run(problem(logistic, X), X, y, n_threads=1)
-    monkeypatch.setattr(_descent, "chunk_sums", None)  # room for the sums of all chunks
+    objective = problem(logistic, X, alpha=0.1)
+    tolerance = 1.01 * largest_rounding(objective, objective.lipschitz / objective.alpha)
+    minimiser = minimise(objective, X, y, tolerance=tolerance)
+    room = []
+    for module in (_descent, _minimise):
+        monkeypatch.setattr(module, "chunk_sums", lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)))
     np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
+    np.testing.assert_array_equal(minimise(objective, X, y, tolerance=tolerance, n_threads=2), minimiser)
+    assert room == [1]
 
 
 # --- bounds ------------------------------------------------------------------------------------------------------------------
@@ -320,7 +327,7 @@ def gradient_sum(objective, X, y, weight, rows=None):
     """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout, of all or some rows."""
     family = kernel_family(X, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
-    weights, out = np.zeros(n_weights, family.precision(X.dtype.name)), np.empty((1, n_weights + objective.n_outputs))
+    weights, out = np.zeros(n_weights, family.precision(X.dtype.name)), np.zeros(n_weights + objective.n_outputs)
     weights[order[: -objective.n_outputs]] = weight
     compiled_some_chunks(family, X.dtype.name)(
         objective.loss.residual,
@@ -333,9 +340,10 @@ def gradient_sum(objective, X, y, weight, rows=None):
         np.array([0, len(y)] if rows is None else rows),
         0,
         1,
+        np.empty((1, out.size)),
         out,
     )
-    return out[0]
+    return out
 
 
 @each_kernel

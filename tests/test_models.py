@@ -512,6 +512,7 @@ BAD_TARGETS = [
     (CLASSIFIERS, {}, lambda y: y + 1, r"y holds labels that are not in classes=\[0, 1"),
     (CLASSIFIERS, {}, lambda y: y - 0.5, r"y holds labels that are not in classes=\[0, 1"),
     (CLASSIFIERS, {}, lambda y: y.astype(str), r"y holds labels that are not in classes=\[0, 1"),
+    (CLASSIFIERS, {}, lambda y: [str(y[0]), *y[1:].tolist()], "y holds strings and other labels"),
     (CLASSIFIERS, {"classes": ["a", "b"]}, lambda y: y, r"y holds labels that are not in classes=\['a', 'b'\]"),
     (CLASSIFIERS, {"classes": None}, lambda y: y + np.arange(60) / 100, "Unknown label type: continuous"),
     (CLASSIFIERS, {"classes": None}, lambda y: 0 * y, "there is only one class"),

@@ -142,6 +142,30 @@ def test_sensitivity_of_svrg(loss, data_norm):
     assert np.all(reached > [0.9, 0.9, 0.75, 0.9])
 
 
+def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
+    seen = []
+    monkeypatch.setattr(Objective, "_allowance", lambda self, dtype, n_chunks, aligned: seen.append(aligned) or 0.0)
+    X, y = rows()
+    _Records(problem(X), X, y)
+    assert seen == [True, False]  # the sum of all records, and of a batch
+
+
+@pytest.mark.parametrize("distance", [1e-8, 1e-14, 1e-16])
+def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
+    """BLAS may add up a row's products in another order when one more row is in the batch, which counts near the snapshot."""
+    rng = np.random.default_rng(0)
+    X, y = rows(2000, 20)
+    records = _Records(problem(X), X, y)
+    snapshot = 3 * rng.standard_normal(records.objective.n_parameters)
+    theta = snapshot + distance * rng.standard_normal(snapshot.size)
+    limit = records.objective.curvature * np.linalg.norm(theta - snapshot)
+    for _ in range(20):
+        batch = np.flatnonzero(rng.random(len(X)) < rng.random())
+        step, without = (records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:]))
+        moved = np.linalg.norm(step - without)
+        assert moved <= limit + records.rounding(theta) + records.rounding(snapshot)
+
+
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_contributions_stay_bounded_when_predictions_overflow(loss):
@@ -174,7 +198,7 @@ class Planted:
 
 
 @pytest.mark.parametrize("probability", [1e-9, 0.5, 1.0])
-def test_realised_noise_of_svrg(probability):
+def test_realised_noise_of_svrg(probability, monkeypatch):
     """Rows of zeros: the gradients are noise alone, in empty batches too. Chi-squares of 500, failure probability 1e-6 each."""
     X, y, step_size = np.zeros((20, 500)), np.ones(20), 0.7
     objective = problem(X, intercept_scaling=0.0, alpha=0.0)
@@ -188,6 +212,12 @@ def test_realised_noise_of_svrg(probability):
         theta = solver.solve(objective, mechanism, X, y, generator=Planted(size * unit))
         noise = (theta + 1.5 * step_size * size * unit) / (-0.5 * step_size) * 20 * probability
         assert low < np.sum((noise / (3.0 * limit)) ** 2) < high
+    # one step, from the snapshot itself: only rounding can tell the two gradients apart
+    monkeypatch.setattr(_Records, "rounding", lambda self, theta: 7.0)
+    mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
+    theta = solver.solve(objective, mechanism, X, y, generator=Planted(unit))
+    noise = (theta / -step_size - unit) * 20 * probability
+    assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
 
 
 def test_svrg_finds_the_minimum():

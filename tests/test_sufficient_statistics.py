@@ -84,9 +84,32 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
     assert np.all(largest[1:] >= 0.9)
 
 
+def test_rounding_is_part_of_the_sensitivities():
+    """Sums just below a power of two, where what is added is rounded up, and just above, where it is rounded down."""
+    excess = 0.0
+    for large in (1024, 2047, 2048, 3000):
+        for part in (0.51, 0.75, 0.99):
+            X = np.full((4096, 1), math.sqrt(part * np.spacing(2.0 ** math.floor(math.log2(large)))))
+            X[:large] = 1.0
+            other = X.copy()
+            other[0] = 0.0
+            objective = problem(X, intercept_scaling=0.0)
+            grams = [SufficientStatistics()._statistics(objective, rows, np.ones(4096))[0] for rows in (X, other)]
+            excess = max(excess, abs(float(grams[0][0, 0] - grams[1][0, 0])) - 1)
+    assert excess <= sufficient_statistics._rounding(objective) < 1e-8
+    model = PrivateRidge(target_bounds=(0, 1), solver="sufficient_statistics")
+    assert model.privacy_cost(10**6, 100).mu > 0
+    with pytest.raises(ValueError, match="n_samples=1000000000000: sums in float64 cannot tell"):
+        model.privacy_cost(10**12, 100)
+
+
+@pytest.mark.parametrize("rounding", [None, 1.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_realised_noise(adjacency, monkeypatch):
+def test_realised_noise(adjacency, rounding, monkeypatch):
     """Rows of zeros: X'X and X'y are noise alone, of the declared variance. Chi-squares, failure probability 1e-6 in all."""
+    if rounding is not None:
+        monkeypatch.setattr(sufficient_statistics, "_rounding", lambda objective: rounding)
+    room = 1 + (rounding or 0.0)
     matrices = []
     honest = sufficient_statistics.eigh
 
@@ -103,17 +126,17 @@ def test_realised_noise(adjacency, monkeypatch):
     theta = SufficientStatistics().solve(objective, mechanism, X, np.ones(10), generator=rng)
     _, gram, moment = (part.noise_multiplier for part in mechanism.mechanisms)
     replaced = adjacency is Adjacency.REPLACE_ONE
-    gram_std, moment_std = gram * (math.sqrt(2) if replaced else 1), moment * (2 if replaced else 1)
+    gram_std, moment_std = room * gram * (math.sqrt(2) if replaced else 1), room * moment * (2 if replaced else 1)
     noise = matrices[1][np.triu_indices(60)] / gram_std
     np.testing.assert_array_equal(matrices[1], matrices[1].T)
     # undo the solution: the ridge follows from the first normal of the stream, the noise on the least eigenvalue
     first = np.random.Generator(np.random.PCG64(7)).standard_normal()
-    least = max(0.0, mechanism.mechanisms[0].noise_multiplier * (first - 1.64))
+    least = max(0.0, room * mechanism.mechanisms[0].noise_multiplier * (first - 1.64))
     values, vectors = np.linalg.eigh(matrices[1])
     solved = np.maximum(values + max(0.0, gram_std * 2 * math.sqrt(60) - least), gram_std)
     normals = (vectors @ (solved * (vectors.T @ theta))) / moment_std
     for draws in (noise, normals):
-        assert stats.chi2.ppf(2.5e-7, draws.size) < np.sum(draws**2) < stats.chi2.isf(2.5e-7, draws.size)
+        assert stats.chi2.ppf(6e-8, draws.size) < np.sum(draws**2) < stats.chi2.isf(6e-8, draws.size)
 
 
 def test_with_a_large_budget_it_is_ridge_regression():

@@ -180,6 +180,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
     def _fit(self, X, y):
         check_random_state(self.random_state)
         self._options()
+        check_labels(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
         target = self._encode_target(y)
@@ -396,6 +397,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         codes = self._predicted_codes(X)
         return self.classes_[codes]
+
+
+def check_labels(y):
+    """Refuse a list of strings and numbers: numpy takes all of them for strings, so that one decides what the others are."""
+    if isinstance(y, (list, tuple)) and len({isinstance(label, str) for label in y}) > 1:
+        raise ValueError("y holds strings and other labels: pass labels of one kind")
 
 
 def _codes(y, classes):

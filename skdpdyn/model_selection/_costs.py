@@ -10,7 +10,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from sklearn.utils import get_tags
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP
 from skdpdyn.privacy.guarantees import LargestCurve
 
@@ -42,17 +42,17 @@ def reads_records(step):
     if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
         return None
     if isinstance(step, ColumnTransformer):
-        if any(callable(columns) for *_, columns in step.transformers):
-            return "ColumnTransformer chooses columns by a function of the records: name them"
-        return _first_reason([*(transformer for _, transformer, _ in step.transformers), step.remainder])
+        return _first_reason(_parts(step)) or chooses_by_records(step)
     if isinstance(step, (Pipeline, FeatureUnion)):
-        return _first_reason(child for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list))
+        return _first_reason(_parts(step))
     if isinstance(step, (BoundsScaler, PolynomialFeatures)):
         return None
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         learnt = isinstance(step.categories, str) or step.min_frequency is not None or step.max_categories is not None
         return f"{type(step).__name__} learns categories from the records: pass them" if learnt else None
     if isinstance(step, FunctionTransformer):
+        if step.inverse_func is not None and step.check_inverse:
+            return "FunctionTransformer warns of records that func and inverse_func change: pass check_inverse=False"
         known = step.func is None or isinstance(step.func, np.ufunc)
         return None if known else f"FunctionTransformer(func={step.func!r}) may mix records: only numpy's ufuncs are known not to"
     if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
@@ -60,6 +60,52 @@ def reads_records(step):
     if hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
         return None  # not of predictors, some of which keep the records and call that no fit
     return f"{type(step).__name__} learns from the records without privacy"
+
+
+def chooses_by_records(step):
+    """Why a ColumnTransformer's own choices, of columns and of dense or sparse rows, may depend on the records; or None."""
+    if any(callable(columns) for *_, columns in step.transformers):
+        return "ColumnTransformer chooses columns by a function of the records: name them"
+    kinds = set(map(_stored, _parts(step)))
+    if step.sparse_threshold == 0 or (kinds & {"all", "alike"} and "unlike" not in kinds):
+        return None
+    # As soon as one of its parts is sparse it counts what is stored, of all records together.
+    return (
+        f"ColumnTransformer(sparse_threshold={step.sparse_threshold!r}) chooses between sparse and dense rows by how many values "
+        "of all records are zero, as it does not with sparse_threshold=0"
+    )
+
+
+def _stored(step):
+    """What a step stores of each record: "all" values, "alike" many, as "given", "unlike" many. The first two take dense rows."""
+    if isinstance(step, (OrdinalEncoder, BoundsScaler)) or (isinstance(step, PrivateScaler) and step.with_mean):
+        return "all"
+    if isinstance(step, OneHotEncoder):
+        one_for_each = step.drop is None and step.handle_unknown == "error"
+        return "all" if not step.sparse_output else "alike" if one_for_each else "unlike"
+    if step is None or isinstance(step, (str, PrivateScaler, PolynomialFeatures, FunctionTransformer)):
+        return "given"
+    if not isinstance(step, (Pipeline, ColumnTransformer, FeatureUnion)):
+        return "unlike"
+    if isinstance(step, ColumnTransformer) and step.sparse_threshold == 0:
+        return "all"
+    kinds = list(map(_stored, _parts(step)))
+    if isinstance(step, Pipeline):
+        *before, last = kinds
+        if not set(before) <= {"all", "given"}:
+            return "unlike"
+        return "all" if last == "given" and "all" in before else last
+    if len(set(kinds)) <= 1:
+        return kinds[0] if kinds else "given"
+    return "all" if set(kinds) == {"all", "given"} else "unlike"  # dense parts of sparse rows lose their zeros
+
+
+def _parts(step):
+    """What a composite is made of, without what it drops."""
+    if isinstance(step, ColumnTransformer):
+        parts = [*(transformer for _, transformer, _ in step.transformers), step.remainder]
+        return [part for part in parts if not (isinstance(part, str) and part == "drop")]
+    return [child for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list)]
 
 
 def _first_reason(steps):

@@ -21,14 +21,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import PrivateLinearModel, check_n_jobs
+from skdpdyn.linear_model._base import PrivateLinearModel, check_labels, check_n_jobs
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
 from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 
-NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds")  # the budget, and what is public
+PUBLIC = ("classes", "target_bounds")
+NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)  # the budget, and what is public
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
 
 
@@ -325,6 +326,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _target(self, y):
         """The target as the trials take it, all its warnings and errors raised now: one for each trial would count them."""
+        check_labels(y)
         y = column_or_1d(y, warn=True)
         if not is_regressor(_checked(self.estimator)):
             check_array(y, ensure_2d=False, dtype=None)
@@ -414,7 +416,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _candidate(self, candidate, budget, public, seed):
         """The estimator with a candidate's parameters and the budget of a trial."""
         estimator = with_parameters(self.estimator, candidate)
-        _checked(estimator).set_params(**budget, **public, random_state=seed)
+        model, base = _checked(estimator), _checked(self.estimator)
+        for name in PUBLIC:  # a candidate may be a whole step
+            own, given = getattr(model, name, None), getattr(base, name, None)
+            if own is not None and (given is None or not np.array_equal(own, given)):
+                raise ValueError(
+                    f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} to the estimator alone"
+                )
+            if given is not None:
+                model.set_params(**{name: given})
+        model.set_params(**budget, **public, random_state=seed)
         silent = [name for name in estimator.get_params() if name.rpartition("__")[2] == "verbose"]
         return estimator.set_params(**dict.fromkeys(silent, False))
 
@@ -677,7 +688,9 @@ def _n_columns(estimator, rows):
     """Number of columns that reach the model."""
     if isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
-            rows = clone(estimator[:-1]).fit_transform(rows)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of these rows
+                rows = clone(estimator[:-1]).fit_transform(rows)
         return _n_columns(estimator.steps[-1][1], rows)
     return check_array(rows, accept_sparse=True, dtype=None, ensure_all_finite=False).shape[1]
 

@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.model_selection._costs import composed, costed, largest, reads_records, with_parameters
+from skdpdyn.model_selection._costs import chooses_by_records, composed, costed, largest, reads_records, with_parameters
 from skdpdyn.privacy import GaussianDP
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -210,14 +210,15 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
     spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
     distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
     total = largest([composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
-    leaks = (NOT_PRIVATE_SCORES, *((STRATIFIED,) if stratified else ()), *_leaks(costed(estimator)))
+    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * stratified
+    leaks += [leak for candidate in candidates for leak in _leaks(costed(with_parameters(estimator, candidate)))]
     warnings.warn(f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2)
     parts = [
         (f"fit on {size} records", guarantee)
         for row in zip(sizes, fits, strict=True)
         for size, guarantee in zip(*row, strict=True)
     ]
-    return PrivacyTotal(total, (*parts, *(("refit", guarantee) for guarantee in refit)), leaks)
+    return PrivacyTotal(total, (*parts, *(("refit", guarantee) for guarantee in refit)), tuple(dict.fromkeys(leaks)))
 
 
 def _releases(item):
@@ -251,8 +252,9 @@ def _releases(item):
 def _steps(item):
     """What a composite of steps is made of."""
     if isinstance(item, ColumnTransformer):
-        if any(callable(columns) for *_, columns in item.transformers):
-            raise ValueError(f"no total is known: {reads_records(item)}")
+        reason = chooses_by_records(item)
+        if reason is not None:
+            raise ValueError(f"no total is known: {reason}")
         fitted = getattr(item, "transformers_", None)  # the remainder is one of them
         return [step for _, step, _ in fitted or [*item.transformers, ("remainder", item.remainder, ())]]
     return [step for _, step in (item.steps if isinstance(item, Pipeline) else item.transformer_list)]
@@ -294,8 +296,10 @@ def _splits(cv, n_samples, classifier):
         pairs = cv.split(rows)
     splits = []
     for train, _ in pairs:
-        who = np.zeros(n_samples, dtype=bool)
-        who[train] = True
+        times = np.bincount(np.arange(n_samples)[train], minlength=n_samples)
+        if times.max(initial=0) > 1:
+            raise ValueError(f"cv={cv!r} trains on a record more than once in a split: copies count as several records")
+        who = times > 0
         # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
         splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
     return stratified, splits

@@ -268,7 +268,10 @@ class _Losses:
         for pmf in self.pmfs:  # `_delta_at` reads their private attributes
             theirs = pmf.get_delta_for_epsilon(0.0)
             if not abs(_delta_at(pmf, 0.0) - theirs) <= 1e-9 * theirs + self.slack:
-                raise FloatingPointError("dp_accounting no longer stores privacy losses as this version of skdpdyn reads them")
+                raise FloatingPointError(
+                    "the privacy losses could not be composed: they are too small for a grid in double precision, or "
+                    "dp_accounting no longer stores them as this version of skdpdyn reads them"
+                )
 
     def delta(self, epsilon):
         flat = np.ravel(epsilon)

@@ -223,6 +223,13 @@ def thread_shares(n_chunks, n_threads):
     return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
 
 
+def affordable_threads(X, n_threads, n_chunks, n_sums):
+    """How many threads to use: one, which needs one chunk's sum at a time, where those of all would outgrow a quarter of X."""
+    if sparse.issparse(X) and n_chunks * n_sums * 8 > _LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
+        return 1
+    return min(n_threads, n_chunks)
+
+
 def chunk_sums(n_chunks, n_sums):
     """Room for the sums of all chunks: no two of them share a cache line."""
     width = -(-n_sums // 8) * 8
@@ -270,9 +277,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     weights[:] = 0
     set_point(theta, order, objective.intercept_scaling, weights, intercept)
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
-    n_threads = min(n_threads, edges.size - 1)
-    if sparse.issparse(X) and n_chunks * n_sums * 8 > _LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
-        n_threads = 1  # it needs the sum of one chunk at a time
+    n_threads = affordable_threads(X, n_threads, edges.size - 1, n_sums)
     if n_threads > 1:
         compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
     else:

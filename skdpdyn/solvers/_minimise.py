@@ -26,6 +26,7 @@ from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
 from skdpdyn.privacy._numerics import as_float
 from skdpdyn.solvers._descent import (
+    affordable_threads,
     chunk_edges,
     chunk_sums,
     compiled_chunk,
@@ -95,21 +96,29 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
 
 
 def _some_chunks(
-    chunk_gradients, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, first, last, sums
-):
-    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``."""
+    chunk_gradients, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, first, last, sums, gradient
+):  # fmt: skip
+    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``.
+
+    Where that has room for a single sum, they are added to ``gradient`` as they come.
+    """
+    several = sums.shape[0] > 1
     for c in range(first, last):
-        sums[c, 0] = np.nan
+        row = c if several else 0
+        sums[row, 0] = np.nan
         chunk_gradients(
-            residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], sums[c]
+            residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], sums[row]
         )  # fmt: skip
+        if not several:
+            for j in range(gradient.size):
+                gradient[j] += sums[0, j]
 
 
 @cache
 def compiled_some_chunks(family, dtype):
     """The same, compiled for rows of ``dtype``."""
     chunk, problem, point = pass_types(family, dtype)
-    share = readonly(np.int64), types.int64, types.int64, writable(np.float64, 2)
+    share = readonly(np.int64), types.int64, types.int64, writable(np.float64, 2), writable(np.float64)
     some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(_some_chunks)
     return partial(some_chunks, compiled_chunk(family, dtype))
 
@@ -158,9 +167,9 @@ class _Gradient:
         self._kernel = compiled_some_chunks(family, X.dtype.name)
         self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks)
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
-        self._sums = chunk_sums(edges.size - 1, n_sums)
-        shares = thread_shares(edges.size - 1, min(n_threads, edges.size - 1))
-        (self._own, *self._others), self._pool = pairwise(shares.tolist()), pool
+        n_threads = affordable_threads(X, n_threads, edges.size - 1, n_sums)
+        self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)
+        (self._own, *self._others), self._pool = pairwise(thread_shares(edges.size - 1, n_threads).tolist()), pool
 
     def __call__(self, theta):
         """The gradient at ``theta``."""
@@ -171,11 +180,13 @@ class _Gradient:
         scaling = self.objective.intercept_scaling
         set_point(theta, self._order, scaling, self._weights, self._intercept)
         point = self._weights, self._intercept, scaling, self._edges
-        tasks = [self._pool.submit(self._kernel, *self._problem, *point, *share, self._sums) for share in self._others]
-        self._kernel(*self._problem, *point, *self._own, self._sums)
+        to = self._sums, np.zeros(self._sums.shape[1])
+        tasks = [self._pool.submit(self._kernel, *self._problem, *point, *share, *to) for share in self._others]
+        self._kernel(*self._problem, *point, *self._own, *to)
         for task in tasks:
             task.result()
-        return np.add.reduce(self._sums, axis=0)[self._order[: theta.size]] / self.objective.n_samples
+        gradient = np.add.reduce(self._sums, axis=0) if len(self._sums) > 1 else to[-1]
+        return gradient[self._order[: theta.size]] / self.objective.n_samples
 
     def derivative(self, theta, slope):
         """The Hessian at ``theta``, where the gradient is ``slope``: an operator, by differences."""

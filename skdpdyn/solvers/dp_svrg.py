@@ -108,7 +108,8 @@ class DPSVRG(Solver):
                     limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot))
                     batch = np.flatnonzero(generator.random(objective.n_samples) < steps.sampling_probability)
                     correction = records.correction(theta, snapshot, batch, limit)
-                    correction += steps.noise_multiplier * limit * generator.standard_normal(theta.size)
+                    sensitivity = limit + records.rounding(theta) + records.rounding(snapshot)
+                    correction += steps.noise_multiplier * sensitivity * generator.standard_normal(theta.size)
                     theta -= step_size * (correction / batch_size + gradient + objective.alpha * theta)
                     total += theta
                 snapshot = total / n_inner
@@ -153,7 +154,8 @@ class _Records:
         self.objective, self.X, self.y = objective, X, y
         self.row_scale, self.residual_bound = objective.bound_rows(X, n_chunks=1)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
-        self.unit_bound = np.minimum(unit.bound_rows(X, n_chunks=1)[1], 1e300)  # residuals of contributions of norm 1
+        unit_bound = unit.bound_rows(X, n_chunks=1, aligned=False)[1]
+        self.unit_bound = np.minimum(unit_bound, 1e300)  # residuals of contributions of norm 1
 
     def gradient(self, theta):
         """Sum of all records' clipped gradients."""
@@ -164,6 +166,14 @@ class _Records:
         """Sum over a batch of the differences between the clipped gradients at two points, each of norm at most ``limit``."""
         difference = self._residuals(theta, batch) - self._residuals(snapshot, batch)
         return self._sum(_bounded(difference, limit * self.unit_bound[batch]), batch)
+
+    def rounding(self, theta):
+        """How far a sum over a batch may move by its rounding of the gradients at ``theta`` alone, with a record and without it.
+
+        One more row, and BLAS may add up every other row's products in another order.
+        """
+        objective = self.objective
+        return 2 * objective.n_samples * objective.gradient_rounding(np.linalg.norm(theta), objective.n_features, 0)
 
     def _residuals(self, theta, part):
         coef, intercept = self.objective.split(theta)

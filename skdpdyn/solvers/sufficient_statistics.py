@@ -54,6 +54,7 @@ class SufficientStatistics(Solver):
                 f"n_features={objective.n_features}: sufficient statistics of more than {_LARGEST} columns do not fit in memory. "
                 "Use solver='noisy_gd'"
             )
+        _rounding(objective)  # or an error
 
         def record(noise_multiplier):
             return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency) for share in self._shares))
@@ -64,10 +65,11 @@ class SufficientStatistics(Solver):
         """See `Solver.solve`."""
         eigenvalue_noise, gram_noise, moment_noise = (part.noise_multiplier for part in mechanism.mechanisms)
         replaced = mechanism.adjacency is Adjacency.REPLACE_ONE
-        square = objective.row_norm**2
+        room = 1 + _rounding(objective)
+        square = objective.row_norm**2 * room
         eigenvalue_std = eigenvalue_noise * square
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
-        moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm)
+        moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
 
         gram, moment = self._statistics(objective, X, y)
         size = objective.n_parameters
@@ -109,3 +111,16 @@ class SufficientStatistics(Solver):
                     moment[d] += constant * np.sum(target)
         gram[:d, d:] = gram[d:, :d].T
         return gram, moment
+
+
+def _rounding(objective):
+    """Part of the sensitivities that the rounding of the computed statistics in two runs together may add.
+
+    A sum over a block of m of the n rows rounds by m eps/2 times the sum of its terms' norms at the most, in whatever order, and
+    the sum of the blocks by their number times that; an eigenvalue of a matrix of d columns and norm n B^2 by a few d eps n B^2.
+    """
+    in_order = _ROWS + 16 + objective.n_samples / _ROWS
+    rounding = (in_order + 16 * objective.n_parameters) * objective.n_samples * np.finfo(np.float64).eps
+    if not rounding < 0.5:
+        raise ValueError(f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many")
+    return rounding

@@ -100,6 +100,7 @@ def _(mechanism: OnePass, index=None):
         _refuse(f"strong_convexity <= smoothness, not {mechanism.strong_convexity} > {mechanism.smoothness}: no such function")
     _check_step(mechanism.step_size, mechanism.smoothness)
     decay = -float(_log_contraction(mechanism.step_size, mechanism.strong_convexity, mechanism.smoothness))
+    decay = min(decay, 1000.0)  # e^-1000 is 0: where a step forgets all, none of 0 steps is still nothing
     cost, reach = mechanism.sensitivity / mechanism.noise, mechanism.diameter / (mechanism.step_size * mechanism.noise)
     n, random = mechanism.n_samples, mechanism.stopping == "random"
     index = check_index(index, n, 1 if random else n)
