@@ -34,7 +34,8 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this one. The intercept is penalised
         too. "auto": too weak to be felt within the training time.
     data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row. Do not take it from the data.
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is in proportion to it, so that
+        a typical norm serves better than the largest. Do not take it from the data.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in the units of ``data_norm``. "auto": that of a
         residual of 2.5/d for d columns, the intercept's included, but at least 1/16; more from n mu = 40 d on; at most 1/4.

@@ -31,7 +31,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         Strength of the L2 penalty, >= 0; scikit-learn's C is 1/(n alpha). The intercept is penalised too. "auto": too weak to
         be felt within the training time.
     data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row. Do not take it from the data.
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is in proportion to it, so that
+        a typical norm serves better than the largest. Do not take it from the data.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in the units of ``data_norm``. Less than the largest gradient trades
         calibrated probabilities, and the last-iterate bounds, for less noise. "auto": half of the largest.
