@@ -1,8 +1,8 @@
 """What a private centring is worth at equal cost: Adult, and the digits of scikit-learn, with and without `PrivateScaler`.
 
-Run ``python benchmarks/centring.py``. The splits, and of Adult the rows and the estimator, are those of ``accuracy.py``; every row
-of the table has the same total budget (epsilon, 1/n_train^2), divided by ``split_budget``: shares of mu^2. Fresh noise in every fit;
-the standard error is that of the mean difference to the model without centring on the same splits.
+Run ``python benchmarks/centring.py``. The splits, and of Adult the rows and the estimator, are those of ``accuracy.py``; every
+row of the table has the same total budget (epsilon, 1/n_train^2), divided by ``split_budget``: shares of mu^2. Fresh noise in
+every fit; the standard error is that of the mean difference to the model without centring on the same splits.
 """
 
 import argparse
