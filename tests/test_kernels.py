@@ -6,8 +6,8 @@ from types import ModuleType
 import numba
 import numpy as np
 import pytest
+from reference import gradients
 from scipy import sparse, stats
-from scipy.special import expit
 
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
@@ -53,32 +53,14 @@ def run(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.
     return theta
 
 
-def residual(loss, raw, y):
-    """The definition: dl/dr of each row, of shape (n_samples, n_outputs)."""
-    if loss.name == "softmax":
-        powers = np.exp(raw - raw.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True) - (np.arange(loss.n_outputs) == y[:, None])
-    return (expit(raw) if loss.name == "logistic" else raw) - y[:, None]
-
-
 def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.inf):
-    """Algorithm 1 of Chourasia, Ye and Shokri (2021) on one matrix of parameters, with gradients clipped record by record."""
-    rng = generator()
-    X = X * np.minimum(1, objective.data_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
-    columns = X.shape[1]
-    X = np.column_stack([X, np.full(len(X), objective.intercept_scaling)])
-    theta = np.zeros((objective.n_outputs, columns + 1))
+    """Algorithm 1 of Chourasia, Ye and Shokri (2021), with gradients clipped record by record."""
+    rng, theta = generator(), np.zeros(objective.n_parameters)
     for step in step_size:
-        gradients = residual(objective.loss, X @ theta.T, y)[:, :, None] * X[:, None, :]
-        norms = np.sqrt(np.sum(gradients**2, axis=(1, 2)))
-        gradients *= np.minimum(1, objective.clip / np.maximum(norms, 1e-300))[:, None, None]
-        theta = theta - step * (gradients.sum(axis=0) / len(X) + objective.alpha * theta)
-        theta[:, :columns] += noise_std * rng.standard_normal((objective.n_outputs, columns))
-        if objective.intercept_scaling:
-            theta[:, columns] += noise_std * rng.standard_normal(objective.n_outputs)
+        theta = theta - step * (gradients(objective, X, y, theta).mean(axis=0) + objective.alpha * theta)
+        theta += noise_std * rng.standard_normal(theta.size)
         theta *= min(1.0, radius / np.linalg.norm(theta))
-    intercepts = theta[:, columns] if objective.intercept_scaling else []
-    return np.append(theta[:, :columns].ravel(), intercepts)
+    return theta
 
 
 # --- the kernel is the algorithm ---------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 import pytest
+from reference import gradients, shortened
 from scipy import optimize, sparse, stats
-from scipy.special import expit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -40,29 +40,6 @@ def generator(seed=0):
 def svrg_record(n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_noise=2.0, step_size=0.7):
     snapshots = PoissonSubsampled(1.0, snapshot_noise, n_rounds)
     return Composition((snapshots, PoissonSubsampled(probability, noise, n_rounds * n_inner, step_size=step_size)))
-
-
-def gradients(objective, X, y, theta):
-    """Every record's clipped gradient, one a row, in the layout of theta."""
-    X = shortened(X, objective.data_norm)
-    coef, intercept = objective.split(theta)
-    raw = X @ coef.T + intercept
-    if objective.loss.name == "logistic":
-        residual = expit(raw) - y[:, None]
-    elif objective.loss.name == "squared":
-        residual = raw - y[:, None]
-    else:
-        power = np.exp(raw - raw.max(axis=1)[:, None])
-        residual = power / power.sum(axis=1)[:, None] - (y[:, None] == np.arange(3))
-    whole = np.einsum("ic,ij->icj", residual, X).reshape(len(X), -1)
-    if objective.intercept_scaling:
-        whole = np.column_stack([whole, objective.intercept_scaling * residual])
-    return shortened(whole, objective.clip)
-
-
-def shortened(rows, limit):
-    norms = np.linalg.norm(rows, axis=1)[:, None]
-    return np.where(norms > limit, rows * limit / np.maximum(norms, 1e-300), rows)
 
 
 def svrg_by_numpy(objective, mechanism, X, y, rng):

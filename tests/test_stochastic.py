@@ -6,8 +6,8 @@ from itertools import combinations, product
 import numba
 import numpy as np
 import pytest
+from reference import gradients
 from scipy import sparse, stats
-from scipy.special import expit
 
 from skdpdyn._noise import generators
 from skdpdyn.exceptions import PrivacyLeakWarning
@@ -176,42 +176,24 @@ def run(objective, X, y, batches, seed=0, **options):
     return theta
 
 
-def residual(loss, raw, y):
-    if loss.name == "softmax":
-        powers = np.exp(raw - raw.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True) - (np.arange(loss.n_outputs) == y[:, None])
-    return (expit(raw) if loss.name == "logistic" else raw) - y[:, None]
-
-
 def by_numpy(objective, X, y, batches, *, divisor=6.5, radius=math.inf, momentum=0.0, average_weights=None, stop=N_STEPS, seed=0):
-    """The definition on one matrix of parameters, with gradients clipped record by record. Noise of some steps comes first."""
-    rng, size, columns = generator(seed), objective.n_parameters, X.shape[1]
-    X = X * np.minimum(1, objective.data_norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
-    X = np.column_stack([X, np.full(len(X), objective.intercept_scaling)])
-    theta = np.zeros((objective.n_outputs, columns + 1))
-    velocity, total = np.zeros_like(theta), np.zeros(size)
+    """The definition, with gradients clipped record by record. Noise of some steps comes first."""
+    rng, theta = generator(seed), np.zeros(objective.n_parameters)
+    velocity, total = np.zeros_like(theta), np.zeros_like(theta)
     index, sampled, draw = batches.index(len(X)), np.empty(2, np.int64), compiled_draw(batches.draw)
     piece = math.ceil(stop / 10)
     for k in range(stop):
         if k % piece == 0:
-            noise = iter(rng.standard_normal((min(piece, stop - k), size)))
+            noise = iter(rng.standard_normal((min(piece, stop - k), theta.size)))
         draw(rng, k, batches.size, index, sampled)
         rows = index[slice(*sampled)].astype(int)
-        gradients = residual(objective.loss, X[rows] @ theta.T, y[rows])[:, :, None] * X[rows][:, None, :]
-        norms = np.sqrt(np.sum(gradients**2, axis=(1, 2)))
-        gradients *= np.minimum(1, objective.clip / np.maximum(norms, 1e-300))[:, None, None]
-        normals = next(noise)
-        now = np.zeros_like(theta)
-        now[:, :columns] = normals[: objective.n_outputs * columns].reshape(objective.n_outputs, columns)
-        if objective.intercept_scaling:
-            now[:, columns] = normals[objective.n_outputs * columns :]
+        sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
         step, std = SCHEDULE["step_size"][k], SCHEDULE["noise_std"][k]
-        velocity = momentum * velocity + gradients.sum(axis=0) / divisor + objective.alpha * theta - std / step * now
+        velocity = momentum * velocity + sums / divisor + objective.alpha * theta - std / step * next(noise)
         theta = theta - step * velocity
         theta *= min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
-        flat = np.append(theta[:, :columns].ravel(), theta[:, columns] if objective.intercept_scaling else [])
-        total += 0 if average_weights is None else average_weights[k] * flat
-    return flat if average_weights is None else total
+        total += 0 if average_weights is None else average_weights[k] * theta
+    return theta if average_weights is None else total
 
 
 @each_loss
