@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -44,7 +45,7 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegre
 from skdpdyn._noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
-from skdpdyn.model_selection._costs import reads_records
+from skdpdyn.model_selection._costs import chooses_by_records, reads_records
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
@@ -523,7 +524,7 @@ FREE = [
     "passthrough",
     make_pipeline(Normalizer(), BoundsScaler()),
     make_union(Normalizer(), BoundsScaler()),
-    make_column_transformer((BoundsScaler(), [0]), remainder="passthrough"),
+    make_column_transformer((BoundsScaler(), [0]), remainder="passthrough", sparse_threshold=0),
     make_column_transformer((Normalizer(), [0]), remainder="passthrough", sparse_threshold=0),
     FunctionTransformer(np.arctan, np.tan, check_inverse=False),
 ]
@@ -537,6 +538,10 @@ NOT_FREE = [
     make_union(Normalizer(), StandardScaler()),
     make_column_transformer((BoundsScaler(), [0]), remainder=StandardScaler()),
     make_column_transformer((BoundsScaler(), lambda rows: [0])),
+    FrozenEstimator(FunctionTransformer(lambda rows: rows / np.abs(rows).max())),
+    FunctionTransformer(np.frompyfunc(lambda number: number, 1, 1)),
+    FunctionTransformer(np.arctan, kw_args={"out": np.empty((200, 3))}),
+    OneHotEncoder(categories=[[0, 1]] * 3, drop="first", handle_unknown="ignore"),
     make_column_transformer((Normalizer(), [0]), remainder="passthrough"),
     FunctionTransformer(np.square, np.sqrt),
 ]
@@ -553,9 +558,9 @@ def test_steps_that_learn_public_numbers_are_free(step):
 @pytest.mark.parametrize("step", NOT_FREE, ids=lambda step: type(step).__name__)
 def test_steps_that_learn_without_privacy_are_refused(step):
     pipeline = make_pipeline(step, LOGISTIC)
-    with pytest.raises(ValueError, match=r"learns|may mix|chooses|warns"):
+    with pytest.raises(ValueError, match=r"learns|may mix|choose|warns"):
         search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
-    with pytest.raises(ValueError, match=r"learns|may mix|chooses|warns"):
+    with pytest.raises(ValueError, match=r"learns|may mix|choose|warns"):
         search_privacy(pipeline, n_samples=200, n_features=3)
     with pytest.raises(ValueError, match="no total is known"):
         total_privacy(step)
@@ -734,39 +739,98 @@ def test_the_leaks_of_every_candidate_are_told():
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
 def test_what_decides_over_sparse_rows_is_looked_at(threshold):
     """Scikit-learn's ColumnTransformer keeps rows sparse where few enough values of all records together are stored."""
-    categories = {"categories": [["a", "b", "c"]], "sparse_output": True}
+    categories, columns = {"categories": [["a", "b", "c"]]}, make_column_transformer
     alike, unlike = OneHotEncoder(**categories), OneHotEncoder(**categories, drop="first")
     ignoring = OneHotEncoder(**categories, handle_unknown="ignore")
-    dense = OneHotEncoder(categories=[["a", "b", "c"]], sparse_output=False, drop="first")
-    scaler, passed = BoundsScaler((0, 1)), "passthrough"
-    columns = make_column_transformer
+    dense = OneHotEncoder(**categories, sparse_output=False, drop="first")
+    scaler, passed, taken = BoundsScaler((0, 1)), "passthrough", FunctionTransformer(np.log1p)
     free = [
         [alike, scaler],
-        [alike, passed],
-        [dense, passed],
         ["drop", scaler],
-        [make_union(alike, alike), passed],
-        [make_union(scaler, dense), passed],
-        [make_pipeline(scaler, PolynomialFeatures(2)), passed],
-        [make_pipeline(FunctionTransformer(), alike), scaler],
-        [columns((alike, [0])), passed],
+        [dense, PrivateScaler()],
+        [make_union(alike, alike), dense],
+        [make_union(scaler, dense, "drop"), alike],
+        [make_pipeline(scaler, taken, PolynomialFeatures(2)), dense],
+        [make_pipeline(taken, alike), scaler],
+        [columns((alike, [0])), scaler],
         [columns((unlike, [0]), sparse_threshold=0), scaler],
     ]
     refused = [
         [unlike, scaler],
         [ignoring, scaler],
-        [passed, passed],
+        [passed, scaler],
+        [taken, alike],
+        [PrivateScaler(with_mean=False), dense],
         [Normalizer(), scaler],
         [make_union(alike, dense), scaler],
         [make_pipeline(alike, PolynomialFeatures(2)), scaler],
+        [columns((passed, [0]), sparse_threshold=0), passed],
     ]
-    for parts, reason in [(parts, None) for parts in free] + [(parts, "chooses between sparse") for parts in refused]:
+    for parts, reason in [(parts, None) for parts in free] + [(parts, "choose between sparse") for parts in refused]:
         step = columns(*((part, [k]) for k, part in enumerate(parts)), sparse_threshold=threshold)
-        found = reads_records(step)
+        found = chooses_by_records(step)
         assert found is None if reason is None else reason in found, parts
-        assert reads_records(step.set_params(sparse_threshold=0)) is None
+        assert chooses_by_records(step.set_params(sparse_threshold=0)) is None
     inside = columns((columns((unlike, [0])), [0]), (scaler, [1]), sparse_threshold=0)
-    assert "chooses between sparse" in reads_records(inside)
+    assert "choose between sparse" in reads_records(inside)
+    of_a_frame = columns((scaler, ["age"]), (taken, ["income"]), remainder="passthrough", sparse_threshold=threshold)
+    assert reads_records(of_a_frame) is None
+
+
+@pytest.mark.parametrize(("zeros", "kind"), [(51, "sparse"), (50, "dense")])
+def test_scikit_learn_counts_what_is_stored(zeros, kind):
+    """The reason for refusing: one record decides, whatever parts are dense."""
+    rows = np.ones((100, 2))
+    rows[:zeros, 1] = 0.0
+    step = make_column_transformer((BoundsScaler(), []), ("passthrough", [0, 1]), sparse_threshold=0.75)
+    assert sparse.issparse(step.fit_transform(sparse.csr_array(rows))) == (kind == "sparse")
+    with pytest.raises(ValueError, match="choose between sparse"):
+        total_privacy(step)
+
+
+def test_the_shape_of_a_refitted_search_is_its_own():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = GridSearchCV(LOGISTIC, {"clip": [0.3, 0.6]}, cv=2).fit(X, Y)
+        total = search_privacy(fitted)
+        assert search_privacy(fitted, n_samples=200, n_features=3).guarantee == total.guarantee
+        for shape in ({"n_samples": 10**6}, {"n_features": 4}):
+            with pytest.raises(ValueError, match="the refitted model saw 200 records of 3 columns"):
+                search_privacy(fitted, **shape)
+        fitted.best_estimator_.set_params(epsilon=0.01)  # what was spent was spent
+        assert search_privacy(fitted).guarantee == total.guarantee
+
+
+def test_candidates_of_unlike_numbers_of_columns():
+    grid = {"polynomialfeatures__degree": [1, 2]}
+    for solver in (NoisyGD(n_steps=5), "objective_perturbation"):
+        model = make_pipeline(PolynomialFeatures(), clone(LOGISTIC).set_params(solver=solver))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = GridSearchCV(model, grid, cv=2).fit(X, Y)
+            if solver != "objective_perturbation":
+                assert search_privacy(fitted).mu > 0
+            else:
+                with pytest.raises(ValueError, match="depends on the number of columns"):
+                    search_privacy(fitted)
+
+
+def test_the_seed_of_a_private_search_is_told():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        total = search_privacy(search(random_state=0), n_samples=200, n_features=3)
+    assert any("random_state=0" in leak for leak in total.leaks)
+
+
+def test_nothing_of_the_trials_is_kept_on_disk(tmp_path, capsys):
+    pipeline = make_pipeline(BoundsScaler((-1, 1)), clone(LOGISTIC), memory=joblib.Memory(tmp_path, verbose=11))
+    fitted = search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
+    assert fitted.best_estimator_.memory is None
+    assert not list(tmp_path.rglob("*.pkl"))
+    assert capsys.readouterr().out == ""
+    pipeline[-1]._skl_callbacks = [object()]
+    with pytest.raises(ValueError, match="callbacks"):
+        search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
 
 
 def test_totals_compose():
@@ -969,7 +1033,7 @@ def test_a_model_that_keeps_the_records_is_not_free():
 def test_private_scalers_anywhere_are_counted():
     scaler = PrivateScaler(epsilon=0.3, delta=1e-4)
     union = make_union(scaler, BoundsScaler((-1, 1))).fit(X)
-    columns = make_column_transformer((scaler, [0, 1]), remainder="passthrough").fit(X)
+    columns = make_column_transformer((scaler, [0, 1]), (BoundsScaler((-1, 1)), [2])).fit(X)
     cost = scaler.privacy_cost(*X.shape)
     for composite in (union, columns, make_pipeline(columns, BoundsScaler((-1, 1))).fit(X)):
         assert total_privacy(composite).guarantee == cost

@@ -120,6 +120,9 @@ def test_sensitivity_of_svrg(loss, data_norm):
 
 
 def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
+    X, y = rows(20_000)
+    records = _Records(problem(X, intercept_scaling=0.0), X.astype(np.float32), y)  # summed in double precision
+    assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
     monkeypatch.setattr(Objective, "_allowance", lambda self, dtype, n_chunks, aligned: seen.append(aligned) or 0.0)
     X, y = rows()
@@ -193,7 +196,7 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
     monkeypatch.setattr(_Records, "rounding", lambda self, theta: 7.0)
     mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
     theta = solver.solve(objective, mechanism, X, y, generator=Planted(unit))
-    noise = (theta / -step_size - unit) * 20 * probability
+    noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * unit) * 20 * probability  # also of the sum at the snapshot
     assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
 
 

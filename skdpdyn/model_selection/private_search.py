@@ -208,7 +208,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
         for winner, _ in outcomes:
             plan.check(_model(winner).privacy_)
-        score_std = 1 / (len(held) * plan.score_mu)  # one record moves a mean of numbers in [0, 1] by 1/len(held)
+        # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last digits of the sum
+        score_std = (1 + 64 * len(held) * np.finfo(float).eps) / (len(held) * plan.score_mu)
         scores = [score + score_std * noise.standard_normal() for _, score in outcomes]
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -419,15 +420,20 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         model, base = _checked(estimator), _checked(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
             own, given = getattr(model, name, None), getattr(base, name, None)
-            if own is not None and (given is None or not np.array_equal(own, given)):
+            if own is not None and (given is None or not np.array_equal(np.unique(own), np.unique(given))):
                 raise ValueError(
                     f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} to the estimator alone"
                 )
             if given is not None:
                 model.set_params(**{name: given})
         model.set_params(**budget, **public, random_state=seed)
-        silent = [name for name in estimator.get_params() if name.rpartition("__")[2] == "verbose"]
-        return estimator.set_params(**dict.fromkeys(silent, False))
+        parameters = estimator.get_params()
+        if any(getattr(part, "_skl_callbacks", None) for part in (estimator, *parameters.values())):
+            raise ValueError("callbacks would be told of every trial: pass an estimator without them")
+        # What is printed, or written to a cache, for each trial would tell how many there were
+        quiet = {"verbose": False, "memory": None}
+        names = [(name, name.rpartition("__")[2]) for name in parameters]
+        return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
 
     @available_if(lambda self: _can(self, "predict"))
     def predict(self, X):

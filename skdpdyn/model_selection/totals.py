@@ -182,8 +182,15 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
     results = getattr(search, "cv_results_", None)
     estimator = search if results is None else search.estimator
     best = getattr(search, "best_estimator_", None) if results is not None else None
-    n_samples = n_samples if n_samples is not None or best is None else costed(best).n_samples_
-    n_features = n_features if n_features is not None or best is None else costed(best).n_features_in_
+    refitted = None if best is None else costed(best)
+    if refitted is not None:
+        n_samples = refitted.n_samples_ if n_samples is None else n_samples
+        n_features = refitted.n_features_in_ if n_features is None else n_features
+        if (n_samples, n_features) != (refitted.n_samples_, refitted.n_features_in_):
+            raise ValueError(
+                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw {refitted.n_samples_} records of "
+                f"{refitted.n_features_in_} columns"
+            )
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
@@ -194,24 +201,30 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
     if len(splits) != n_splits:
         raise ValueError(f"cv={cv!r} made {n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list")
     candidates = [{}] if results is None else results["params"]
+    models = [costed(with_parameters(estimator, candidate)) for candidate in candidates]
     shares = [1.0] * len(candidates)
     if getattr(search, "resource", None) == "n_samples":
         shares = [resources / n_samples for resources in results["n_resources"]]
 
     @cache
     def cost(index, size):
-        candidate = with_parameters(estimator, candidates[index])
-        return costed(candidate).privacy_cost(size, int(n_features))
+        model = models[index]
+        guarantee = model.privacy_cost(size, int(n_features))
+        if _changes_columns(estimator, candidates[index]) and model.privacy_cost(size, 10 * int(n_features)) != guarantee:
+            raise ValueError(
+                f"{candidates[index]}: what a fit costs depends on the number of columns, which candidates may change"
+            )
+        return guarantee
 
     sizes = [[int(share * size) for size, _ in splits] for share in shares]
     fits = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
-    refit = [] if best is None else [costed(best).privacy_cost(int(n_samples), int(n_features))]
+    refit = [] if refitted is None else [refitted.privacy_]
     patterns = np.unique(np.stack([trains for _, trains in splits]), axis=1).T  # who trains in which splits
     spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
     distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
     total = largest([composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * stratified
-    leaks += [leak for candidate in candidates for leak in _leaks(costed(with_parameters(estimator, candidate)))]
+    leaks += [leak for model in models for leak in _leaks(model)]
     warnings.warn(f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2)
     parts = [
         (f"fit on {size} records", guarantee)
@@ -264,11 +277,17 @@ def _releases_of_step(step):
     return [] if step is None or isinstance(step, str) else _releases(step)
 
 
+def _changes_columns(estimator, candidate):
+    """Whether a candidate changes steps before the model."""
+    last = estimator.steps[-1][0] if isinstance(estimator, Pipeline) else None
+    return last is not None and any(name.partition("__")[0] != last for name in candidate)
+
+
 def _leaks(model):
     """What a fit with these parameters would leak."""
+    seed = getattr(model, "random_state", None)
     model = costed(model.estimator) if hasattr(model, "estimator") else model  # of a private search
     names = [name for name in ("classes", "target_bounds") if getattr(model, name, "given") is None]
-    seed = getattr(model, "random_state", None)
     return tuple(f"{name} were taken from y" for name in names) + (
         () if seed is None else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)
     )

@@ -100,7 +100,7 @@ class DPSVRG(Solver):
         snapshot = np.zeros(objective.n_parameters)
         with threadpool_limits(1, user_api="blas"):
             for number in range(1, n_rounds + 1):
-                snapshot_std = snapshots.noise_multiplier * objective.lipschitz
+                snapshot_std = snapshots.noise_multiplier * (objective.lipschitz + records.rounding(snapshot))
                 gradient = records.gradient(snapshot) + snapshot_std * generator.standard_normal(snapshot.size)
                 gradient /= objective.n_samples
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
@@ -152,9 +152,9 @@ class _Records:
 
     def __init__(self, objective, X, y):
         self.objective, self.X, self.y = objective, X, y
-        self.row_scale, self.residual_bound = objective.bound_rows(X, n_chunks=1)
+        self.row_scale, self.residual_bound = objective.bound_rows(X, n_chunks=1, dtype=np.float64)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
-        unit_bound = unit.bound_rows(X, n_chunks=1, aligned=False)[1]
+        unit_bound = unit.bound_rows(X, n_chunks=1, dtype=np.float64, aligned=False)[1]
         self.unit_bound = np.minimum(unit_bound, 1e300)  # residuals of contributions of norm 1
 
     def gradient(self, theta):
