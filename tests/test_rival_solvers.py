@@ -195,8 +195,8 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
     # one step, from the snapshot itself: only rounding can tell the two gradients apart
     monkeypatch.setattr(_Records, "rounding", lambda self, theta: 7.0)
     mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
-    theta = solver.solve(objective, mechanism, X, y, generator=Planted(unit))
-    noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * unit) * 20 * probability  # also of the sum at the snapshot
+    theta = solver.solve(objective, mechanism, X, y, generator=Planted(1e3 * unit))
+    noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * 1e3 * unit) * 20 * probability  # also of the sum at the snapshot
     assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
 
 
