@@ -160,7 +160,8 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
     Raises
     ------
     ValueError
-        If a part learns without privacy, a number is missing, or nothing is known of who trains in which split.
+        If a part learns without privacy, a number is missing or not that of the refitted model, nothing is known of who trains in
+        which split, a split trains on a record more than once, or candidates of unlike numbers of columns cost differently.
 
     Warns
     -----
