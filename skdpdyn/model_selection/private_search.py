@@ -427,12 +427,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             if given is not None:
                 model.set_params(**{name: given})
         model.set_params(**budget, **public, random_state=seed)
-        parameters = estimator.get_params()
-        if any(getattr(part, "_skl_callbacks", None) for part in (estimator, *parameters.values())):
-            raise ValueError("callbacks would be told of every trial: pass an estimator without them")
+        for whole in (self.estimator, estimator):
+            if any(getattr(part, "_skl_callbacks", None) for part in (whole, *whole.get_params().values())):
+                raise ValueError("callbacks would be told of every trial: pass an estimator without them")
         # What is printed, or written to a cache, for each trial would tell how many there were
         quiet = {"verbose": False, "memory": None}
-        names = [(name, name.rpartition("__")[2]) for name in parameters]
+        names = [(name, name.rpartition("__")[2]) for name in estimator.get_params()]
         return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
 
     @available_if(lambda self: _can(self, "predict"))
