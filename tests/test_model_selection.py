@@ -773,7 +773,9 @@ def test_what_decides_over_sparse_rows_is_looked_at(threshold):
         assert chooses_by_records(step.set_params(sparse_threshold=0)) is None
     inside = columns((columns((unlike, [0])), [0]), (scaler, [1]), sparse_threshold=0)
     assert "choose between sparse" in reads_records(inside)
-    of_a_frame = columns((scaler, ["age"]), (taken, ["income"]), remainder="passthrough", sparse_threshold=threshold)
+    for places in (0, slice(0, 2), slice("age", "income"), [0, 1], np.array([True, True, False]), [0, "income"], []):
+        assert "choose between sparse" in chooses_by_records(columns((passed, places), (scaler, [2]), sparse_threshold=threshold))
+    of_a_frame = columns((scaler, ["age"]), (taken, "income"), remainder="passthrough", sparse_threshold=threshold)
     assert reads_records(of_a_frame) is None
 
 

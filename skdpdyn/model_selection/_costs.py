@@ -91,8 +91,14 @@ def chooses_by_records(step):
 def _kinds(step):
     """What each part of a ColumnTransformer or a FeatureUnion stores, see `_stored`."""
     columns = [columns for *_, columns in step.transformers] if isinstance(step, ColumnTransformer) else []
-    named = any(np.asarray(names).dtype.kind in "UO" and np.size(names) for names in columns)  # of a data frame, never sparse
-    return ["all" if named and _passes(part) else _stored(part) for part in _parts(step)]
+    frame = any(map(_are_names, columns))  # which is never sparse
+    return ["all" if frame and _passes(part) else _stored(part) for part in _parts(step)]
+
+
+def _are_names(columns):
+    """Whether columns are told by name, as only those of a data frame are."""
+    names = list(columns) if hasattr(columns, "__len__") and not isinstance(columns, str) else [columns]
+    return bool(names) and all(isinstance(name, str) for name in names)
 
 
 def _passes(step):
