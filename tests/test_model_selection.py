@@ -45,7 +45,8 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegre
 from skdpdyn._noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
-from skdpdyn.model_selection._costs import chooses_by_records, reads_records
+from skdpdyn.model_selection._scores import score_of
+from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
@@ -230,7 +231,7 @@ def test_one_record_moves_a_score_by_its_part(scoring):
     target = 3 * X[:, 0] if model is RIDGE else Y
     fitted = clone(model).fit(X, target)
     fitted.coef_ = 50 * fitted.coef_  # so that losses reach their ends
-    score = private_search._Score.of(scoring, fitted, {})
+    score = score_of(scoring, fitted, {})
     held, labels = X[:20].copy(), target[:20].copy()
     moved = []
     for _ in range(300):
@@ -245,12 +246,12 @@ def test_one_record_moves_a_score_by_its_part(scoring):
 
 def test_scores_in_their_units():
     fitted = clone(LOGISTIC).set_params(epsilon=1e4, delta=1e-2).fit(X, Y)
-    accuracy, loss = (private_search._Score.of(kind, fitted, {}) for kind in (None, "neg_log_loss"))
+    accuracy, loss = (score_of(kind, fitted, {}) for kind in (None, "neg_log_loss"))
     assert accuracy.in_units(accuracy.mean(fitted, X, Y)) == fitted.score(X, Y)
     exact = np.mean(fitted.predict_log_proba(X)[np.arange(200), Y])
     assert loss.in_units(loss.mean(fitted, X, Y)) == pytest.approx(exact, rel=1e-12)
     ridge = clone(RIDGE).fit(X, X[:, 0])
-    squared = private_search._Score.of(None, ridge, {})
+    squared = score_of(None, ridge, {})
     exact = -np.mean((np.clip(ridge.predict(X), -2, 2) - X[:, 0]) ** 2)
     assert squared.in_units(squared.mean(ridge, X, X[:, 0])) == pytest.approx(exact, rel=1e-9)
 
@@ -775,8 +776,10 @@ def test_what_decides_over_sparse_rows_is_looked_at(threshold):
     assert "choose between sparse" in reads_records(inside)
     for places in (0, slice(0, 2), slice("age", "income"), [0, 1], np.array([True, True, False]), [0, "income"], []):
         assert "choose between sparse" in chooses_by_records(columns((passed, places), (scaler, [2]), sparse_threshold=threshold))
-    of_a_frame = columns((scaler, ["age"]), (taken, "income"), remainder="passthrough", sparse_threshold=threshold)
+    of_a_frame = columns((scaler, ["age"]), (make_pipeline(taken), "income"), remainder="passthrough", sparse_threshold=threshold)
     assert reads_records(of_a_frame) is None
+    for part in (PolynomialFeatures(2), FunctionTransformer(np.log1p, validate=True)):  # they make sparse columns sparse rows
+        assert "choose between sparse" in reads_records(columns((scaler, ["age"]), (part, "income"), sparse_threshold=threshold))
 
 
 @pytest.mark.parametrize(("zeros", "kind"), [(51, "sparse"), (50, "dense")])
@@ -967,7 +970,7 @@ def test_warnings_of_steps_do_not_count_the_trials():
 @pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
 def test_one_held_out_record_cannot_make_a_score_nan(kind):
     fitted, target = (clone(LOGISTIC).fit(X, Y), Y) if kind == "neg_log_loss" else (clone(RIDGE).fit(X, Y.astype(float)), Y * 1.0)
-    score = private_search._Score.of(kind, fitted, {})
+    score = score_of(kind, fitted, {})
     fitted.coef_ = np.full_like(fitted.coef_, math.nan)
     with np.errstate(invalid="ignore"):
         assert score.mean(fitted, X, target) == 0.0

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -23,6 +22,7 @@ from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model._base import PrivateLinearModel, check_labels, check_n_jobs
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
+from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
 from skdpdyn.privacy._numerics import as_float
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
@@ -218,7 +218,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.n_samples_ = n_samples
         self.leaks_ = leaks + seed_leaks(self.random_state)
         if number == 0:
-            self.best_estimator_, self.best_params_, self.best_score_ = _constant(plan.score), {}, math.nan
+            self.best_estimator_, self.best_params_, self.best_score_ = plan.score.constant(), {}, math.nan
             validate_data(self.best_estimator_, X, skip_check_array=True)  # number and names of columns
             return self
         best = int(np.argmax(scores))
@@ -312,7 +312,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             guarantees = tuple(costs(mu))
             mechanism = chosen(mu, guarantees)
         bound, guarantee = judge(mechanism, delta, self.bound)
-        score = _Score.of(self.scoring, model, public)
+        score = score_of(self.scoring, model, public)
         fit_mu = fit_part * mu
         return _SearchPlan(mechanism, bound, guarantee, delta, fit_mu, score_part * mu, _budget(fit_mu, delta), guarantees, score)
 
@@ -564,7 +564,7 @@ class _SearchPlan:
     score_mu: float
     budget: dict
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
-    score: Any
+    score: Score
 
     def check(self, guarantee):
         """Refuse a trial that cost more than the selection was told."""
@@ -575,65 +575,12 @@ class _SearchPlan:
             )
 
 
-@dataclass(frozen=True)
-class _Score:
-    """A score of one record in [0, 1], so that one record moves a mean of m of them by 1/m at the most."""
-
-    kind: str
-    classes: Any
-    bounds: tuple | None
-
-    @classmethod
-    def of(cls, scoring, model, public):
-        """The score by name, with what is public of the target."""
-        kinds = ("accuracy", "neg_log_loss") if is_classifier(model) else ("neg_mean_squared_error",)
-        kind = kinds[0] if scoring is None else scoring
-        if kind not in kinds:
-            raise ValueError(f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to be private")
-        if is_regressor(model):
-            bounds = public.get("target_bounds", model.target_bounds)
-            return cls(kind, None, None if bounds is None else tuple(map(float, bounds)))
-        classes = public.get("classes", model.classes)
-        return cls(kind, None if classes is None else np.unique(classes), None)
-
-    @property
-    def width(self):
-        """Range of the score in its own units."""
-        if self.kind == "accuracy":
-            return 1.0
-        return 3 * math.log(self.classes.size) if self.kind == "neg_log_loss" else (self.bounds[1] - self.bounds[0]) ** 2
-
-    def in_units(self, score):
-        """A mean in [0, 1] as accuracy, negative log loss or negative squared error."""
-        return float(score) if self.kind == "accuracy" else float(score - 1) * self.width
-
-    def mean(self, estimator, X, y):
-        """Exact mean over the held-out records: to be released with noise only."""
-        if self.kind == "accuracy":
-            return float(np.mean(estimator.predict(X) == y))
-        if self.kind == "neg_log_loss":
-            position = {label: code for code, label in enumerate(estimator.classes_.tolist())}
-            codes = np.array([position.get(label, -1) for label in y.tolist()])
-            losses = np.where(codes < 0, self.width, -estimator.predict_log_proba(X)[np.arange(y.size), codes])
-        else:
-            losses = (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2
-        losses = np.where(losses <= self.width, losses, self.width)  # NaN too: one record must not decide
-        return float(np.mean(1 - np.clip(losses / self.width, 0.0, 1.0)))
-
-
 def _trial(estimator, score, X, y, X_held, y_held):
     """A candidate, fitted, with its exact score."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one for each trial would tell how many there were
         estimator.fit(X, y)
         return estimator, score.mean(estimator, X_held, y_held)
-
-
-def _constant(score):
-    """What a search without a trial returns: a constant prediction, from public numbers alone."""
-    if score.bounds is not None:
-        return DummyRegressor(strategy="constant", constant=sum(score.bounds) / 2).fit([[0]], [0.0])
-    return DummyClassifier(strategy="constant", constant=score.classes[0]).fit(np.zeros((score.classes.size, 1)), score.classes)
 
 
 def _number_of_trials(mechanism, generator):

@@ -24,7 +24,8 @@ from sklearn.model_selection import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.model_selection._costs import chooses_by_records, composed, costed, largest, reads_records, with_parameters
+from skdpdyn.model_selection._costs import composed, costed, largest, with_parameters
+from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.privacy import GaussianDP
 from skdpdyn.privacy.guarantees import Guarantee
 

@@ -1,0 +1,108 @@
+"""Scores of a private search: means over records of numbers in [0, 1], so that one record moves only its own term.
+
+A new score is a class with ``width`` and ``terms``, and an entry in the table of its kind, whose first is the default.
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+
+def score_of(scoring, model, public):
+    """The score by name, with what is public of the target."""
+    known, kinds = ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
+    name = next(iter(kinds)) if scoring is None else scoring
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to be private")
+    return kinds[name](public.get(known, getattr(model, known)))
+
+
+class Score(ABC):
+    """A score with its range, and the constant prediction that a search without a trial returns."""
+
+    best = 0.0
+    """The largest score in its own units."""
+
+    @property
+    @abstractmethod
+    def width(self):
+        """Range of the score in its own units."""
+
+    @abstractmethod
+    def terms(self, estimator, X, y):
+        """The score of each record, 1 for the best."""
+
+    @abstractmethod
+    def constant(self):
+        """What a search without a trial returns: a constant prediction, from public numbers alone."""
+
+    def mean(self, estimator, X, y):
+        """Exact mean over the held-out records: to be released with noise only."""
+        terms = self.terms(estimator, X, y)
+        return float(np.mean(np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)))  # NaN too: one record must not decide
+
+    def in_units(self, score):
+        """A mean of terms in units of the score."""
+        return float(self.best + (score - 1) * self.width)
+
+
+class _OfClasses(Score):
+    def __init__(self, classes):
+        self.classes = None if classes is None else np.unique(classes)
+
+    def constant(self):
+        """The first class."""
+        return DummyClassifier(strategy="constant", constant=self.classes[0]).fit(np.zeros((self.classes.size, 1)), self.classes)
+
+
+class Accuracy(_OfClasses):
+    """Part of the records whose label is predicted."""
+
+    best = width = 1.0
+
+    def terms(self, estimator, X, y):
+        """Whether each label is predicted."""
+        return (estimator.predict(X) == y).astype(float)
+
+
+class LogLoss(_OfClasses):
+    """Negative log loss, clipped at 3 log(number of classes)."""
+
+    @property
+    def width(self):
+        """Where the loss is clipped."""
+        return 3 * math.log(self.classes.size)
+
+    def terms(self, estimator, X, y):
+        """From the probability of each label; 0 for labels that are no class."""
+        position = {label: code for code, label in enumerate(estimator.classes_.tolist())}
+        codes = np.array([position.get(label, -1) for label in y.tolist()])
+        log_proba = estimator.predict_log_proba(X)[np.arange(y.size), codes]
+        return np.where(codes < 0, 0.0, 1 + log_proba / self.width)
+
+
+class SquaredError(Score):
+    """Negative mean squared error of targets and predictions within the bounds."""
+
+    def __init__(self, bounds):
+        self.bounds = None if bounds is None else tuple(map(float, bounds))
+
+    @property
+    def width(self):
+        """The largest error."""
+        return (self.bounds[1] - self.bounds[0]) ** 2
+
+    def terms(self, estimator, X, y):
+        """From the error of each prediction."""
+        return 1 - (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2 / self.width
+
+    def constant(self):
+        """The middle of the bounds."""
+        return DummyRegressor(strategy="constant", constant=sum(self.bounds) / 2).fit([[0]], [0.0])
+
+
+_OF_CLASSES = {"accuracy": Accuracy, "neg_log_loss": LogLoss}
+_OF_BOUNDS = {"neg_mean_squared_error": SquaredError}
