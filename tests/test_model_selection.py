@@ -556,6 +556,16 @@ def test_steps_that_learn_public_numbers_are_free(step):
     assert total_privacy(fitted.best_estimator_).guarantee == fitted.privacy_
 
 
+def test_a_cost_needs_the_columns_that_reach_the_model():
+    encoder = make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["sex"]), (BoundsScaler((-1, 1)), ["age"]))
+    model = clone(LOGISTIC).set_params(solver="objective_perturbation")  # its cost depends on them
+    pipeline = search(make_pipeline(encoder, model), {"privatelogisticregression__clip": [0.3, 0.6]})
+    with pytest.raises(ValueError, match="rows of zeros .*of the model alone"):
+        pipeline.privacy_cost(200, 2)
+    people = pd.DataFrame({"sex": np.where(X[:, 1] > 0, "a", "b"), "age": X[:, 0]})
+    assert pipeline.fit(people, Y).privacy_ == search(model, {"clip": [0.3, 0.6]}).privacy_cost(200, 3)
+
+
 @pytest.mark.parametrize("step", NOT_FREE, ids=lambda step: type(step).__name__)
 def test_steps_that_learn_without_privacy_are_refused(step):
     pipeline = make_pipeline(step, LOGISTIC)

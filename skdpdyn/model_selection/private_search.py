@@ -243,9 +243,24 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         Guarantee
             Equal to ``privacy_`` after such a search.
+
+        Raises
+        ------
+        ValueError
+            If a number or a parameter is invalid, or if steps before the model, which are tried on rows of zeros, do not take
+            them: columns by name, categories without zero.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
-        return self._plan(n_samples, np.zeros((2, n_features)), {}).guarantee
+        _checked(self.estimator)
+        rows = np.zeros((2, n_features))
+        try:
+            _n_columns(self.estimator, rows)
+        except Exception as error:
+            raise ValueError(
+                f"how many columns reach the model is not known: the steps before it do not take rows of zeros ({error}). "
+                "Ask a search of the model alone, with the number of columns that reach it"
+            ) from error
+        return self._plan(n_samples, rows, {}).guarantee
 
     def privacy_report(self):
         """What the search spent, under which theorem, what an attacker can reach, and what is not covered.
