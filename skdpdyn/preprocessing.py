@@ -24,7 +24,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale columns from public bounds to [0, 1] (or another range), clipping what lies outside.
 
     Unlike `sklearn.preprocessing.MinMaxScaler` it learns nothing from the data: the map is fixed by ``bounds``, acts on each
-    record alone, and so is free under any notion of neighbouring data sets.
+    record alone, and so is free under any notion of neighbouring data sets. Fill missing values with a public one before, by
+    ``SimpleImputer(strategy="constant", fill_value=..., keep_empty_features=True)``.
 
     Parameters
     ----------
@@ -60,12 +61,17 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
-        y : None
+        y : None, default=None
             Ignored.
 
         Returns
         -------
         self : object
+
+        Raises
+        ------
+        ValueError
+            If the bounds are not those of the columns of X, or a pair is not two finite numbers, the lower first.
         """
         pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and len(self.feature_range) == 2
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
@@ -116,7 +122,10 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             width = array[:, 1] - array[:, 0]
             usable = np.isfinite(width) & (width > 0) & np.isfinite(1 / width)
         if not np.all(usable):
-            raise ValueError(f"bounds={self.bounds!r} must be pairs (low, high) of finite numbers with low < high")
+            columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[~usable].tolist()
+            raise ValueError(
+                f"bounds={self.bounds!r} must be pairs (low, high) of finite numbers with low < high: not so of columns {columns}"
+            )
         return array
 
 
@@ -262,13 +271,25 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Finite rows. Those longer than ``data_norm`` are scaled down to it.
-        y : None
+        y : None, default=None
             Ignored.
 
         Returns
         -------
         self : object
             The fitted scaler. If an error is raised, the scaler is left as it was before.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or X is invalid.
+        CalibrationError
+            If no noise is known to meet the budget.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If ``random_state`` is an int.
         """
         check_random_state(self.random_state)
         with all_or_nothing(self):

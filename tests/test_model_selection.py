@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -311,6 +312,24 @@ def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monk
     assert total_privacy(first).guarantee == first.privacy_
 
 
+@pytest.mark.parametrize("classes", [[False, True], [0, 1], [0.0, 1.0], ["no", "yes"]], ids=str)
+def test_no_trial_predicts_a_class_of_any_kind(classes, monkeypatch):
+    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    labels = np.array(classes)[Y]
+    predicted = search(clone(LOGISTIC).set_params(classes=classes), **POISSON).fit(X, labels).predict(X)
+    np.testing.assert_array_equal(predicted, np.full(200, classes[0], labels.dtype))
+
+
+def test_an_error_leaves_a_search_as_it_was(monkeypatch):
+    fitted = search().fit(X, Y)
+    before = dict(vars(fitted))
+    monkeypatch.setattr(private_search, "validate_data", lambda *args, **kwargs: 1 / 0)  # the last thing that can fail
+    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    with pytest.raises(ZeroDivisionError):
+        fitted.fit(X, Y)
+    assert vars(fitted) == before
+
+
 def test_poisson_may_make_no_trial():
     (generator,) = generators(3)
     record = Selection(GaussianDP(0.1), 1.0, math.inf)
@@ -528,6 +547,8 @@ FREE = [
     make_column_transformer((BoundsScaler(), [0]), remainder="passthrough", sparse_threshold=0),
     make_column_transformer((Normalizer(), [0]), remainder="passthrough", sparse_threshold=0),
     FunctionTransformer(np.arctan, np.tan, check_inverse=False),
+    SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True),
+    MissingIndicator(features="all"),
 ]
 NOT_FREE = [
     StandardScaler(),
@@ -545,6 +566,10 @@ NOT_FREE = [
     OneHotEncoder(categories=[[0, 1]] * 3, drop="first", handle_unknown="ignore"),
     make_column_transformer((Normalizer(), [0]), remainder="passthrough"),
     FunctionTransformer(np.square, np.sqrt),
+    SimpleImputer(keep_empty_features=True),
+    SimpleImputer(strategy="constant", fill_value=0.0),
+    SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True, add_indicator=True),
+    MissingIndicator(),
 ]
 
 
@@ -560,7 +585,7 @@ def test_a_cost_needs_the_columns_that_reach_the_model():
     encoder = make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["sex"]), (BoundsScaler((-1, 1)), ["age"]))
     model = clone(LOGISTIC).set_params(solver="objective_perturbation")  # its cost depends on them
     pipeline = search(make_pipeline(encoder, model), {"privatelogisticregression__clip": [0.3, 0.6]})
-    with pytest.raises(ValueError, match="rows of zeros .*of the model alone"):
+    with pytest.raises(ValueError, match=r"rows of zeros .*of the model alone"):
         pipeline.privacy_cost(200, 2)
     people = pd.DataFrame({"sex": np.where(X[:, 1] > 0, "a", "b"), "age": X[:, 0]})
     assert pipeline.fit(people, Y).privacy_ == search(model, {"clip": [0.3, 0.6]}).privacy_cost(200, 3)
@@ -1053,7 +1078,59 @@ def test_private_scalers_anywhere_are_counted():
     for composite in (union, columns, make_pipeline(columns, BoundsScaler((-1, 1))).fit(X)):
         assert total_privacy(composite).guarantee == cost
     with pytest.raises(ValueError, match="PrivateScaler spends a budget of its own"):
-        search_privacy(make_pipeline(PrivateScaler(), LOGISTIC), n_samples=200, n_features=3)
+        search_privacy(make_pipeline(union, LOGISTIC), n_samples=200, n_features=3)
+
+
+def test_a_search_is_counted_with_its_private_scaler():
+    pipeline = make_pipeline(PrivateScaler(0.5, 1e-4), clone(LOGISTIC).set_params(delta=1e-4))
+    grid = {"privatescaler__epsilon": [0.3, 0.5], "privatelogisticregression__clip": [0.3, 0.6]}
+    fitted = GridSearchCV(pipeline, grid, cv=KFold(4)).fit(X, Y)
+    scalers = [PrivateScaler(epsilon, 1e-4).privacy_cost(150, 3).mu for epsilon in (0.3, 0.3, 0.5, 0.5)]
+    fits = sum(3 * (mu**2 + pipeline[-1].privacy_cost(150, 3).mu ** 2) for mu in scalers)
+    refit = sum(step.privacy_.mu**2 for step in fitted.best_estimator_)
+    assert priced(fitted).mu == pytest.approx(math.sqrt(fits + refit), rel=1e-12)
+    assert total_privacy(fitted).guarantee == priced(fitted).guarantee
+    runs = cross_validate(pipeline, X, Y, cv=KFold(4), return_estimator=True)["estimator"]
+    assert priced(pipeline, cv=KFold(4), n_samples=200, n_features=3).mu == pytest.approx(total_privacy(*runs[1:]).mu, rel=1e-12)
+    seeded = make_pipeline(PrivateScaler(0.5, 1e-4, random_state=3), LOGISTIC)
+    assert any("random_state=3" in leak for leak in priced(seeded, n_samples=200, n_features=3).leaks)
+    with pytest.raises(ValueError, match="spends a budget of its own, where one budget has to pay for all"):
+        search(pipeline).fit(X, Y)
+
+
+def test_a_grid_search_can_be_priced_before_it_is_fitted():
+    model = clone(LOGISTIC).set_params(delta=1e-4)
+    for grid, refit in (({"epsilon": [0.5, 1.0, 2.0]}, True), ({"epsilon": [0.5, 1.0]}, False), ([{"clip": [0.3]}, {}], True)):
+        plan = GridSearchCV(model, grid, cv=KFold(4), refit=refit)
+        planned = priced(plan, 200, n_features=3)
+        fitted = priced(plan.fit(X, Y), 200, n_features=3)
+        assert len(planned.parts) == len(fitted.parts)
+        assert planned.mu >= fitted.mu  # whichever candidate is the best
+        if refit and isinstance(grid, dict):
+            dearest = clone(model).set_params(epsilon=2.0).privacy_cost(200, 3).mu
+            assert planned.mu**2 - fitted.mu**2 == pytest.approx(dearest**2 - fitted.parts[-1][1].mu ** 2, abs=1e-12)
+    for unknown in (RandomizedSearchCV(model, {"clip": [0.3, 0.6]}), HalvingGridSearchCV(model, {"clip": [0.3, 0.6]})):
+        with pytest.raises(ValueError, match="is not fitted: which candidates"):
+            search_privacy(unknown, 200, n_features=3)
+        with pytest.raises(ValueError, match="is not fitted: it has released nothing"):
+            total_privacy(unknown)
+
+
+def test_splits_by_groups_are_passed():
+    groups, model = np.arange(200) % 7, clone(LOGISTIC).set_params(delta=1e-4)
+    fitted = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    with pytest.raises(ValueError, match="who trains in which split is not known"):
+        search_privacy(fitted)
+    pairs = list(GroupKFold(3).split(X, Y, groups))
+    total = priced(fitted, cv=pairs)
+    worst = max(sum(2 * model.privacy_cost(len(t), 3).mu ** 2 for t, _ in pairs if record in t) for record in range(200))
+    assert total.mu == pytest.approx(math.sqrt(worst + model.privacy_cost(200, 3).mu ** 2), rel=1e-12)
+    with pytest.raises(ValueError, match="made 3 splits"):
+        search_privacy(fitted, cv=pairs[:2])
+    known = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=KFold(3)).fit(X, Y)
+    for search_, cv in ((known, pairs), (known, 3), (known, "nonsense"), (fitted, KFold(3)), (clone(known), pairs)):
+        with pytest.raises(ValueError, match="a search knows its own"):
+            search_privacy(search_, 200, n_features=3, cv=cv)
 
 
 def test_repeated_folds_are_counted_for_the_worst_draw():

@@ -352,7 +352,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes = self._public_classes()
         codes = _codes(y, classes)
         if np.any(codes < 0):
-            raise ValueError(f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur")
+            raise ValueError(
+                f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur"
+                + _other_kind(y, classes)
+            )
         return self._target(codes, classes)
 
     def _public_classes(self):
@@ -403,6 +406,15 @@ def check_labels(y):
     """Refuse a list of strings and numbers: numpy takes all of them for strings, so that one decides what the others are."""
     if isinstance(y, (list, tuple)) and len({isinstance(label, str) for label in y}) > 1:
         raise ValueError("y holds strings and other labels: pass labels of one kind")
+
+
+def _other_kind(y, classes):
+    """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
+    numbers = [labels.dtype.kind in "biuf" for labels in (y, classes)]
+    if numbers[0] == numbers[1] or "O" in (y.dtype.kind, classes.dtype.kind):
+        return ""
+    kinds = [f"{'numbers' if is_number else 'strings'}" for is_number in numbers]
+    return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
 
 
 def _codes(y, classes):

@@ -168,7 +168,10 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
             raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
         y = y.astype(np.float64)
         if not np.all(np.isfinite(y)):  # None in a column of objects, for one
-            raise ValueError("Input y contains NaN or infinity: drop the records whose target is missing")
+            raise ValueError(
+                "Input y contains NaN or infinity: give records without a target a public value. (Dropping them makes the number "
+                "of the others, which counts as public, depend on the records)"
+            )
         leaks = ()
         if self.target_bounds is None:
             low, high = float(np.min(y)), float(np.max(y))

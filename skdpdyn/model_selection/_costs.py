@@ -7,6 +7,7 @@ from sklearn.pipeline import Pipeline
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._steps import reads_records
+from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP
 from skdpdyn.privacy.guarantees import LargestCurve
 
@@ -33,17 +34,33 @@ def largest(guarantees):
     return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
 
 
-def costed(estimator):
-    """The last step, which says what a fit costs; the steps before it must learn public numbers only."""
+def private_steps(estimator):
+    """The steps that say what a fit of them costs, the model last; all others must learn public numbers only."""
     if isinstance(estimator, Pipeline):
-        for _, step in estimator.steps[:-1]:
-            reason = reads_records(step)
+        *before, last = (step for _, step in estimator.steps)
+        private = [step for step in before if isinstance(step, PrivateScaler)]
+        for step in before:
+            reason = None if step in private else reads_records(step)
             if reason is not None:
-                raise ValueError(f"{reason}: let it learn public numbers only, such as BoundsScaler's bounds or given categories")
-        return costed(estimator.steps[-1][1])
+                raise ValueError(
+                    f"{reason}: let it learn public numbers only, such as BoundsScaler's bounds or given categories. "
+                    "(A transformer of your own says that it learns nothing by its tag requires_fit=False)"
+                )
+        return [*private, *private_steps(last)]
     if not hasattr(estimator, "privacy_cost"):
         raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")
-    return estimator
+    return [estimator]
+
+
+def costed(estimator):
+    """The only step that says what a fit costs."""
+    *others, model = private_steps(estimator)
+    if others:
+        raise ValueError(
+            f"{others[0]!r} spends a budget of its own, where one budget has to pay for all: scale by public bounds "
+            "(BoundsScaler), or take a search of scikit-learn, which search_privacy counts with all its steps"
+        )
+    return model
 
 
 def with_parameters(estimator, parameters):

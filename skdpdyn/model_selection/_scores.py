@@ -55,7 +55,8 @@ class _OfClasses(Score):
 
     def constant(self):
         """The first class."""
-        return DummyClassifier(strategy="constant", constant=self.classes[0]).fit(np.zeros((self.classes.size, 1)), self.classes)
+        first = DummyClassifier(strategy="constant", constant=self.classes[:1])
+        return first.fit(np.zeros((self.classes.size, 1)), self.classes)
 
 
 class Accuracy(_OfClasses):

@@ -8,6 +8,7 @@ from functools import singledispatch
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 from sklearn.utils import get_tags
@@ -46,6 +47,18 @@ def _(step):
     if dropped or step.handle_unknown == "warn":
         return f"{type(step).__name__}(handle_unknown={step.handle_unknown!r}) warns of records: pass another handle_unknown"
     return None
+
+
+@reads_records.register
+def _(step: SimpleImputer):
+    if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
+        return "SimpleImputer learns from the records: pass strategy='constant', keep_empty_features=True, add_indicator=False"
+    return None
+
+
+@reads_records.register
+def _(step: MissingIndicator):
+    return None if step.features == "all" else "MissingIndicator learns which columns have missing values: pass features='all'"
 
 
 @reads_records.register
@@ -106,8 +119,9 @@ def _(step: FunctionTransformer, given=None):
     return given if given == "all" or (given == "frame" and not step.validate) else None
 
 
-@stored.register
-def _(step: PolynomialFeatures, given=None):
+@stored.register(PolynomialFeatures)
+@stored.register(SimpleImputer)
+def _(step, given=None):
     return "all" if given == "all" else None
 
 

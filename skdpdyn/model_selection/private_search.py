@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import PrivateLinearModel, check_labels, check_n_jobs
+from skdpdyn.linear_model._base import PrivateLinearModel, all_or_nothing, check_labels, check_n_jobs
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
@@ -186,21 +186,39 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         self : object
-            The fitted search.
+            The fitted search. If an error is raised, it is left as it was before.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter, X or y is invalid, or a step before the model may learn from the records.
+        UnsupportedMechanismError
+            If no bound applies to what a candidate would run, or a candidate costs more than was planned.
+        CalibrationError
+            If so small a budget leaves nothing for one trial.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If classes or target bounds were taken from y, or ``random_state`` is an int.
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        seeded = check_random_state(self.random_state) is not None
+        check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
+        with all_or_nothing(self):
+            return self._fit(X, y)
+
+    def _fit(self, X, y):
         X, y = indexable(X, self._target(y))
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
-        splitting, drawing, noise = generators(self.random_state, 3)
+        splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
         held, train = self._held_out(n_samples, splitting)
         number = _number_of_trials(plan.mechanism, drawing)
         candidates = [self._draw(drawing) for _ in range(number)]
-        seeds = drawing.integers(2**31, size=number).tolist() if seeded else [None] * number
+        seeds = drawing.integers(2**31, size=number).tolist() if self.random_state is not None else [None] * number
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(  # what is printed for each trial would tell how many there were
             delayed(_trial)(self._candidate(candidate, plan.budget, public, seed), plan.score, *parts)
@@ -361,7 +379,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             value = (float(np.min(y)), float(np.max(y)))
             value = value if value[1] > value[0] else (value[0], value[0] + max(1.0, abs(value[0])))
-        warnings.warn(f"{name}=None of the estimator: taken from y, without noise. Pass {name}", PrivacyLeakWarning, stacklevel=3)
+        warnings.warn(f"{name}=None of the estimator: taken from y, without noise. Pass {name}", PrivacyLeakWarning, stacklevel=4)
         return {name: value}, (f"{name} were taken from y",)
 
     def _held_out(self, n_samples, generator):

@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import (
+    GridSearchCV,
     KFold,
     LeaveOneOut,
+    ParameterGrid,
     PredefinedSplit,
     RepeatedKFold,
     RepeatedStratifiedKFold,
@@ -24,7 +26,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.model_selection._costs import composed, costed, largest, with_parameters
+from skdpdyn.model_selection._costs import composed, largest, private_steps, with_parameters
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.privacy import GaussianDP
 from skdpdyn.privacy.guarantees import Guarantee
@@ -35,12 +37,12 @@ STRATIFIED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyTotal:
     """What several releases cost together, the parts that this is made of, and what it does not cover.
 
     Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``compose``);
-    ``print`` shows the parts.
+    it is shown as a table of the parts.
 
     Parameters
     ----------
@@ -67,7 +69,12 @@ class PrivacyTotal:
     def __getattr__(self, name):
         if name.startswith("__") or "guarantee" not in self.__dict__:
             raise AttributeError(name)
+        if not hasattr(self.guarantee, name):
+            raise AttributeError(f"{type(self).__name__} of a {type(self.guarantee).__name__} has no attribute {name!r}")
         return getattr(self.guarantee, name)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *(name for name in dir(self.guarantee) if not name.startswith("_"))})
 
     def report(self, delta=1e-6):
         """The parts and the total as a table.
@@ -91,7 +98,7 @@ class PrivacyTotal:
         lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
         return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
 
-    def __str__(self):
+    def __repr__(self):
         return self.report()
 
 
@@ -135,7 +142,7 @@ def total_privacy(*fitted, disjoint=False):
     return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks)
 
 
-def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
+def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     """What the fits of a search or of a cross-validation cost together.
 
     A record is among the training records of all folds but its own, once for each candidate, and in the refit. That is composed
@@ -144,12 +151,14 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
 
     Parameters
     ----------
-    search : fitted GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV or HalvingRandomSearchCV, or an estimator
-        The search; or the estimator that ``cross_val_score`` or the like was given, fitted or not.
+    search : GridSearchCV, fitted RandomizedSearchCV, HalvingGridSearchCV or HalvingRandomSearchCV, or an estimator
+        The search; a `GridSearchCV` may be asked before it is fitted. Or the estimator that ``cross_val_score`` or the like was
+        given, fitted or not. Pipelines may hold a `PrivateScaler`, which is counted too.
     n_samples : int or None, default=None
         Number of records. None: that of a search's refitted model.
-    cv : int, cross-validator or list of (train, test) pairs, default=5
-        How an estimator was cross-validated; a search knows its own.
+    cv : int, cross-validator, list of (train, test) pairs or None, default=None
+        How an estimator was cross-validated; None: in five folds. A search knows its own: it may be given the list of the splits
+        that it made, where these depended on ``groups`` or the like.
     n_features : int or None, default=None
         Number of columns that reach the private model. None: that of a search's refitted model.
 
@@ -182,37 +191,46 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
     (0.236704, 0.473409)
     """
     results = getattr(search, "cv_results_", None)
-    estimator = search if results is None else search.estimator
+    planned = results is None and isinstance(search, GridSearchCV)
+    if results is None and not planned and _is_search(search):
+        raise ValueError(f"{search!r} is not fitted: which candidates it will fit is not known yet. Only a GridSearchCV's are")
+    estimator = search.estimator if planned or results is not None else search
     best = getattr(search, "best_estimator_", None) if results is not None else None
-    refitted = None if best is None else costed(best)
-    if refitted is not None:
-        n_samples = refitted.n_samples_ if n_samples is None else n_samples
-        n_features = refitted.n_features_in_ if n_features is None else n_features
-        if (n_samples, n_features) != (refitted.n_samples_, refitted.n_features_in_):
+    refitted = [] if best is None else private_steps(best)
+    if refitted:
+        model = refitted[-1]
+        n_samples = model.n_samples_ if n_samples is None else n_samples
+        n_features = model.n_features_in_ if n_features is None else n_features
+        if (n_samples, n_features) != (model.n_samples_, model.n_features_in_):
             raise ValueError(
-                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw {refitted.n_samples_} records of "
-                f"{refitted.n_features_in_} columns"
+                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw {model.n_samples_} records of "
+                f"{model.n_features_in_} columns"
             )
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
-    costed(estimator)  # or an error
-    cv = cv if results is None else search.cv
+    private_steps(estimator)  # or an error
+    if planned or results is not None:
+        if cv is not None and (planned or not isinstance(cv, list) or _knows_its_splits(search.cv)):
+            raise ValueError(f"cv={cv!r}: a search knows its own, {search.cv!r}")
+        cv = search.cv if cv is None else cv
     stratified, splits = _splits(5 if cv is None else cv, int(n_samples), is_classifier(estimator))
     n_splits = len(splits) if results is None else search.n_splits_
     if len(splits) != n_splits:
         raise ValueError(f"cv={cv!r} made {n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list")
-    candidates = [{}] if results is None else results["params"]
-    models = [costed(with_parameters(estimator, candidate)) for candidate in candidates]
+    candidates = list(ParameterGrid(search.param_grid)) if planned else [{}] if results is None else results["params"]
+    fitted = [private_steps(with_parameters(estimator, candidate)) for candidate in candidates]
     shares = [1.0] * len(candidates)
     if getattr(search, "resource", None) == "n_samples":
         shares = [resources / n_samples for resources in results["n_resources"]]
 
     @cache
     def cost(index, size):
-        model = models[index]
-        guarantee = model.privacy_cost(size, int(n_features))
-        if _changes_columns(estimator, candidates[index]) and model.privacy_cost(size, 10 * int(n_features)) != guarantee:
+        def with_columns(number):
+            return composed([step.privacy_cost(size, number) for step in fitted[index]])
+
+        guarantee, changes = with_columns(int(n_features)), _changes_columns(estimator, candidates[index])
+        if changes and with_columns(10 * int(n_features)) != guarantee:
             raise ValueError(
                 f"{candidates[index]}: what a fit costs depends on the number of columns, which candidates may change"
             )
@@ -220,13 +238,16 @@ def search_privacy(search, n_samples=None, *, cv=5, n_features=None):
 
     sizes = [[int(share * size) for size, _ in splits] for share in shares]
     fits = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
-    refit = [] if refitted is None else [refitted.privacy_]
+    if planned and search.refit:  # the best, whichever that will be
+        refit = [largest([cost(index, int(n_samples)) for index in range(len(candidates))])]
+    else:
+        refit = [composed([step.privacy_ for step in refitted])] if refitted else []
     patterns = np.unique(np.stack([trains for _, trains in splits]), axis=1).T  # who trains in which splits
     spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
     distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
     total = largest([composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * stratified
-    leaks += [leak for model in models for leak in _leaks(model)]
+    leaks += [leak for steps in fitted for step in steps for leak in _leaks(step)]
     warnings.warn(f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2)
     parts = [
         (f"fit on {size} records", guarantee)
@@ -257,11 +278,22 @@ def _releases(item):
         return [release for step in _steps(item) for release in _releases_of_step(step)]
     if not isinstance(item, BaseEstimator):
         hint = ": of a record, pass tightest(record)" if hasattr(item, "adjacency") else ""
+        hint = ": unpack it, total_privacy(*releases)" if isinstance(item, (list, tuple)) else hint
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
+    if _is_search(item):
+        raise ValueError(f"{item!r} is not fitted: it has released nothing yet")
     reason = reads_records(item)
     if reason is not None:
-        raise ValueError(f"no total is known: {reason}")
+        raise ValueError(
+            f"no total is known: {reason}. (Of what was fitted inside it, pass the private estimators themselves: "
+            "total_privacy(*fitted.estimators_), for one)"
+        )
     return []
+
+
+def _is_search(item):
+    """Whether it is one of scikit-learn's searches, or one made like them."""
+    return isinstance(item, BaseEstimator) and hasattr(item, "estimator") and hasattr(item, "cv") and hasattr(item, "refit")
 
 
 def _steps(item):
@@ -288,11 +320,20 @@ def _changes_columns(estimator, candidate):
 def _leaks(model):
     """What a fit with these parameters would leak."""
     seed = getattr(model, "random_state", None)
-    model = costed(model.estimator) if hasattr(model, "estimator") else model  # of a private search
+    model = private_steps(model.estimator)[-1] if hasattr(model, "estimator") else model  # of a private search
     names = [name for name in ("classes", "target_bounds") if getattr(model, name, "given") is None]
     return tuple(f"{name} were taken from y" for name in names) + (
         () if seed is None else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)
     )
+
+
+def _knows_its_splits(cv):
+    """Whether the number of records says who trains in which split."""
+    if cv is None or isinstance(cv, (Integral, list)):
+        return True
+    known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
+    known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
+    return type(cv) in known or isinstance(getattr(cv, "cv", None), list)  # pairs, as check_cv wraps them
 
 
 def _splits(cv, n_samples, classifier):
@@ -307,8 +348,7 @@ def _splits(cv, n_samples, classifier):
         cv = RepeatedKFold(**cv.cvargs, n_repeats=cv.n_repeats)
     elif type(cv) is StratifiedShuffleSplit:
         cv = ShuffleSplit(cv.n_splits, test_size=cv.test_size, train_size=cv.train_size)
-    given = isinstance(getattr(cv, "cv", None), list)  # a list of pairs, as check_cv wraps it
-    if not given and type(cv) not in (KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit):
+    if not _knows_its_splits(cv):
         raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
     rows = np.zeros((n_samples, 1))
     if type(cv) is RepeatedKFold and not isinstance(cv.random_state, Integral):

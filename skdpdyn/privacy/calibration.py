@@ -1,6 +1,7 @@
 """The accountants turned around: noise and number of steps from a budget, always on the safe side."""
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from numbers import Integral
 
@@ -206,6 +207,8 @@ def split_budget(epsilon, delta, shares):
     [(0.431821, 1e-09), (0.889784, 1e-09)]
     """
     mu = gdp_mu(*check_budget(epsilon, delta))
+    if not isinstance(shares, Iterable):
+        raise ValueError(f"shares={shares!r} must be a sequence of numbers > 0, one for each part")
     shares = [float(share) for share in shares]
     if not shares or not all(0 < share < math.inf for share in shares):
         raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
