@@ -1144,6 +1144,16 @@ def test_repeated_folds_are_counted_for_the_worst_draw():
     assert totals[0].mu == totals[1].mu == pytest.approx(worst * math.sqrt(20), rel=1e-9)
 
 
+def test_a_total_answers_like_its_guarantee():
+    total = total_privacy(GaussianDP(0.3), GaussianDP(0.4))
+    assert repr(total) == str(total) == total.report()
+    assert {"mu", "tradeoff", "report", "parts"} <= set(dir(total))
+    with pytest.raises(AttributeError, match="PrivacyTotal of a GaussianDP has no attribute 'foo'"):
+        _ = total.foo
+    with pytest.raises(ValueError, match=r"unpack it, total_privacy\(\*releases\)"):
+        total_privacy([GaussianDP(0.3), GaussianDP(0.4)])
+
+
 def test_equal_rows_of_a_total_are_one_row():
     grid = GridSearchCV(LOGISTIC, {"clip": [0.1, 0.2, 0.5]}, cv=4).fit(X, Y)
     with pytest.warns(PrivacyLeakWarning):

@@ -105,7 +105,7 @@ def test_nothing_is_learnt_from_the_data():
         ({"bounds": 1.0}, r"bounds has shape \(\)"),
         ({"bounds": (1, 0)}, r"bounds=\(1, 0\) must be pairs \(low, high\) of finite numbers with low < high"),
         ({"bounds": (1, 1)}, "must be pairs .* with low < high"),
-        ({"bounds": [(0, 1), (0, np.inf)]}, "of finite numbers"),
+        ({"bounds": [(0, 1), (0, np.inf)]}, r"of finite numbers .*: not so of columns \[1\]"),
         ({"bounds": (np.nan, 1)}, "of finite numbers"),
         ({"bounds": {"a": (0, 1)}}, "bounds is a dict by column name: X has no column names"),
         ({"feature_range": (1, 0)}, r"feature_range=\(1, 0\) must be a pair \(low, high\) with low < high"),

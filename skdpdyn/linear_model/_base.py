@@ -128,6 +128,15 @@ class PrivateLinearModel(BaseEstimator, ABC):
         -------
         Guarantee
             Equal to ``privacy_`` after such a fit.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the shape is invalid, or what is public of the target is not given.
+        UnsupportedMechanismError
+            If ``bound`` does not apply to what the solver would run.
+        CalibrationError
+            If no noise is known to meet the budget.
         """
         return self._plan(n_samples, n_features, self._public_loss()).guarantee
 
@@ -173,6 +182,22 @@ class PrivateLinearModel(BaseEstimator, ABC):
         -------
         self : object
             The fitted estimator. If an error is raised, the estimator is left as it was before.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter, X or y is invalid.
+        UnsupportedMechanismError
+            If ``bound`` does not apply to what the solver would run.
+        CalibrationError
+            If no noise is known to meet the budget.
+        FloatingPointError
+            If the parameters overflow.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
         with all_or_nothing(self):
             return self._fit(X, y)

@@ -64,14 +64,51 @@ class Guarantee(ABC):
 
     @abstractmethod
     def delta(self, epsilon):
-        """Smallest delta known to hold at ``epsilon`` >= 0 (float or array)."""
+        """Smallest delta known to hold at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or ndarray
+            >= 0.
+
+        Returns
+        -------
+        float or ndarray
+            In [0, 1].
+        """
 
     @abstractmethod
     def epsilon(self, delta):
-        """Smallest epsilon known to hold at ``delta`` in [0, 1]; 0 exactly when ``delta >= self.delta(0)``."""
+        """Smallest epsilon known to hold at a delta.
+
+        Parameters
+        ----------
+        delta : float or ndarray
+            In [0, 1].
+
+        Returns
+        -------
+        float or ndarray
+            0 exactly when ``delta >= self.delta(0)``; inf where none is known.
+        """
 
     def rdp(self, order):
-        """Renyi differential privacy of ``order`` > 1, where one is known."""
+        """Renyi differential privacy.
+
+        Parameters
+        ----------
+        order : float or ndarray
+            > 1.
+
+        Returns
+        -------
+        float or ndarray
+
+        Raises
+        ------
+        UnsupportedMechanismError
+            Where no Renyi curve is known.
+        """
         raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
 
     @property
@@ -89,6 +126,15 @@ class Guarantee(ABC):
 
         From the supporting lines of the profile: 1 - delta - e^epsilon fpr and its mirror image, for every epsilon (Dong, Roth
         and Su 2022, Proposition 2.12). A finite set of epsilons gives a valid, slightly lower curve.
+
+        Parameters
+        ----------
+        fpr : float or ndarray
+            In [0, 1].
+
+        Returns
+        -------
+        float or ndarray
         """
         fpr = checked_rate(fpr)
         epsilon = np.append(0.0, np.geomspace(1e-6, 700.0, 2000))
@@ -111,6 +157,10 @@ class Guarantee(ABC):
         ----------
         other : Guarantee
             A guarantee of the same adjacency.
+
+        Returns
+        -------
+        Guarantee
 
         Raises
         ------

@@ -26,7 +26,7 @@ class NoisySGD(Solver):
     From theta = 0: theta <- Proj(theta - step_size * (sum of the batch's gradients / batch_size + penalty's gradient) + noise).
     A short last batch is divided by ``batch_size`` too. Where the steps contract, later batches hide earlier ones, so that a few
     passes over the data are worth as much as a hundred of full batches. Only the last iterate leaves the solver; all bounds but
-    `composition` and `subsampling` rest on that.
+    `skdpdyn.privacy.composition` and `skdpdyn.privacy.subsampling` rest on that.
 
     In a known order ``privacy_`` is that of the worst place, and others are protected better: of a fitted model with
     sampling="cyclic", ``last_iterate(model.mechanism_, index=j)`` is for the records in batch j, from 1; with
