@@ -219,6 +219,8 @@ def test_senseless_shares():
     for shares in ((), (0.0, 1.0), (-1.0,), (math.inf, 1.0), (math.nan,)):
         with pytest.raises(ValueError, match="must be finite numbers > 0, one for each part"):
             split_budget(1.0, 1e-6, shares)
+    with pytest.raises(ValueError, match="shares=2 must be a sequence"):
+        split_budget(1.0, 1e-6, 2)
     with pytest.raises(ValueError, match="epsilon=0"):
         split_budget(0.0, 1e-6, (1, 1))
     with pytest.raises(CalibrationError, match=r"a part this small has epsilon=0 at delta=0\.1"):
