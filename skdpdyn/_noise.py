@@ -5,6 +5,7 @@ deviates in floating point are not exactly normal, and no library that adds them
 reads all 64 bits of a released parameter.
 """
 
+import math
 import os
 import warnings
 from numbers import Integral
@@ -75,6 +76,11 @@ def standard_noise(distribution, size, generator):
     """
     noise = generator.standard_normal(size)
     return noise if distribution == "gaussian" else noise * (generator.standard_gamma(size) / np.linalg.norm(noise))
+
+
+def largest_norm(distribution, size):
+    """Norm that `standard_noise` exceeds with a probability of at most exp(-50), 2e-22."""
+    return math.sqrt(size) + 10 if distribution == "gaussian" else size + 10 * math.sqrt(size) + 50
 
 
 def seed_leaks(random_state):

@@ -107,6 +107,8 @@ class Loss:
         Supremum of the (largest eigenvalue of the) second derivative.
     n_outputs : int, default=1
         Number of raw predictions of a row.
+    at_zero : float, default=inf
+        Supremum of l(0, y) less its infimum over r, which bounds how far training can bring any record's loss down.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Loss:
     lipschitz: float
     smoothness: float
     n_outputs: int = 1
+    at_zero: float = math.inf
 
     def __post_init__(self):
         if any(instruction.opname == "RAISE_VARARGS" for instruction in dis.get_instructions(self.derivative)):
@@ -128,11 +131,11 @@ class Loss:
         return _compiled(self.derivative, self.n_outputs > 1)
 
 
-logistic = Loss("logistic", _logistic_residual, lipschitz=1.0, smoothness=0.25)
+logistic = Loss("logistic", _logistic_residual, lipschitz=1.0, smoothness=0.25, at_zero=math.log(2))
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
-squared = Loss("squared", _squared_residual, lipschitz=math.inf, smoothness=1.0)
-"""Squared loss (r - y)^2 / 2. Clipped, it is Huber's."""
+squared = Loss("squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5)
+"""Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
 
 def softmax(n_classes):
@@ -149,7 +152,8 @@ def softmax(n_classes):
     """
     if n_classes < 2:
         raise ValueError(f"n_classes={n_classes!r} must be an integer >= 2")
-    return Loss("softmax", _softmax_residual, lipschitz=math.sqrt(2), smoothness=0.5, n_outputs=n_classes)
+    constants = {"lipschitz": math.sqrt(2), "smoothness": 0.5, "at_zero": math.log(n_classes)}
+    return Loss("softmax", _softmax_residual, n_outputs=n_classes, **constants)
 
 
 LOSSES = (logistic, squared, softmax(2), softmax(5))

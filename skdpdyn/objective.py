@@ -94,6 +94,15 @@ class Objective:
         """Curvature that every record's regularised loss has at least."""
         return self.alpha
 
+    def minimiser_norm(self, slope=0.0):
+        """Bound on the norm of the minimiser of this risk plus a linear term of at most this slope; needs ``alpha`` > 0.
+
+        There the gradient is 0, so that alpha norm is at most L + slope. And the risk is not above that at 0, alpha norm^2 / 2 at
+        most the loss at zero + slope norm: clipping, which makes derivatives smaller, makes no loss fall further.
+        """
+        falls = math.sqrt(slope**2 + 2 * self.alpha * self.loss.at_zero)
+        return min(self.lipschitz + slope, slope + falls) / self.alpha
+
     def split(self, theta):
         """Coefficients (n_outputs, n_features) and intercepts (n_outputs,) of a parameter vector."""
         n_outputs = self.loss.n_outputs

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.linear_model._base import all_or_nothing
+from skdpdyn.linear_model._base import all_or_nothing, quoting_no_records
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
 from skdpdyn.privacy._numerics import as_float
@@ -77,7 +77,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
-        validate_data(self, X, dtype=[np.float64, np.float32])
+        with quoting_no_records():
+            validate_data(self, X, dtype=[np.float64, np.float32])
         self.bounds_ = self._bounds_by_column()
         return self
 
@@ -94,7 +95,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        with quoting_no_records():
+            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         low, high = self.bounds_.T  # float64: bounds that are close together stay apart
         start, stop = self.feature_range
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
@@ -361,7 +363,8 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Finite rows in C order or CSR; sparse ones only where they stay sparse."""
         if sparse.issparse(X) and self.with_mean:
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        with quoting_no_records():
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
         return canonical_rows(X)
 
     def _mechanism(self, n_samples):

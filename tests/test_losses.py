@@ -138,3 +138,18 @@ def test_constants_of_several_outputs_are_suprema(loss):
     curvature = np.linalg.norm(change, axis=1)
     assert 0.99 * loss.smoothness <= curvature.max() <= loss.smoothness * (1 + 1e-9)
     assert np.all(np.sum(change * direction, axis=1) >= -1e-12)  # convex
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_how_far_a_loss_can_fall_from_zero(loss):
+    """The derivative integrated from raw predictions of 0 to where the loss is least, for the worst target."""
+    raw = np.concatenate([[0.0], np.geomspace(1e-4, 60.0, 20_001)])
+    fallen = []
+    for y in range(loss.n_outputs) if loss.n_outputs > 1 else (-1.0, 0.3, 1.0) if loss is squared else (0.0, 1.0):
+        if loss.n_outputs == 1:
+            towards = np.sign(y - 0.5) if loss is logistic else np.sign(y)
+            slopes = towards * residuals(loss, towards * raw, np.full(raw.size, y))
+        else:
+            slopes = residuals(loss, raw[:, None] * (np.arange(loss.n_outputs) == y), np.full(raw.size, y))[:, y]
+        fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), raw))
+    assert max(fallen) == pytest.approx(loss.at_zero, rel=1e-6)

@@ -9,6 +9,7 @@ import pytest
 from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
@@ -245,3 +246,49 @@ def test_without_a_unique_minimiser_it_refuses():
         minimise(problem(logistic, X, alpha=0.0), X, y, tolerance=1e-6)
     with pytest.raises(ValueError, match="a loss of several outputs unclipped"):
         minimise(problem(softmax(3), X, clip=0.5), X, y, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "clip", "reached"),
+    [(logistic, 0.1, 0.2), (logistic, 0.5, 0.4), (squared, 0.1, 0.2), (squared, 2.0, 0.4), (softmax(3), math.inf, 0.4)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_minimiser_is_within_its_bound(loss, clip, reached):
+    """For rows that make it long: sqrt(alpha) does the most where the loss is squared, a longer one where it saturates."""
+    largest = 0.0
+    for alpha in (1e-4, 1e-2, 1.0):
+        for scale in (math.sqrt(alpha), 3 * math.sqrt(alpha), 1.0):
+            for slope in (0.0, 0.01, 1.0):
+                objective = Objective(loss, 50, 1, 1.0, alpha=alpha, clip=clip)
+                linear = np.full(objective.n_parameters, -slope / math.sqrt(objective.n_parameters))
+                theta = minimise(objective, np.full((50, 1), min(scale, 1.0)), np.ones(50), tolerance=1e-9, linear=linear)
+                largest = max(largest, np.linalg.norm(theta) / objective.minimiser_norm(slope))
+    assert reached < largest <= 1 + 1e-6  # the tolerance
+
+
+@pytest.mark.parametrize("norm", [1e-50, 1.0, 1e50])
+def test_the_unit_of_the_rows_does_not_matter(norm):
+    """Between the kinks of a clipped loss the Hessian is the penalty alone, and conjugate gradients may find no way down."""
+    X, y = np.random.default_rng(0).standard_normal((3, 30)), np.array([0.0, 1.0, 1.0])
+    objective = Objective(logistic, 3, 30, norm, alpha=1e-6 * norm**2, clip=0.5 * norm)
+    for seed in range(10):
+        linear = 0.05 * norm * np.random.default_rng(seed).standard_normal(30)
+        theta = minimise(objective, X * norm, y, tolerance=1e-5 * norm, linear=linear)
+        assert np.linalg.norm(theta) <= objective.minimiser_norm(np.linalg.norm(linear))
+
+
+def test_a_penalty_that_double_precision_does_not_see_is_refused():
+    _minimise.check_condition(Objective(logistic, 50, 2, 10.0, alpha=1e-10))
+    for solver in ("objective_perturbation", "output_perturbation"):
+        model = PrivateLogisticRegression(epsilon=50.0, classes=[0, 1], data_norm=10.0, alpha=1e-12, solver=solver)
+        with pytest.raises(ValueError, match=r"alpha=1e-12 is less than 1e-12 of the loss's curvature 26.6.* Raise alpha"):
+            model.privacy_cost(10**15, 2)
+
+
+@pytest.mark.slow
+def test_what_makes_the_minimiser_long_does_not_make_it_fail():
+    """Rows of norm sqrt(alpha), where a coefficient of 1/(2 sqrt(alpha)) fits the targets best."""
+    X = sparse.csr_array((np.full(300_000, 1e-3), np.zeros(300_000, np.int32), np.arange(300_001)), shape=(300_000, 200))
+    model = PrivateRidge(epsilon=3.0, alpha=1e-6, clip=0.1, target_bounds=(-1, 1), fit_intercept=False)
+    model.set_params(adjacency="add_remove", solver="objective_perturbation")
+    assert 450 < np.linalg.norm(model.fit(X, np.ones(300_000)).coef_) < 550

@@ -23,8 +23,9 @@ from sklearn.utils import shuffle
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, _noise
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.losses import logistic
+from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.objective import Objective, row_norms
-from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, tightest
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import DPSGD, DPSVRG, NoisyGD, ObjectivePerturbation
@@ -557,6 +558,37 @@ BAD_TARGETS = [
         ]
     ],
 ]
+SECRETS = {
+    "one dimension": lambda X: X[:, 0],
+    "a number": lambda X: X[0, 0],
+    "complex": lambda X: X + 0.0481516j,
+    "text": lambda X: np.where(X[0, 0] == X, "0.0481516 kg", X.astype(object)),
+    "missing": lambda X: np.where(X[1, 1] == X, np.nan, X),
+}
+
+
+@pytest.mark.parametrize("rows", SECRETS.values(), ids=SECRETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_errors_quote_no_records(case, rows):
+    """Not those of scikit-learn and numpy either, which show the first cells, or the first that they cannot read."""
+    X, y = case.data()
+    X[0] = 0.0481516, 0.2342, 0.4815
+    fitted = case.model().fit(X, y)
+    search = PrivateSearchCV(case.model(), {"clip": [0.1]})
+    for refuses in (
+        lambda bad: case.model().fit(bad, y),
+        fitted.predict,
+        BoundsScaler((-1, 1)).fit,
+        PrivateScaler().fit,
+        BoundsScaler((-1, 1)).fit(X).transform,
+        lambda bad: search.fit(bad, y),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            refuses(rows(X))
+        assert "0.0" not in str(caught.value)
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
 BAD_FITS = [
     *[(case, {}, rows, True, message) for case in CASES for rows, message in BAD_ROWS],
     *[(case, changes, X, True, message) for case in CASES for changes, message in BAD_PARAMETERS],

@@ -6,9 +6,16 @@ import sys
 import numpy as np
 import pytest
 from randomgen import AESCounter
+from scipy import stats
 
-from skdpdyn._noise import check_random_state, generators
+from skdpdyn._noise import check_random_state, generators, largest_norm
 from skdpdyn.exceptions import PrivacyLeakWarning
+
+
+@pytest.mark.parametrize("size", [1, 2, 10, 1000, 10**6])
+def test_the_largest_norm_is_hardly_ever_exceeded(size):
+    assert stats.chi2.logsf(largest_norm("gaussian", size) ** 2, size) <= -50
+    assert stats.gamma.logsf(largest_norm("gamma", size), size) <= -50
 
 
 def test_the_generator_is_aes_128_in_counter_mode():

@@ -68,6 +68,30 @@ def all_or_nothing(estimator):
         raise
 
 
+_RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+_ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not private
+    "Expected 2D array, got 1D array instead": _RESHAPE,
+    "Expected 2D array, got scalar array instead": _RESHAPE,
+    "Input should have at least 1 dimension": _RESHAPE,
+    "Complex data not supported": "Real numbers are needed",
+    "could not convert string to float": "Encode text as numbers, by OneHotEncoder(categories=...) for one",
+    "Input X contains NaN": "Fill missing values with a public one, by "
+    "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one",
+}
+
+
+@contextmanager
+def quoting_no_records():
+    """Tell such errors without the records that they quote."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        for start, advice in _ADVICE.items():
+            if str(error).startswith(start):
+                raise ValueError(f"{start}. {advice}") from None
+        raise
+
+
 class PrivateLinearModel(BaseEstimator, ABC):
     """Base of the estimators: the plan, the fit, raw predictions, and the display of what was spent."""
 
@@ -206,7 +230,8 @@ class PrivateLinearModel(BaseEstimator, ABC):
         check_random_state(self.random_state)
         self._options()
         check_labels(y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
+        with quoting_no_records():
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
         target = self._encode_target(y)
         plan = self._plan(*X.shape, target.loss)
@@ -244,7 +269,8 @@ class PrivateLinearModel(BaseEstimator, ABC):
     def _scaled_products(self, X):
         """Products of rows, mapped into the ball as they were in fit, with the coefficients."""
         check_is_fitted(self)
-        X = canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+        with quoting_no_records():
+            X = canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
         products = X @ self.coef_.T.astype(X.dtype, copy=False)
         return products * (scale[:, None] if products.ndim == 2 else scale)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import PrivateLinearModel, all_or_nothing, check_labels, check_n_jobs
+from skdpdyn.linear_model._base import PrivateLinearModel, all_or_nothing, check_labels, check_n_jobs, quoting_no_records
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
@@ -206,7 +206,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
-        with all_or_nothing(self):
+        with all_or_nothing(self), quoting_no_records():
             return self._fit(X, y)
 
     def _fit(self, X, y):

@@ -6,8 +6,8 @@ along it, which a convex function has only once at zero. So a loss needs no seco
 would hide gradients below 1e-8), and clipped losses, whose curvature jumps, are minimised like the others.
 
 That an error was raised is a release, which no noise hides. So what can be certified depends on public numbers alone,
-`largest_rounding`, and where Newton's method stalls, as it may between the kinks of clipped losses, Nesterov's goes on: slow, but
-sure to arrive.
+`largest_rounding` at the largest norm that the minimiser may have, and where Newton's method stalls, as it may between the kinks
+of clipped losses, Nesterov's goes on: slow, but sure to arrive.
 """
 
 import math
@@ -39,6 +39,7 @@ from skdpdyn.solvers._descent import (
 )
 
 _EPS = np.finfo(np.float64).eps
+_LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothing of the penalty
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
 _DIFFERENCE = 1e-6  # of a raw prediction, between the two gradients of a product with the Hessian
 _FORCING = 0.1  # part of a step's equations that may be left unsolved
@@ -83,7 +84,8 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
             f"alpha={objective.alpha!r}, clip={objective.clip!r}: a unique minimiser needs alpha > 0, and a loss of several "
             "outputs unclipped"
         )
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
+    quiet = np.errstate(all="ignore")  # a warning of records that overflow would tell of them
+    with quiet, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
         gradient = _Gradient(objective, X, y, linear, pool, n_threads)
         theta = np.zeros(objective.n_parameters)
         if gradient.rounding(theta) < tolerance:
@@ -126,6 +128,15 @@ def compiled_some_chunks(family, dtype):
 def largest_rounding(objective, norm):
     """Bound on the rounding of a gradient wherever theta has this norm, from public numbers alone."""
     return objective.gradient_rounding(norm, objective.n_features, largest_number_in_order(objective))
+
+
+def check_condition(objective):
+    """Refuse a penalty so weak that the minimiser is out of reach of double precision."""
+    if not objective.alpha >= _LEAST_PENALTY * objective.curvature:
+        raise ValueError(
+            f"alpha={objective.alpha:.3g} is less than {_LEAST_PENALTY:g} of the loss's curvature {objective.curvature:.3g}, and "
+            "double precision too short to minimise that. Raise alpha"
+        )
 
 
 def checked_tolerance(tolerance):
@@ -213,7 +224,7 @@ class _Point(NamedTuple):
 
 def _points(gradient, theta, tolerance):
     """Points of Newton's method, then, from the last of them, of Nesterov's."""
-    point = _Point(theta, gradient(theta))
+    start = point = _Point(theta, gradient(theta))
     yield point
     for _ in range(_MAX_STEPS):
         if not np.linalg.norm(point.slope) > gradient.rounding(point.theta):  # noise, or NaN, is no way down
@@ -221,7 +232,7 @@ def _points(gradient, theta, tolerance):
         direction = _newton_direction(gradient, *point)
         point = _Point(*_flatten(gradient, *point, direction))
         yield point
-    yield from _nesterov(gradient, point, tolerance)
+    yield from _nesterov(gradient, point if np.isfinite(np.linalg.norm(point.slope)) else start, tolerance)
 
 
 def _nesterov(gradient, start, tolerance):
@@ -244,7 +255,7 @@ def _nesterov(gradient, start, tolerance):
 def _newton_direction(gradient, theta, slope):
     """Solve Hessian @ direction = -slope, roughly; the steepest descent where what came out does not go down."""
     direction, _ = cg(gradient.derivative(theta, slope), -slope, rtol=_FORCING, maxiter=_MAX_PRODUCTS)
-    return direction if slope @ direction < 0 else -slope
+    return direction if slope @ direction < 0 else -slope / gradient.objective.smoothness
 
 
 def _flatten(gradient, theta, slope, direction):

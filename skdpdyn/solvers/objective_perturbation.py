@@ -2,10 +2,10 @@
 
 import math
 
-from skdpdyn._noise import standard_noise
+from skdpdyn._noise import largest_norm, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
-from skdpdyn.solvers._minimise import certifiable, checked_tolerance, largest_rounding, minimise
+from skdpdyn.solvers._minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers.base import Solver, training_time
 
 # The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training time is this times
@@ -13,6 +13,8 @@ from skdpdyn.solvers.base import Solver, training_time
 AUTO_SHRINKAGE = 2.5
 AUTO_TILT = 0.25  # largest part of epsilon that alpha="auto" lets the Jacobian have
 _NEGLIGIBLE = 0.01  # of 1/sqrt(n): standard deviation of a raw prediction by the noise on the output
+_TOLERABLE = 0.01  # the same, where that makes sure that the tolerance is reached whatever the records
+_LEAST_ALPHA = 1e-9  # of the curvature, for alpha="auto"
 
 
 class ObjectivePerturbation(Solver):
@@ -33,7 +35,8 @@ class ObjectivePerturbation(Solver):
         parameters, that of Gaussian noise with its root.
     tolerance : "auto" or float, default="auto"
         Largest norm of the gradient of the empirical risk. "auto": where the noise on the output moves a raw prediction by a
-        hundredth of 1/sqrt(n_samples), or what double precision can certify if that is more.
+        hundredth of 1/sqrt(n_samples), or, if that is more, what double precision can certify whatever the records. (Where that
+        would move a raw prediction by more than 0.01, as for a million rows at epsilon 10: for all but contrived ones.)
 
     References
     ----------
@@ -80,7 +83,7 @@ class ObjectivePerturbation(Solver):
         shrinkage = AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
         trace, rank = _trace(objective)
         largest = rank * math.expm1(min(AUTO_TILT * epsilon / rank, 700.0))  # curvature of the record
-        return max(shrinkage / time, trace / (largest * objective.n_samples))
+        return max(shrinkage / time, trace / (largest * objective.n_samples), _LEAST_ALPHA * objective.curvature)
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
@@ -94,6 +97,7 @@ class ObjectivePerturbation(Solver):
             )
         if not objective.alpha > 0:
             raise ValueError("alpha=0: objective perturbation needs a penalty. Use alpha='auto' or alpha > 0")
+        check_condition(objective)
         trace, rank = _trace(objective)
         constants = {
             "curvature": trace / (objective.n_samples * objective.alpha),
@@ -135,11 +139,14 @@ class ObjectivePerturbation(Solver):
         """Largest norm of the gradient, from public numbers."""
         spread = math.sqrt(objective.n_parameters)
         per_coordinate = spread if output.distribution == "gamma" else 1.0  # standard deviation over scale
-        scale = _NEGLIGIBLE / (objective.row_norm * math.sqrt(objective.n_samples) * per_coordinate)
-        negligible = scale * objective.alpha / (2 * output.noise_multiplier)
-        # Ten times the rounding of a gradient where raw predictions are as large as the noise makes them
-        norm = 10 / objective.row_norm + spread * per_coordinate * linear_scale / objective.alpha
-        return certifiable(checked_tolerance(self.tolerance), negligible, 10 * largest_rounding(objective, norm))
+        # The tolerance for which the noise on the output moves a raw prediction by 1
+        unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
+        # The rounding of a gradient where raw predictions are as large as the noise makes them, and at any minimiser
+        usual = 10 / objective.row_norm + spread * per_coordinate * linear_scale / objective.alpha
+        largest = objective.minimiser_norm(linear_scale * largest_norm(output.distribution, objective.n_parameters))
+        usual, largest = (largest_rounding(objective, norm) for norm in (usual, largest))
+        least = max(10 * usual, min(4 * largest, _TOLERABLE * unit))
+        return certifiable(checked_tolerance(self.tolerance), _NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
 
 
 def _trace(objective):

@@ -9,7 +9,7 @@ import numpy as np
 from skdpdyn._noise import standard_noise
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers._minimise import certifiable, checked_tolerance, largest_rounding, minimise
+from skdpdyn.solvers._minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
 from skdpdyn.solvers.base import Solver
 
@@ -198,6 +198,7 @@ class OutputPerturbation(Solver):
                 raise ValueError(
                     f"alpha={objective.alpha!r}: without a penalty the minimiser has no bounded sensitivity. Give alpha > 0"
                 )
+            check_condition(objective)
             self._tolerance(objective)
             return
         self._epochs(objective)
@@ -218,8 +219,7 @@ class OutputPerturbation(Solver):
         return Descent(1 / np.maximum(objective.smoothness, objective.alpha * times), batch_size, n_batches)
 
     def _tolerance(self, objective):
-        radius = objective.lipschitz / objective.alpha  # of the ball that the minimiser is in
-        least = 4 * (largest_rounding(objective, radius) + 8 * _EPS * objective.lipschitz)
+        least = 4 * (largest_rounding(objective, objective.minimiser_norm()) + 8 * _EPS * objective.lipschitz)
         wanted = checked_tolerance(self.tolerance)
         return certifiable(wanted, _NEGLIGIBLE * objective.lipschitz / objective.n_samples, least)
 
