@@ -28,11 +28,12 @@ from sklearn.model_selection import (
     RepeatedKFold,
     RepeatedStratifiedKFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedShuffleSplit,
     TimeSeriesSplit,
     cross_validate,
 )
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -569,6 +570,7 @@ NOT_FREE = [
     SimpleImputer(keep_empty_features=True),
     SimpleImputer(strategy="constant", fill_value=0.0),
     SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True, add_indicator=True),
+    SimpleImputer(strategy="constant", keep_empty_features=True),
     MissingIndicator(),
 ]
 
@@ -731,8 +733,9 @@ def test_what_cannot_be_counted_is_refused():
     with pytest.raises(ValueError, match="no privacy_cost"):
         search_privacy(LogisticRegression(), n_samples=200, n_features=3)
     used_up = GridSearchCV(LOGISTIC, {"clip": [0.3]}, cv=KFold(3).split(X)).fit(X, Y)
-    with pytest.raises(ValueError, match="made 3 splits"):
+    with pytest.raises(ValueError, match="makes no splits any more"):
         search_privacy(used_up)
+    assert priced(used_up, cv=list(KFold(3).split(X))).mu > 0
 
 
 def test_leave_one_out_and_private_searches_are_counted():
@@ -1116,6 +1119,29 @@ def test_a_grid_search_can_be_priced_before_it_is_fitted():
             total_privacy(unknown)
 
 
+def test_candidates_that_change_columns_anywhere_are_seen():
+    model = clone(LOGISTIC).set_params(delta=1e-4, solver="objective_perturbation")  # its cost depends on them
+    inner = Pipeline([("terms", PolynomialFeatures(1)), ("model", model)])
+    outer = Pipeline([("bounds", BoundsScaler((-1, 1))), ("rest", inner)])
+    replaced = Pipeline([("bounds", BoundsScaler((-1, 1))), ("model", model)])
+    for pipeline, grid in (
+        (outer, {"rest__terms__degree": [1, 3]}),
+        (replaced, {"model": [model, make_pipeline(PolynomialFeatures(3), model)]}),
+    ):
+        fitted = GridSearchCV(pipeline, grid, cv=2).fit(X, Y)
+        with pytest.raises(ValueError, match="depends on the number of columns, which candidates may change"):
+            search_privacy(fitted)
+    assert priced(GridSearchCV(outer, {"rest__model__clip": [0.3, 0.5]}, cv=2).fit(X, Y)).epsilon(1e-4) > 1
+
+
+def test_an_estimator_that_was_changed_after_the_search_is_refused():
+    fitted = GridSearchCV(clone(LOGISTIC).set_params(delta=1e-4), {"clip": [0.3, 0.6]}, cv=2).fit(X, Y)
+    assert priced(fitted).mu > 0
+    fitted.estimator.set_params(epsilon=1e-3)
+    with pytest.raises(ValueError, match="was changed after the fit"):
+        search_privacy(fitted)
+
+
 def test_splits_by_groups_are_passed():
     groups, model = np.arange(200) % 7, clone(LOGISTIC).set_params(delta=1e-4)
     fitted = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=GroupKFold(3)).fit(X, Y, groups=groups)
@@ -1125,8 +1151,13 @@ def test_splits_by_groups_are_passed():
     total = priced(fitted, cv=pairs)
     worst = max(sum(2 * model.privacy_cost(len(t), 3).mu ** 2 for t, _ in pairs if record in t) for record in range(200))
     assert total.mu == pytest.approx(math.sqrt(worst + model.privacy_cost(200, 3).mu ** 2), rel=1e-12)
+    assert priced(fitted, cv=tuple(pairs)).guarantee == total.guarantee
     with pytest.raises(ValueError, match="made 3 splits"):
         search_privacy(fitted, cv=pairs[:2])
+    with pytest.raises(ValueError, match="makes no splits any more"):
+        search_privacy(model, 200, n_features=3, cv=iter(()))
+    labelled = GridSearchCV(model, {"clip": [0.3]}, cv=StratifiedGroupKFold(3)).fit(X, Y, groups=groups)
+    assert any("stratified by y" in leak for leak in priced(labelled, cv=list(labelled.cv.split(X, Y, groups))).leaks)
     known = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=KFold(3)).fit(X, Y)
     for search_, cv in ((known, pairs), (known, 3), (known, "nonsense"), (fitted, KFold(3)), (clone(known), pairs)):
         with pytest.raises(ValueError, match="a search knows its own"):

@@ -12,12 +12,13 @@ import pytest
 from scipy import sparse, stats
 from scipy.special import softmax
 from sklearn.base import clone, is_classifier
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_blobs, make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.utils import shuffle
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, _noise
@@ -587,6 +588,18 @@ def test_errors_quote_no_records(case, rows):
             refuses(rows(X))
         assert "0.0" not in str(caught.value)
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_errors_of_steps_in_a_search_quote_no_records():
+    X, y = LOGISTIC.data()
+    rows = pd.DataFrame({"number": X[:, 0], "ward": ["a"] * 59 + ["surgery of 12 May"]})
+    columns = make_column_transformer(
+        (OneHotEncoder(categories=[["a", "b"]]), ["ward"]), remainder="passthrough", sparse_threshold=0
+    )
+    pipeline = make_pipeline(columns, LOGISTIC.model())
+    with pytest.raises(ValueError, match=r"Found unknown categories\. Pass every category that can occur") as caught:
+        PrivateSearchCV(pipeline, {"privatelogisticregression__clip": [0.1]}, test_size=None).fit(rows, y)
+    assert "surgery" not in str(caught.value)
 
 
 BAD_FITS = [

@@ -74,7 +74,10 @@ _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of
     "Expected 2D array, got scalar array instead": _RESHAPE,
     "Input should have at least 1 dimension": _RESHAPE,
     "Complex data not supported": "Real numbers are needed",
-    "could not convert string to float": "Encode text as numbers, by OneHotEncoder(categories=...) for one",
+    "could not convert string to float": "X, and the target of a regression, must be numbers. Columns of text "
+    "can be encoded, by OneHotEncoder(categories=...) for one",
+    "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
+    "Input y contains NaN": "Give records without a target a public value",
     "Input X contains NaN": "Fill missing values with a public one, by "
     "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one",
 }
@@ -461,10 +464,11 @@ def check_labels(y):
 
 def _other_kind(y, classes):
     """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
-    numbers = [labels.dtype.kind in "biuf" for labels in (y, classes)]
-    if numbers[0] == numbers[1] or "O" in (y.dtype.kind, classes.dtype.kind):
+    if not {y.dtype.kind, classes.dtype.kind} <= set("biufU"):
         return ""
-    kinds = [f"{'numbers' if is_number else 'strings'}" for is_number in numbers]
+    kinds = ["strings" if labels.dtype.kind == "U" else "numbers" for labels in (y, classes)]
+    if kinds[0] == kinds[1]:
+        return ""
     return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
 
 

@@ -33,7 +33,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         convex loss, so every bound stays. Less than the largest gradient trades calibrated probabilities for less noise. "auto":
         half of the largest.
     classes : array-like of shape (2,), default=None
-        The two labels that can occur. None: taken from y, with a PrivacyLeakWarning.
+        The two labels that can occur; [0, 1] inside meta-estimators that encode them, such as ``VotingClassifier``. None: taken
+        from y, with a PrivacyLeakWarning.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     intercept_scaling : float or "auto", default="auto"

@@ -37,7 +37,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         Bound on the norm of one record's loss gradient, in the units of ``data_norm``. Less than the largest gradient trades
         calibrated probabilities, and the last-iterate bounds, for less noise. "auto": half of the largest.
     classes : array-like of shape (n_classes,), default=None
-        The labels that can occur. None: taken from y, with a PrivacyLeakWarning.
+        The labels that can occur; 0, 1, ... inside meta-estimators that encode them, such as ``VotingClassifier``. None: taken
+        from y, with a PrivacyLeakWarning.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     intercept_scaling : float or "auto", default="auto"

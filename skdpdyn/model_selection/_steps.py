@@ -1,6 +1,7 @@
 """What the steps before a model learn from the records, and how many values they store: one rule for each kind of step.
 
-The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken to learn from the records.
+The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken to learn from the records,
+unless its own tags say that it needs no fit.
 """
 
 from functools import singledispatch
@@ -53,6 +54,8 @@ def _(step):
 def _(step: SimpleImputer):
     if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
         return "SimpleImputer learns from the records: pass strategy='constant', keep_empty_features=True, add_indicator=False"
+    if step.fill_value is None:  # 0, or text as soon as a column of numbers holds some
+        return "SimpleImputer(fill_value=None) fills in what depends on the records: pass fill_value"
     return None
 
 

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     RepeatedKFold,
     RepeatedStratifiedKFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
     TimeSeriesSplit,
@@ -158,7 +159,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
         Number of records. None: that of a search's refitted model.
     cv : int, cross-validator, list of (train, test) pairs or None, default=None
         How an estimator was cross-validated; None: in five folds. A search knows its own: it may be given the list of the splits
-        that it made, where these depended on ``groups`` or the like.
+        that it made, where these depended on ``groups`` or the like. Who is in which split must not depend on the records.
     n_features : int or None, default=None
         Number of columns that reach the private model. None: that of a search's refitted model.
 
@@ -171,7 +172,8 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     ------
     ValueError
         If a part learns without privacy, a number is missing or not that of the refitted model, nothing is known of who trains in
-        which split, a split trains on a record more than once, or candidates of unlike numbers of columns cost differently.
+        which split, a split trains on a record more than once, candidates of unlike numbers of columns cost differently, or the
+        search's estimator was changed after the fit.
 
     Warns
     -----
@@ -211,10 +213,14 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
     private_steps(estimator)  # or an error
     if planned or results is not None:
-        if cv is not None and (planned or not isinstance(cv, list) or _knows_its_splits(search.cv)):
-            raise ValueError(f"cv={cv!r}: a search knows its own, {search.cv!r}")
+        if cv is not None and (planned or not isinstance(cv, (list, tuple)) or _knows_its_splits(search.cv)):
+            raise ValueError(
+                "cv: a search knows its own. Only where that depends on groups or the like, the list of its splits can be passed "
+                "once it is fitted; before, set the search's cv to that list"
+            )
         cv = search.cv if cv is None else cv
     stratified, splits = _splits(5 if cv is None else cv, int(n_samples), is_classifier(estimator))
+    stratified = stratified or isinstance(getattr(search, "cv", None), StratifiedGroupKFold)
     n_splits = len(splits) if results is None else search.n_splits_
     if len(splits) != n_splits:
         raise ValueError(f"cv={cv!r} made {n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list")
@@ -242,6 +248,8 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
         refit = [largest([cost(index, int(n_samples)) for index in range(len(candidates))])]
     else:
         refit = [composed([step.privacy_ for step in refitted])] if refitted else []
+        if refit and cost(search.best_index_, int(n_samples)) != refit[0]:
+            raise ValueError("the search's estimator was changed after the fit: what its fits have cost is not known any more")
     patterns = np.unique(np.stack([trains for _, trains in splits]), axis=1).T  # who trains in which splits
     spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
     distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
@@ -285,8 +293,8 @@ def _releases(item):
     reason = reads_records(item)
     if reason is not None:
         raise ValueError(
-            f"no total is known: {reason}. (Of what was fitted inside it, pass the private estimators themselves: "
-            "total_privacy(*fitted.estimators_), for one)"
+            f"no total is known: {reason}. (Of what was fitted inside it, pass every private fit itself: those in "
+            "fitted.estimators_, for one, and those that it did not keep, by search_privacy)"
         )
     return []
 
@@ -312,9 +320,12 @@ def _releases_of_step(step):
 
 
 def _changes_columns(estimator, candidate):
-    """Whether a candidate changes steps before the model."""
-    last = estimator.steps[-1][0] if isinstance(estimator, Pipeline) else None
-    return last is not None and any(name.partition("__")[0] != last for name in candidate)
+    """Whether a candidate changes more than parameters of the model: steps, which may pass on other columns."""
+    prefix = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        prefix += f"{name}__"
+    return not all(name.startswith(prefix) for name in candidate)
 
 
 def _leaks(model):
@@ -329,8 +340,8 @@ def _leaks(model):
 
 def _knows_its_splits(cv):
     """Whether the number of records says who trains in which split."""
-    if cv is None or isinstance(cv, (Integral, list)):
-        return True
+    if cv is None or not hasattr(cv, "split"):
+        return not hasattr(cv, "__next__")  # a number, or pairs, which an iterator gives only once
     known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
     known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
     return type(cv) in known or isinstance(getattr(cv, "cv", None), list)  # pairs, as check_cv wraps them
@@ -363,4 +374,6 @@ def _splits(cv, n_samples, classifier):
         who = times > 0
         # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
         splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
+    if not splits:
+        raise ValueError(f"cv={cv!r} makes no splits any more: pass a list of (train, test) pairs")
     return stratified, splits

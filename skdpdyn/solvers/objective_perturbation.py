@@ -35,8 +35,8 @@ class ObjectivePerturbation(Solver):
         parameters, that of Gaussian noise with its root.
     tolerance : "auto" or float, default="auto"
         Largest norm of the gradient of the empirical risk. "auto": where the noise on the output moves a raw prediction by a
-        hundredth of 1/sqrt(n_samples), or, if that is more, what double precision can certify whatever the records. (Where that
-        would move a raw prediction by more than 0.01, as for a million rows at epsilon 10: for all but contrived ones.)
+        hundredth of 1/sqrt(n_samples), or what double precision can certify if that is more (with millions of rows and a large
+        budget it is felt: take noisy gradients there). Whatever the records, unless that alone would move one by 0.01.
 
     References
     ----------
