@@ -38,15 +38,15 @@ def private_steps(estimator):
     """The steps that say what a fit of them costs, the model last; all others must learn public numbers only."""
     if isinstance(estimator, Pipeline):
         *before, last = (step for _, step in estimator.steps)
-        private = [step for step in before if isinstance(step, PrivateScaler)]
+        scalers = [step for step in before if isinstance(step, PrivateScaler)]
         for step in before:
-            reason = None if step in private else reads_records(step)
+            reason = None if isinstance(step, PrivateScaler) else reads_records(step)
             if reason is not None:
                 raise ValueError(
                     f"{reason}: let it learn public numbers only, such as BoundsScaler's bounds or given categories. "
                     "(A transformer of your own says that it learns nothing by its tag requires_fit=False)"
                 )
-        return [*private, *private_steps(last)]
+        return [*scalers, *private_steps(last)]
     if not hasattr(estimator, "privacy_cost"):
         raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")
     return [estimator]

@@ -13,11 +13,11 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 def score_of(scoring, model, public):
     """The score by name, with what is public of the target."""
-    known, kinds = ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
+    attribute, kinds = ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
     name = next(iter(kinds)) if scoring is None else scoring
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to be private")
-    return kinds[name](public.get(known, getattr(model, known)))
+    return kinds[name](public.get(attribute, getattr(model, attribute)))
 
 
 class Score(ABC):
@@ -66,7 +66,7 @@ class Accuracy(_OfClasses):
 
     def terms(self, estimator, X, y):
         """Whether each label is predicted."""
-        return (estimator.predict(X) == y).astype(float)
+        return np.asarray(estimator.predict(X) == y, dtype=float)
 
 
 class LogLoss(_OfClasses):

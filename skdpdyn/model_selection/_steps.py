@@ -81,12 +81,12 @@ def _(step: FrozenEstimator):
 @reads_records.register(Pipeline)
 @reads_records.register(FeatureUnion)
 def _(step):
-    return _first_reason(parts(step))
+    return _first_reason(_parts(step))
 
 
 @reads_records.register
 def _(step: ColumnTransformer):
-    return _first_reason(parts(step)) or chooses_by_records(step)
+    return _first_reason(_parts(step)) or chooses_by_records(step)
 
 
 def chooses_by_records(step):
@@ -147,7 +147,7 @@ def _(step: OneHotEncoder, given=None):
 
 @stored.register
 def _(step: Pipeline, given=None):
-    for part in parts(step):
+    for part in _parts(step):
         given = stored(part, given)
     return given
 
@@ -161,7 +161,7 @@ def _(step, given=None):
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def parts(step):
+def _parts(step):
     """What a composite is made of, without what it drops."""
     if isinstance(step, ColumnTransformer):
         made_of = [*(transformer for _, transformer, _ in step.transformers), step.remainder]
@@ -174,7 +174,7 @@ def _stored_by_parts(step):
     """What each part of a ColumnTransformer or a FeatureUnion stores."""
     columns = [columns for *_, columns in step.transformers] if isinstance(step, ColumnTransformer) else []
     given = "frame" if any(map(_are_names, columns)) else None
-    kinds = [stored(part, given) for part in parts(step)]
+    kinds = [stored(part, given) for part in _parts(step)]
     return ["all" if kind == "frame" else kind for kind in kinds]
 
 

@@ -193,7 +193,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     (0.236704, 0.473409)
     """
     results = getattr(search, "cv_results_", None)
-    planned = results is None and isinstance(search, GridSearchCV)
+    planned = results is None and type(search) is GridSearchCV  # others may try what its grid does not say
     if results is None and not planned and _is_search(search):
         raise ValueError(f"{search!r} is not fitted: which candidates it will fit is not known yet. Only a GridSearchCV's are")
     estimator = search.estimator if planned or results is not None else search
