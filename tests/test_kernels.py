@@ -80,7 +80,7 @@ def test_against_numpy_on_the_same_noise(layout, loss, n_samples, n_features, ch
         np.testing.assert_allclose(ours, by_numpy(objective, X, y, radius=radius), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_classes", [3, 4, 6, 8, 9, 11, 16, 17, 25])
+@pytest.mark.parametrize("n_classes", [*range(3, 12), 16, 17, 25])
 def test_any_number_of_classes(n_classes):
     loss = softmax(n_classes)
     X, y = data(loss)
@@ -180,7 +180,7 @@ def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
             raise error
         return 0  # steps seen through
 
-    monkeypatch.setattr(_descent, "compiled_run_shared", lambda family, dtype: part)
+    monkeypatch.setattr(_descent, "compiled_run_shared", lambda *_: part)
     with pytest.raises(error):
         run(problem(logistic, X), X, y, n_threads=3)
     assert seen == {0, 1, 2}
@@ -309,9 +309,10 @@ def gradient_sum(objective, X, y, weight, rows=None):
     """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout, of all or some rows."""
     family = kernel_family(X, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
-    weights, out = np.zeros(n_weights, family.precision(X.dtype.name)), np.zeros(n_weights + objective.n_outputs)
+    precision = family.precision(X.dtype.name)
+    weights, out = np.zeros(n_weights, precision), np.zeros(n_weights + objective.n_outputs)
     weights[order[: -objective.n_outputs]] = weight
-    compiled_some_chunks(family, X.dtype.name)(
+    compiled_some_chunks(family, X.dtype.name, precision)(
         objective.loss.residual,
         family.rows(X),
         y,
@@ -365,12 +366,12 @@ def test_single_precision_is_not_added_up_for_long(layout, loss):
     np.testing.assert_allclose(all_, len(X) * one, rtol=3e-6)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
-def test_batches_of_single_precision_are_summed_in_double(loss):
+@each_kernel
+def test_batches_of_single_precision_are_summed_in_double(layout, loss):
     """A record that joins a batch moves the others, and each block of float32 sums would round anew."""
     X, y = data(loss, 300, 21, np.float32)
     results = []
-    for rows in (X, X.astype(np.float64)):
+    for rows in (layout(X), layout(X.astype(np.float64))):
         theta = np.zeros(problem(loss, X).n_parameters)
         schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
         descend_on_batches(theta, problem(loss, X), rows, y, batches=FixedBatches(200), divisor=200.0, **schedule)
@@ -395,12 +396,13 @@ def test_batches_leave_room_for_records_that_move_others(monkeypatch):
     assert np.all(bound < objective.bound_rows(X, 300 // 128)[1])
 
 
-def test_gradients_near_the_least_single_are_summed_in_double():
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_gradients_near_the_least_single_are_summed_in_double(layout):
     """What a row of norm 1e19 is multiplied by would be no normal float32."""
     X, y = data(softmax(3), 40, 21, np.float32)
     X[X != 0] = np.float32(1e18) * np.sign(X[X != 0])
     objective = problem(softmax(3), X, data_norm=1e-26, clip=0.5e-26, intercept_scaling=0.0)
-    np.testing.assert_array_equal(run(objective, X, y), run(objective, X.astype(np.float64), y))
+    np.testing.assert_array_equal(run(objective, layout(X), y), run(objective, layout(X.astype(np.float64)), y))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

@@ -106,7 +106,7 @@ def test_any_number_of_threads_gives_the_same_bits():
 def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
-    row_scale, bound = objective.bound_rows(X, _minimise.count_chunks(X, objective.n_parameters))
+    row_scale, bound = objective.bound_rows(X, _minimise.count_chunks(X, objective.n_parameters), np.float64)
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     for i, row in enumerate(X.tolist()):

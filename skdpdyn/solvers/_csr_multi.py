@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpdyn._jit import prefetch, residual_matrix_function
 from skdpdyn._vectors import PREFETCHES_COLUMNS, filled, load, multiply_add, store
-from skdpdyn.solvers._csr import gather, gathered_dtype, precision, room, room_type, rows, rows_type
+from skdpdyn.solvers._csr import gather, gathered_dtype, room, room_type, rows, rows_type
 
 __all__ = [
     "chunk_gradients",
@@ -31,6 +31,11 @@ _CACHED_BYTES = 300_000 if PREFETCHES_COLUMNS else np.inf  # weights up to here 
 _EPS = 2.3e-16
 
 residual_type = residual_matrix_function
+
+
+def precision(dtype):
+    """Lowest precision of the weights for rows of ``dtype``: their own, half the memory to gather. Sums are double."""
+    return dtype
 
 
 def layout(n_outputs, n_features):

@@ -53,7 +53,7 @@ def rows(X):
 
 
 def precision(dtype):
-    """Precision of the arithmetic on rows of ``dtype``: double, see `skdpdyn.solvers._descent`."""
+    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.solvers._descent`."""
     return "float64"
 
 

@@ -12,8 +12,9 @@ leave the sum of other rows in place of its own: so whoever calls it puts NaN th
 
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
-million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone, for which
-`Objective.make_room` leaves room, see `Objective.allows_single`.
+million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone: there the kernels of several
+outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `Objective.make_room` leaves room, see
+`Objective.allows_single`.
 """
 
 import math
@@ -137,17 +138,17 @@ _f64, _i64, _order = types.float64, types.int64, readonly(np.uintp)
 _vector, _output = readonly(np.float64), writable(np.float64)
 
 
-def pass_types(family, dtype):
-    """Types of a pass over rows of ``dtype``: of the chunk kernel, of the problem, of the point."""
+def pass_types(family, dtype, precision="float64"):
+    """Types of a pass over rows of ``dtype``, weights of ``precision``: of the chunk kernel, of the problem, of the point."""
     problem = family.residual_type, family.rows_type(dtype), _vector, _vector, _vector
-    point = readonly(family.precision(dtype)), _vector, _f64
+    point = readonly(precision), _vector, _f64
     return types.void(*problem, *point, _i64, _i64, _output), problem, point
 
 
 @cache
-def compiled_chunk(family, dtype):
-    """The gradients of a chunk of rows of ``dtype`` (a dtype name)."""
-    return component(pass_types(family, dtype)[0])(family.chunk_gradients)
+def compiled_chunk(family, dtype, precision="float64"):
+    """The gradients of a chunk of rows of ``dtype``, weights of ``precision`` (dtype names)."""
+    return component(pass_types(family, dtype, precision)[0])(family.chunk_gradients)
 
 
 def _step_type(precision):
@@ -161,28 +162,27 @@ def _compiled_step(precision):
     return component(_step_type(precision))(_step)
 
 
-def _compiled(run, result, family, dtype, sums, *work):
-    """``run`` compiled for rows of ``dtype``, with the functions that it calls."""
-    chunk, problem, _ = pass_types(family, dtype)
-    precision = family.precision(dtype)
+def _compiled(run, result, family, dtype, precision, sums, *work):
+    """``run`` compiled for rows of ``dtype`` and weights of ``precision``, with the functions that it calls."""
+    chunk, problem, _ = pass_types(family, dtype, precision)
     functions = types.FunctionType(chunk), types.FunctionType(_step_type(precision))
     point = writable(precision), _output, _f64
     schedule = _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
     compiled = entry(result(*functions, *problem, *point, readonly(np.int64), _output, sums, _order, *schedule, *work))(run)
-    return partial(compiled, compiled_chunk(family, dtype), _compiled_step(precision))
+    return partial(compiled, compiled_chunk(family, dtype, precision), _compiled_step(precision))
 
 
 @cache
-def compiled_run(family, dtype):
+def compiled_run(family, dtype, precision):
     """All steps on one thread."""
-    return _compiled(_run, types.void, family, dtype, _output)
+    return _compiled(_run, types.void, family, dtype, precision, _output)
 
 
 @cache
-def compiled_run_shared(family, dtype):
+def compiled_run_shared(family, dtype, precision):
     """A thread's part of all steps."""
     work = readonly(np.int64), _i64, *(writable(np.int64),) * 3
-    return _compiled(_run_shared, types.int64, family, dtype, writable(np.float64, 2), *work)
+    return _compiled(_run_shared, types.int64, family, dtype, precision, writable(np.float64, 2), *work)
 
 
 def kernel_family(X, n_outputs):
@@ -262,9 +262,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     """
     X = canonical_rows(X)
     family = kernel_family(X, objective.n_outputs)
-    if family.precision(X.dtype.name) != "float64" and not objective.allows_single:
-        X = X.astype(np.float64)
-    precision = family.precision(X.dtype.name)
+    precision = family.precision(X.dtype.name) if objective.allows_single else "float64"
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     order = order.astype(np.uintp)  # unsigned, as all indices in kernels: the test for negative ones costs
     n_sums = n_weights + objective.n_outputs
@@ -283,7 +281,9 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     else:
         compiled, sums = compiled_run, aligned_empty(n_sums)
     point = weights, intercept, objective.intercept_scaling
-    run = partial(compiled(family, X.dtype.name), *problem, *point, edges, np.empty(n_sums), sums, order, objective.alpha)
+    run = partial(
+        compiled(family, X.dtype.name, precision), *problem, *point, edges, np.empty(n_sums), sums, order, objective.alpha
+    )
     held = max(1, _HELD // theta.size)
     normals = np.empty((min(held, step_size.size), theta.size))
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task

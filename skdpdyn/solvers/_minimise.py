@@ -117,12 +117,12 @@ def _some_chunks(
 
 
 @cache
-def compiled_some_chunks(family, dtype):
-    """The same, compiled for rows of ``dtype``."""
-    chunk, problem, point = pass_types(family, dtype)
+def compiled_some_chunks(family, dtype, precision="float64"):
+    """The same, compiled for rows of ``dtype`` and weights of ``precision``."""
+    chunk, problem, point = pass_types(family, dtype, precision)
     share = readonly(np.int64), types.int64, types.int64, writable(np.float64, 2), writable(np.float64)
     some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(_some_chunks)
-    return partial(some_chunks, compiled_chunk(family, dtype))
+    return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
 def largest_rounding(objective, norm):
@@ -171,12 +171,10 @@ class _Gradient:
         n_chunks = count_chunks(X, n_sums)
         edges = chunk_edges(objective.n_samples, n_chunks)
         self._n_summed = int(np.max(np.diff(edges))) + edges.size - 1
-        if family.precision(X.dtype.name) != "float64":
-            X = X.astype(np.float64)
         self.objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
         self._kernel = compiled_some_chunks(family, X.dtype.name)
-        self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks)
+        self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks, np.float64)
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
         n_threads = affordable_threads(X, n_threads, edges.size - 1, n_sums)
         self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)
