@@ -33,7 +33,9 @@ def _register_bytes():
 REGISTER_BYTES = _register_bytes()
 PREFETCHES = REGISTER_BYTES == 64
 """Whether kernels ask for rows before they read them: a Zen 4 and a Xeon with AVX-512 gain from it, a Zen 3 loses."""
-PREFETCHES_COLUMNS = _processor().startswith("znver")
+ZEN = _processor().startswith("znver")
+"""Whether it is an AMD Zen."""
+PREFETCHES_COLUMNS = ZEN
 """Whether they ask for the weights and sums of columns all over memory: a Zen 4 takes half the time then, a Xeon 1.2 times it."""
 
 _CACHE_LINE = 64

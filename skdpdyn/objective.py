@@ -97,11 +97,12 @@ class Objective:
     def minimiser_norm(self, slope=0.0):
         """Bound on the norm of the minimiser of this risk plus a linear term of at most this slope; needs ``alpha`` > 0.
 
-        There the gradient is 0, so that alpha norm is at most L + slope. And the risk is not above that at 0, alpha norm^2 / 2 at
-        most the loss at zero + slope norm: clipping, which makes derivatives smaller, makes no loss fall further.
+        There the gradient is 0, so that alpha norm is at most L + slope. And the risk, strongly convex, is at least
+        alpha norm^2 / 2 below that at 0, of which the penalty takes as much again: alpha norm^2 is at most the loss at zero +
+        slope norm. Clipping, which makes derivatives smaller, makes no loss fall further.
         """
-        falls = math.sqrt(slope**2 + 2 * self.alpha * self.loss.at_zero)
-        return min(self.lipschitz + slope, slope + falls) / self.alpha
+        falls = math.sqrt(slope**2 + 4 * self.alpha * self.loss.at_zero)
+        return min(self.lipschitz + slope, (slope + falls) / 2) / self.alpha
 
     def split(self, theta):
         """Coefficients (n_outputs, n_features) and intercepts (n_outputs,) of a parameter vector."""
