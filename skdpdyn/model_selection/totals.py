@@ -3,31 +3,18 @@
 import warnings
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    LeaveOneOut,
-    ParameterGrid,
-    PredefinedSplit,
-    RepeatedKFold,
-    RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-    TimeSeriesSplit,
-    check_cv,
-)
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection._costs import composed, largest, private_steps, with_parameters
+from skdpdyn.model_selection._searches import fits_of, is_search
+from skdpdyn.model_selection._splits import training_sets
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.privacy import GaussianDP
 from skdpdyn.privacy.guarantees import Guarantee
@@ -192,77 +179,59 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     >>> round(model.privacy_cost(800, 10).mu, 6), round(total.mu, 6)
     (0.236704, 0.473409)
     """
-    results = getattr(search, "cv_results_", None)
-    planned = results is None and type(search) is GridSearchCV  # others may try what its grid does not say
-    if results is None and not planned and _is_search(search):
-        raise ValueError(f"{search!r} is not fitted: which candidates it will fit is not known yet. Only a GridSearchCV's are")
-    estimator = search.estimator if planned or results is not None else search
-    best = getattr(search, "best_estimator_", None) if results is not None else None
-    refitted = [] if best is None else private_steps(best)
-    if refitted:
-        model = refitted[-1]
-        n_samples = model.n_samples_ if n_samples is None else n_samples
-        n_features = model.n_features_in_ if n_features is None else n_features
-        if (n_samples, n_features) != (model.n_samples_, model.n_features_in_):
-            raise ValueError(
-                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw {model.n_samples_} records of "
-                f"{model.n_features_in_} columns"
-            )
+    fits = fits_of(search)
+    n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
-    private_steps(estimator)  # or an error
-    if planned or results is not None:
-        if cv is not None and (planned or not isinstance(cv, (list, tuple)) or _knows_its_splits(search.cv)):
-            raise ValueError(
-                "cv: a search knows its own. Only where that depends on groups or the like, the list of its splits can be passed "
-                "once it is fitted; before, set the search's cv to that list"
-            )
-        cv = search.cv if cv is None else cv
-    stratified, splits = _splits(5 if cv is None else cv, int(n_samples), is_classifier(estimator))
-    stratified = stratified or isinstance(getattr(search, "cv", None), StratifiedGroupKFold)
-    n_splits = len(splits) if results is None else search.n_splits_
-    if len(splits) != n_splits:
-        raise ValueError(f"cv={cv!r} made {n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list")
-    candidates = list(ParameterGrid(search.param_grid)) if planned else [{}] if results is None else results["params"]
-    fitted = [private_steps(with_parameters(estimator, candidate)) for candidate in candidates]
-    shares = [1.0] * len(candidates)
-    if getattr(search, "resource", None) == "n_samples":
-        shares = [resources / n_samples for resources in results["n_resources"]]
+    n_samples, n_features = int(n_samples), int(n_features)
+    private_steps(fits.estimator)  # or an error
+    cv = fits.cross_validator(cv)
+    stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
+    if fits.n_splits not in (None, len(splits)):
+        raise ValueError(
+            f"cv={cv!r} made {fits.n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list"
+        )
 
     @cache
     def cost(index, size):
-        def with_columns(number):
-            return composed([step.privacy_cost(size, number) for step in fitted[index]])
+        return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features)
 
-        guarantee, changes = with_columns(int(n_features)), _changes_columns(estimator, candidates[index])
-        if changes and with_columns(10 * int(n_features)) != guarantee:
-            raise ValueError(
-                f"{candidates[index]}: what a fit costs depends on the number of columns, which candidates may change"
-            )
-        return guarantee
-
-    sizes = [[int(share * size) for size, _ in splits] for share in shares]
-    fits = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
-    if planned and search.refit:  # the best, whichever that will be
-        refit = [largest([cost(index, int(n_samples)) for index in range(len(candidates))])]
-    else:
-        refit = [composed([step.privacy_ for step in refitted])] if refitted else []
-        if refit and cost(search.best_index_, int(n_samples)) != refit[0]:
-            raise ValueError("the search's estimator was changed after the fit: what its fits have cost is not known any more")
-    patterns = np.unique(np.stack([trains for _, trains in splits]), axis=1).T  # who trains in which splits
-    spent = [[guarantee for row in fits for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
-    distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in spent}.values()
-    total = largest([composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
-    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * stratified
-    leaks += [leak for steps in fitted for step in steps for leak in _leaks(step)]
+    sizes = [[int(share * size) for size, _ in splits] for share in fits.shares(n_samples)]
+    spent = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
+    refit = fits.refit(partial(cost, size=n_samples))
+    total = _most_spent(spent, [trains for _, trains in splits], refit)
+    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.stratified)
+    for candidate in fits.candidates:
+        leaks += [leak for step in private_steps(with_parameters(fits.estimator, candidate)) for leak in _leaks(step)]
     warnings.warn(f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2)
     parts = [
         (f"fit on {size} records", guarantee)
-        for row in zip(sizes, fits, strict=True)
+        for row in zip(sizes, spent, strict=True)
         for size, guarantee in zip(*row, strict=True)
     ]
     return PrivacyTotal(total, (*parts, *(("refit", guarantee) for guarantee in refit)), tuple(dict.fromkeys(leaks)))
+
+
+def _cost_of_fit(estimator, candidate, n_samples, n_features):
+    """What a fit of one candidate costs."""
+    steps = private_steps(with_parameters(estimator, candidate))
+
+    def with_columns(number):
+        return composed([step.privacy_cost(n_samples, number) for step in steps])
+
+    guarantee = with_columns(n_features)
+    if _changes_columns(estimator, candidate) and with_columns(10 * n_features) != guarantee:
+        raise ValueError(f"{candidate}: what a fit costs depends on the number of columns, which candidates may change")
+    return guarantee
+
+
+def _most_spent(spent, who_trains, refit):
+    """What the fits of a record cost together, whichever record it is; ``spent``: for each candidate, what each split costs."""
+    patterns = np.unique(np.stack(who_trains), axis=1).T  # in which splits someone trains
+    by_pattern = [[guarantee for row in spent for guarantee, inside in zip(row, who, strict=True) if inside] for who in patterns]
+    distinct = {frozenset(Counter(guarantees).items()): guarantees for guarantees in by_pattern}.values()
+    return largest([composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit])
 
 
 def _releases(item):
@@ -288,7 +257,7 @@ def _releases(item):
         hint = ": of a record, pass tightest(record)" if hasattr(item, "adjacency") else ""
         hint = ": unpack it, total_privacy(*releases)" if isinstance(item, (list, tuple)) else hint
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
-    if _is_search(item):
+    if is_search(item):
         raise ValueError(f"{item!r} is not fitted: it has released nothing yet")
     reason = reads_records(item)
     if reason is not None:
@@ -297,11 +266,6 @@ def _releases(item):
             "fitted.estimators_, for one, and those that it did not keep, by search_privacy)"
         )
     return []
-
-
-def _is_search(item):
-    """Whether it is one of scikit-learn's searches, or one made like them."""
-    return isinstance(item, BaseEstimator) and hasattr(item, "estimator") and hasattr(item, "cv") and hasattr(item, "refit")
 
 
 def _steps(item):
@@ -336,44 +300,3 @@ def _leaks(model):
     return tuple(f"{name} were taken from y" for name in names) + (
         () if seed is None else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)
     )
-
-
-def _knows_its_splits(cv):
-    """Whether the number of records says who trains in which split."""
-    if cv is None or not hasattr(cv, "split"):
-        return not hasattr(cv, "__next__")  # a number, or pairs, which an iterator gives only once
-    known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
-    known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
-    return type(cv) in known or isinstance(getattr(cv, "cv", None), list)  # pairs, as check_cv wraps them
-
-
-def _splits(cv, n_samples, classifier):
-    """Whether folds were stratified, and of each split the number of training records and who may be among them."""
-    labels = np.arange(n_samples) % 2 if classifier else None  # so that check_cv stratifies as it would
-    cv = check_cv(cv, labels, classifier=classifier)
-    stratified = isinstance(cv, (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit))
-    # Stratified splits have the sizes of those that are not
-    if type(cv) is StratifiedKFold:
-        cv = KFold(cv.n_splits)
-    elif type(cv) is RepeatedStratifiedKFold:
-        cv = RepeatedKFold(**cv.cvargs, n_repeats=cv.n_repeats)
-    elif type(cv) is StratifiedShuffleSplit:
-        cv = ShuffleSplit(cv.n_splits, test_size=cv.test_size, train_size=cv.train_size)
-    if not _knows_its_splits(cv):
-        raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
-    rows = np.zeros((n_samples, 1))
-    if type(cv) is RepeatedKFold and not isinstance(cv.random_state, Integral):
-        pairs = list(KFold(**cv.cvargs).split(rows)) * cv.n_repeats  # someone may always have been left out of the cheapest fit
-    else:
-        pairs = cv.split(rows)
-    splits = []
-    for train, _ in pairs:
-        times = np.bincount(np.arange(n_samples)[train], minlength=n_samples)
-        if times.max(initial=0) > 1:
-            raise ValueError(f"cv={cv!r} trains on a record more than once in a split: copies count as several records")
-        who = times > 0
-        # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
-        splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
-    if not splits:
-        raise ValueError(f"cv={cv!r} makes no splits any more: pass a list of (train, test) pairs")
-    return stratified, splits

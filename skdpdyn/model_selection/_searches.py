@@ -1,0 +1,114 @@
+"""What a search or a cross-validation fits: an estimator, its candidates, the splits, and whether one is refitted.
+
+One class for each way that `skdpdyn.model_selection.search_privacy` may be asked.
+"""
+
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, ParameterGrid
+
+from skdpdyn.model_selection._costs import composed, largest, private_steps
+from skdpdyn.model_selection._splits import knows_its_splits, stratifies
+
+
+def is_search(item):
+    """Whether it is one of scikit-learn's searches, or one made like them."""
+    return isinstance(item, BaseEstimator) and hasattr(item, "estimator") and hasattr(item, "cv") and hasattr(item, "refit")
+
+
+def fits_of(search):
+    """What a search fitted or will fit; of any other estimator, what its cross-validation fits."""
+    if hasattr(search, "cv_results_"):
+        return _Searched(search)
+    if type(search) is GridSearchCV:  # a subclass may try what its grid does not say
+        return _Planned(search)
+    if is_search(search):
+        raise ValueError(f"{search!r} is not fitted: which candidates it will fit is not known yet. Only a GridSearchCV's are")
+    return _CrossValidated(search)
+
+
+class _CrossValidated:
+    """Of an estimator itself, in a cross-validation that is described in words."""
+
+    n_splits = None
+    stratified = False
+
+    def __init__(self, estimator):
+        self.estimator, self.candidates = estimator, [{}]
+
+    def shape(self, n_samples, n_features):
+        """Numbers of records and of columns, where those given are not known otherwise."""
+        return n_samples, n_features
+
+    def cross_validator(self, cv):
+        """What made the splits."""
+        return 5 if cv is None else cv
+
+    def shares(self, n_samples):
+        """Of the records of a split, the part that each candidate is trained on."""
+        return [1.0] * len(self.candidates)
+
+    def refit(self, cost):
+        """What the refit costs, if there is one; ``cost(index)``, of a candidate on all records."""
+        return []
+
+
+class _Planned(_CrossValidated):
+    """Of a grid search that is not fitted."""
+
+    def __init__(self, search):
+        self.estimator, self.candidates = search.estimator, list(ParameterGrid(search.param_grid))
+        self._search, self.stratified = search, stratifies(search.cv)
+
+    def cross_validator(self, cv):
+        if cv is not None:
+            raise ValueError(_KNOWS)
+        return super().cross_validator(self._search.cv)
+
+    def refit(self, cost):
+        indices = range(len(self.candidates) if self._search.refit else 0)
+        return [largest([cost(index) for index in indices])] if indices else []  # the best, whichever that will be
+
+
+class _Searched(_CrossValidated):
+    """Of a fitted search."""
+
+    def __init__(self, search):
+        self.estimator, self.candidates = search.estimator, search.cv_results_["params"]
+        self._search, self.stratified, self.n_splits = search, stratifies(search.cv), search.n_splits_
+        best = getattr(search, "best_estimator_", None)
+        self._refitted = [] if best is None else private_steps(best)
+
+    def shape(self, n_samples, n_features):
+        if not self._refitted:
+            return n_samples, n_features
+        model = self._refitted[-1]
+        n_samples = model.n_samples_ if n_samples is None else n_samples
+        n_features = model.n_features_in_ if n_features is None else n_features
+        if (n_samples, n_features) != (model.n_samples_, model.n_features_in_):
+            raise ValueError(
+                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw {model.n_samples_} records of "
+                f"{model.n_features_in_} columns"
+            )
+        return n_samples, n_features
+
+    def cross_validator(self, cv):
+        if cv is not None and (not isinstance(cv, (list, tuple)) or knows_its_splits(self._search.cv)):
+            raise ValueError(_KNOWS)
+        return super().cross_validator(self._search.cv if cv is None else cv)
+
+    def shares(self, n_samples):
+        if getattr(self._search, "resource", None) != "n_samples":
+            return super().shares(n_samples)
+        return [resources / n_samples for resources in self._search.cv_results_["n_resources"]]
+
+    def refit(self, cost):
+        refit = [composed([step.privacy_ for step in self._refitted])] if self._refitted else []
+        if refit and cost(self._search.best_index_) != refit[0]:
+            raise ValueError("the search's estimator was changed after the fit: what its fits have cost is not known any more")
+        return refit
+
+
+_KNOWS = (
+    "cv: a search knows its own. Only where that depends on groups or the like, the list of its splits can be passed once it is "
+    "fitted; before, set the search's cv to that list"
+)
