@@ -2,11 +2,15 @@
 
 import math
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
+from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
+
+_FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
 
 class PrivacyDynamicsDisplay:
@@ -26,6 +30,8 @@ class PrivacyDynamicsDisplay:
         The budget, drawn as a line.
     n_steps : int or None, default=None
         Steps of the run itself, marked.
+    xlabel : str, default="steps"
+        What is counted.
 
     Attributes
     ----------
@@ -44,12 +50,13 @@ class PrivacyDynamicsDisplay:
     0.00791935
     """
 
-    def __init__(self, *, steps, curves, ylabel, target=None, n_steps=None):
+    def __init__(self, *, steps, curves, ylabel, target=None, n_steps=None, xlabel="steps"):
         self.steps = steps
         self.curves = curves
         self.ylabel = ylabel
         self.target = target
         self.n_steps = n_steps
+        self.xlabel = xlabel
 
     @classmethod
     def from_mechanism(
@@ -88,7 +95,8 @@ class PrivacyDynamicsDisplay:
         if any(np.ndim(getattr(mechanism, name, 0)) for name in ("noise_multiplier", "step_size")):
             raise UnsupportedMechanismError("the dynamics need the same step_size and noise_multiplier in every step")
         own = getattr(mechanism, length)
-        steps = np.unique(np.geomspace(1, max_steps or own, n_points).round().astype(int))
+        last = own if max_steps is None else _check_integer("max_steps", max_steps, 1, 10**15)
+        steps = np.unique(np.geomspace(1, last, _check_integer("n_points", n_points, 2)).round().astype(int))
         curves = {}
         for name, accountant in ACCOUNTANTS.items():
             try:
@@ -100,17 +108,18 @@ class PrivacyDynamicsDisplay:
         if not curves:
             tightest(mechanism)  # says why
         ylabel = f"epsilon at delta = {delta:.3g}" if order is None else f"Renyi divergence of order {order:g}"
-        display = cls(steps=steps, curves=curves, ylabel=ylabel, target=target, n_steps=own)
+        counted = length.removeprefix("n_")
+        display = cls(steps=steps, curves=curves, ylabel=ylabel, target=target, n_steps=own, xlabel=counted)
         return display.plot(ax=ax, **kwargs) if plot else display
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None, plot=True, **kwargs):
-        """The dynamics of a fitted estimator's run, with its budget.
+        """The dynamics of a fitted estimator's run, with what it spent as the target.
 
         Parameters
         ----------
         estimator : fitted estimator
-            One with ``mechanism_``, ``epsilon_`` and ``delta_``, or a pipeline that ends in one.
+            One with ``mechanism_`` and ``privacy_``, or a pipeline that ends in one and has no other private step.
         ax : matplotlib Axes or None, default=None
             Where to draw; None: a new figure.
         plot : bool, default=True
@@ -121,6 +130,11 @@ class PrivacyDynamicsDisplay:
         Returns
         -------
         PrivacyDynamicsDisplay
+
+        Raises
+        ------
+        UnsupportedMechanismError
+            If what ran has no number of steps to vary, or steps that differ.
         """
         estimator = _fitted(estimator)
         mechanism, own = estimator.mechanism_, {}
@@ -128,7 +142,8 @@ class PrivacyDynamicsDisplay:
         if length is not None:
             own["max_steps"] = 4 * getattr(mechanism, length)
         if kwargs.get("order") is None:
-            own |= {"delta": estimator.delta_, "target": estimator.epsilon_}
+            delta = kwargs.get("delta", estimator.delta_)
+            own |= {"delta": delta, "target": estimator.privacy_.epsilon(delta)}
         return cls.from_mechanism(mechanism, **{**own, **kwargs}, ax=ax, plot=plot)
 
     def plot(self, ax=None, **kwargs):
@@ -154,7 +169,7 @@ class PrivacyDynamicsDisplay:
             self.ax_.axhline(self.target, color="0.3", linestyle="--", linewidth=1, label="target")
         if self.n_steps is not None and self.n_steps > 1:
             self.ax_.axvline(self.n_steps, color="0.6", linestyle=":", linewidth=1, label=f"K* = {self.n_steps}")
-        self.ax_.set(xscale="log", yscale="log", xlabel="steps", ylabel=self.ylabel)
+        self.ax_.set(xscale="log", yscale="log", xlabel=self.xlabel, ylabel=self.ylabel)
         self.ax_.legend(frameon=False)
         return self
 
@@ -205,7 +220,7 @@ class TradeoffDisplay:
         guarantee : Guarantee
             What is known of the release.
         n_points : int, default=201
-            Points on the curve.
+            Points on the curve: the quantiles of normal numbers, for attackers who make few mistakes of one kind.
         name : str or None, default=None
             Label of the curve.
         plot : bool, default=True
@@ -219,7 +234,9 @@ class TradeoffDisplay:
         -------
         TradeoffDisplay
         """
-        fpr = np.linspace(0.0, 1.0, n_points)
+        # On a grid of equal steps the chord from 0 to the first of them would lie far above the curve
+        inner = special.ndtr(np.linspace(-_FAR, _FAR, _check_integer("n_points", n_points, 2)))[1:-1]
+        fpr = np.concatenate([[0.0], inner, [1.0]])
         display = cls(fpr=fpr, fnr=np.asarray(guarantee.tradeoff(fpr)), advantage=float(guarantee.advantage), name=name)
         return display.plot(ax=ax, **kwargs) if plot else display
 
@@ -250,7 +267,7 @@ class TradeoffDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            One with ``privacy_`` and ``bound_``, or a pipeline that ends in one.
+            One with ``privacy_`` and ``bound_``, or a pipeline that ends in one and has no other private step.
         **kwargs : dict
             For `from_guarantee`.
 
@@ -259,7 +276,8 @@ class TradeoffDisplay:
         TradeoffDisplay
         """
         estimator = _fitted(estimator)
-        return cls.from_guarantee(estimator.privacy_, **{"name": estimator.bound_.replace("_", " "), **kwargs})
+        name = estimator.bound_.replace("_", " ") + (", NOT PRIVATE" if estimator.leaks_ else "")
+        return cls.from_guarantee(estimator.privacy_, **{"name": name, **kwargs})
 
     def plot(self, ax=None, **kwargs):
         """Draw, with the advantage as the largest gap to guessing.
@@ -292,9 +310,23 @@ def _fitted(estimator):
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
-    estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(estimator, Pipeline):
+        if any(hasattr(step, "privacy_") for _, step in estimator.steps[:-1]):
+            raise ValueError(
+                f"{estimator!r} has several private steps: show what they cost together, by "
+                "TradeoffDisplay.from_guarantee(total_privacy(pipeline)), or one step alone"
+            )
+        estimator = estimator[-1]
+    if not hasattr(estimator, "privacy_") and not hasattr(estimator, "privacy_cost"):
+        raise ValueError(f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline that ends in one")
     check_is_fitted(estimator, "privacy_")
     return estimator
+
+
+def _check_integer(name, value, least, largest=math.inf):
+    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= largest:
+        raise ValueError(f"{name}={value!r} must be an integer >= {least}" + (f" and <= {largest}" if largest < math.inf else ""))
+    return int(value)
 
 
 def _length(mechanism):

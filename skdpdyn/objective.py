@@ -130,9 +130,10 @@ class Objective:
         """Whether a descent may sum gradients of float32 rows in that precision.
 
         Not where a bound needs the contraction, see `skdpdyn.solvers._descent`, and not gradients so small that what the longest
-        rows, of norm 2e19, are multiplied by could fall below the normal numbers, where rounding is no longer relative.
+        rows, of norm 2e19, are multiplied by could fall below the normal numbers, where rounding is no longer relative. Nor
+        where clipping alone bounds a residual: that of a tiny row could be beyond the largest number.
         """
-        return not self.contracts and self.lipschitz >= _LEAST_SINGLE
+        return not self.contracts and self.lipschitz >= _LEAST_SINGLE and math.isfinite(self.loss.lipschitz)
 
     def bound_rows(self, X, n_chunks=64, dtype=None, aligned=True):
         """Factor of each row that brings it into the ball, and bound of (the norm of) each row's residual.

@@ -75,7 +75,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and len(self.feature_range) == 2
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
-        if not -np.inf < low < high < np.inf:
+        if not (-np.inf < low < high < np.inf and high - low < np.inf):
             raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
         with quoting_no_records():
             validate_data(self, X, dtype=[np.float64, np.float32])
@@ -342,7 +342,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         norms = row_norms(X)
         factors = row_factors(norms, self.data_norm_, X) / self.scale_
         if self.mean_ is None:
-            factors = (factors * row_factors(norms * factors, 1.0, X)).astype(X.dtype)
+            factors = np.minimum(factors * row_factors(norms * factors, 1.0, X), np.finfo(X.dtype).max).astype(X.dtype)
             if not sparse.issparse(X):
                 return X * factors[:, None]
             X = X.copy()

@@ -2,17 +2,20 @@
 
 import json
 import math
+from contextlib import suppress
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import PrivacyDynamicsDisplay, TradeoffDisplay
+from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ACCOUNTANTS,
@@ -22,21 +25,26 @@ from skdpdyn.privacy import (
     Gaussian,
     GaussianDP,
     NoisyGradientDescent,
+    ObjectivePerturbation,
     OnePass,
     PoissonSubsampled,
+    PrivacyLossDP,
     RenyiDP,
+    Selection,
+    SubsampledDP,
     WithoutReplacement,
     calibrate,
     from_json,
     least_noise,
     most_steps,
     privacy_report,
+    split_budget,
     subsampling,
     tightest,
     to_json,
 )
 from skdpdyn.privacy.guarantees import LinearCurve
-from skdpdyn.privacy.serialization import TYPES
+from skdpdyn.privacy.serialization import TYPES, from_dict, to_dict
 from skdpdyn.solvers import NoisyGD
 
 mpl.use("Agg")
@@ -71,8 +79,13 @@ def test_json_refuses_what_it_does_not_know():
     for text, message in (
         ('{"type": "os.system", "command": "ls"}', "is unknown"),
         ('{"type": "GaussianDP", "sigma": 1}', "not a stored GaussianDP"),
-        ('{"type": "GaussianDP", "mu": -1}', "mu=-1"),
-        ('{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}}', "mu=nan"),
+        ('{"type": "GaussianDP", "mu": -1, "adjacency": "replace_one"}', "mu=-1"),
+        ('{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}, "adjacency": "replace_one"}', "mu=nan"),
+        ('{"type": "GaussianDP", "mu": NaN, "adjacency": "replace_one"}', "NaN is no number"),
+        ('{"type": "GaussianDP", "mu": 2.0, "mu": 0.1, "adjacency": "replace_one"}', "comes twice"),
+        ('{"type": "float", "value": null}', "is unknown"),
+        ('{"type": "LinearCurve", "rate": 1.0}', "holds no record"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ("[1, 2]", "holds no record"),
         ("3", "holds no record"),
     ):
@@ -81,6 +94,59 @@ def test_json_refuses_what_it_does_not_know():
     with pytest.raises(ValueError, match="cannot be stored"):
         to_json(RenyiDP(math.sqrt))
     assert all(kind.__dataclass_params__.frozen for kind in TYPES.values())
+
+
+def documents():
+    """What is stored of every record, and of every guarantee of it."""
+    others = Selection(GaussianDP(0.1), 10.0, 1.0), Selection(GaussianDP(0.1), 10.0, math.inf), ObjectivePerturbation(2.0, 0.1, 3)
+    for record in (*RECORDS, *others):
+        yield to_dict(record)
+        for accountant in ACCOUNTANTS.values():
+            with suppress(UnsupportedMechanismError):
+                yield to_dict(accountant(record))
+
+
+def objects(stored):
+    """A document and all objects in it."""
+    if isinstance(stored, dict):
+        yield stored
+    for value in stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else ():
+        yield from objects(value)
+
+
+def test_a_document_that_was_damaged_is_refused():
+    """No field is filled with its default, and nothing is read from a number that is none: it could be the cheaper mechanism."""
+    n_changes = 0
+    for stored in documents():
+        for part in objects(stored):
+            for name, value in list(part.items()):
+                del part[name]
+                with pytest.raises(ValueError, match=r"is unknown|not a stored"):
+                    from_dict(stored)
+                part[name] = value
+                if part["type"] != "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+                    part[name] = {"type": "float", "value": "nan"}
+                    with pytest.raises(ValueError, match="nan"):
+                        from_dict(stored)
+                    part[name] = value
+                    n_changes += 1
+        assert from_dict(stored) is not None
+    assert n_changes > 70
+
+
+class Doubled(GaussianDP):
+    """Another guarantee, of a name that is stored."""
+
+    def epsilon(self, delta):
+        return 2 * super().epsilon(delta)
+
+
+Doubled.__name__ = "GaussianDP"
+
+
+def test_a_type_is_not_known_by_its_name():
+    with pytest.raises(ValueError, match="cannot be stored"):
+        to_json(Doubled(1.0))
 
 
 # --- events ----------------------------------------------------------------------------------------------------------------
@@ -220,6 +286,55 @@ def test_tradeoff_display():
     assert other.line_.get_label().startswith("pure, advantage")
 
 
+@pytest.mark.parametrize("mu", [0.3, 3.0, 6.0])
+def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
+    """Between its points a curve is drawn as their chords, which lie above it: not by much, at any false positive rate."""
+    display = TradeoffDisplay.from_guarantee(GaussianDP(mu), plot=False)
+    fpr = np.concatenate([np.geomspace(1e-10, 0.5, 1000), 1 - np.geomspace(1e-10, 0.5, 1000)])
+    assert np.all(np.interp(fpr, display.fpr, display.fnr) <= GaussianDP(mu).tradeoff(fpr) + 2e-3)
+
+
+def test_displays_count_what_they_vary():
+    cyclic = CyclicBatches(60, 10, 3, 4.0, 0.1)
+    display = PrivacyDynamicsDisplay.from_mechanism(cyclic)
+    assert display.ax_.get_xlabel() == "epochs"
+    for changes in ({"max_steps": 0}, {"max_steps": 10**19}, {"max_steps": 1.5}, {"n_points": 0}):
+        (name,) = changes
+        with pytest.raises(ValueError, match=f"{name}=.* must be an integer"):
+            PrivacyDynamicsDisplay.from_mechanism(cyclic, **changes)
+    with pytest.raises(ValueError, match="n_points=1 must be"):
+        TradeoffDisplay.from_guarantee(GaussianDP(1.0), n_points=1)
+
+
+def test_the_target_is_what_was_spent_at_the_delta_shown():
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
+    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4).fit(X, X[:, 0] > 0)
+    display = PrivacyDynamicsDisplay.from_estimator(model, delta=1e-9, max_steps=model.n_iter_, plot=False)
+    assert display.target == model.privacy_.epsilon(1e-9) == display.curves[model.bound_][-1]
+
+
+def test_displays_show_no_part_of_what_was_spent_as_the_whole():
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
+    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4)
+    pipeline = make_pipeline(PrivateScaler(delta=1e-4), model).fit(X, X[:, 0] > 0)
+    for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
+        with pytest.raises(ValueError, match=r"has several private steps: .*total_privacy\(pipeline\)"):
+            display.from_estimator(pipeline)
+        with pytest.raises(ValueError, match="has no privacy_"):
+            display.from_estimator(LogisticRegression().fit(X, X[:, 0] > 0))
+    together = TradeoffDisplay.from_guarantee(total_privacy(pipeline), plot=False)
+    assert together.advantage > TradeoffDisplay.from_estimator(pipeline[-1], plot=False).advantage
+    with pytest.warns(PrivacyLeakWarning):
+        seeded = clone(model).set_params(random_state=0).fit(X, X[:, 0] > 0)
+    assert TradeoffDisplay.from_estimator(seeded, plot=False).name.endswith("NOT PRIVATE")
+
+
+def test_what_has_no_mu_says_so():
+    with pytest.raises(AttributeError, match=r"ApproximateDP is no Gaussian guarantee and has no mu: ask its epsilon\(delta\)"):
+        ApproximateDP(1.0).mu  # noqa: B018
+    assert not hasattr(ApproximateDP(1.0), "nu")
+
+
 def test_displays_and_report_of_an_estimator():
     from skdpdyn import PrivateLogisticRegression
 
@@ -267,6 +382,9 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
         lambda: tightest(Gaussian(1.0), delta=2),
         lambda: least_noise(Gaussian, -1.0, 1e-5),
         lambda: most_steps(lambda k: NoisyGradientDescent(k, 20.0, 1.0), 1.0, 1e-5, largest=0),
+        lambda: SubsampledDP(3, 0.1),
+        lambda: SubsampledDP(GaussianDP(1.0), "0.1"),
+        lambda: PrivacyLossDP(((Gaussian(1.0), 1),)),
         lambda: from_json('{"type": ["a"]}'),
         lambda: from_json('{"type": "RenyiDP", "curve": 3}'),
         lambda: from_json('{"type": "LinearCurve", "rate": -1}'),
@@ -274,3 +392,12 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
     ):
         with pytest.raises(ValueError, match=r"must be|must hold|no record|not a stored|unknown|holds no"):
             make()
+
+
+def test_noise_for_a_pure_budget():
+    """Where no noise gives one, it is refused; a Laplace step has it."""
+    for record in (Gaussian, lambda z: PoissonSubsampled(0.1, z, 10), lambda z: NoisyGradientDescent(10, z, 1.0)):
+        with pytest.raises(CalibrationError, match="delta=0: this mechanism has no pure-epsilon guarantee"):
+            least_noise(record, 1.0, 0)
+    with pytest.raises(ValueError, match=r"delta=1 must be in \(0, 1\)$"):
+        split_budget(1.0, 1, (1, 1))

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_selection import RFECV
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import MissingIndicator, SimpleImputer
@@ -31,6 +32,7 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedShuffleSplit,
     TimeSeriesSplit,
+    TunedThresholdClassifierCV,
     cross_validate,
 )
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
@@ -929,6 +931,8 @@ def test_totals_that_are_not_known_are_refused():
     for thing in ({}, [LOGISTIC], None, 3, "drop"):
         with pytest.raises(ValueError, match="is neither a fitted estimator nor a guarantee"):
             total_privacy(thing)
+    with pytest.raises(ValueError, match="disjoint='no' must be True or False"):
+        total_privacy(GaussianDP(0.1), disjoint="no")
     with pytest.raises(ValueError, match=r"of a record, pass tightest\(record\)"):
         total_privacy(Gaussian(2.0))
     for disjoint in (False, True):
@@ -1183,6 +1187,27 @@ def test_a_total_answers_like_its_guarantee():
         _ = total.foo
     with pytest.raises(ValueError, match=r"unpack it, total_privacy\(\*releases\)"):
         total_privacy([GaussianDP(0.3), GaussianDP(0.4)])
+
+
+def test_a_total_composes_with_what_it_does_not_cover():
+    with pytest.warns(PrivacyLeakWarning):
+        seeded = clone(LOGISTIC).set_params(random_state=0).fit(X, Y)
+    total = total_privacy(seeded).compose(GaussianDP(1.0))
+    assert total.mu == math.hypot(seeded.privacy_.mu, 1.0)
+    assert total.leaks == tuple(seeded.leaks_)
+    assert total_privacy(GaussianDP(1.0), total_privacy(seeded)).leaks == total.leaks
+
+
+def test_what_is_no_search_is_not_taken_for_one():
+    """Others have a cv, an estimator and results too, and fit them more often than once a candidate and split."""
+    for other in (RFECV(LOGISTIC, cv=3), TunedThresholdClassifierCV(LOGISTIC, cv=3)):
+        for estimator in (other, clone(other).fit(X, Y)):
+            with pytest.raises(ValueError, match=f"no total is known: {type(other).__name__} learns"):
+                total_privacy(estimator)
+            with pytest.raises(ValueError, match="has no privacy_cost"):
+                search_privacy(estimator)
+    with pytest.raises(ValueError, match="is not fitted again: only its first fit"):
+        search_privacy(FrozenEstimator(clone(LOGISTIC).fit(X, Y)), 100, cv=3, n_features=2)
 
 
 def test_equal_rows_of_a_total_are_one_row():

@@ -1,6 +1,7 @@
 """The Objective's promises: every record's gradient is within its bound, whatever the record and the parameters."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -168,6 +169,8 @@ def test_where_gradients_may_be_summed_in_single_precision():
     assert not Objective(softmax(3), 50, 3, 1.0, clip=math.inf).allows_single  # a step is a contraction
     assert not objective(clip=0.5).allows_single
     assert not Objective(softmax(3), 50, 3, 1e-26, clip=1e-27).allows_single  # factors of long rows vanish
+    steep = replace(softmax(3), lipschitz=math.inf)
+    assert not Objective(steep, 50, 3, **clipped).allows_single  # clipped residuals of tiny rows overflow
 
 
 def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():

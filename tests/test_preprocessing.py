@@ -112,6 +112,7 @@ def test_nothing_is_learnt_from_the_data():
         ({"feature_range": (0, 0)}, r"feature_range=\(0, 0\)"),
         ({"feature_range": (np.nan, 1)}, "feature_range=.* with low < high"),
         ({"feature_range": (0, np.inf)}, "feature_range="),
+        ({"feature_range": (-1e308, 1e308)}, "feature_range="),
     ],
 )
 def test_errors(parameters, message):

@@ -216,15 +216,23 @@ def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, share
 
 
 def test_senseless_shares():
-    for shares in ((), (0.0, 1.0), (-1.0,), (math.inf, 1.0), (math.nan,)):
+    for shares in ((), (0.0, 1.0), (-1.0,), (math.inf, 1.0), (math.nan,), (True, 1), ("1", 2), (1e308, 1e308), ([1, 2],)):
         with pytest.raises(ValueError, match="must be finite numbers > 0, one for each part"):
             split_budget(1.0, 1e-6, shares)
     with pytest.raises(ValueError, match="shares=2 must be a sequence"):
         split_budget(1.0, 1e-6, 2)
+    with pytest.raises(ValueError, match="shares='19' must be a sequence"):
+        split_budget(1.0, 1e-6, "19")
     with pytest.raises(ValueError, match="epsilon=0"):
         split_budget(0.0, 1e-6, (1, 1))
     with pytest.raises(CalibrationError, match=r"a part this small has epsilon=0 at delta=0\.1"):
         split_budget(1.0, 0.1, (1e-6, 1))
+
+
+def test_rows_of_zeros_within_a_tiny_norm():
+    X = np.zeros((20, 3), np.float32)
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(PrivateScaler(data_norm=1e-45, with_mean=False).fit_transform(X), X)
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     classes_ : ndarray of shape (2,)
         Class labels, sorted.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
+        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu`` where it is Gaussian.
     mechanism_ : record
         What ran.
     bound_ : str

@@ -71,7 +71,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
     target_bounds_ : tuple (low, high)
         The bounds used.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
+        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu`` where it is Gaussian.
     mechanism_ : record
         What ran.
     bound_ : str
@@ -186,7 +186,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         else:
             low, high = self._public_bounds()
         centre, half_range = _scaling(low, high, self.fit_intercept)
-        values = (np.clip(y, low, high) - centre) / half_range
+        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)  # bounds as close as their rounding
         return Target(values, squared, {"target_bounds_": (low, high)}, leaks)
 
     def _public_bounds(self):

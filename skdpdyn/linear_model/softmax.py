@@ -67,7 +67,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
+        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu`` where it is Gaussian.
     mechanism_ : record
         What ran.
     bound_ : str

@@ -3,6 +3,7 @@
 from functools import reduce
 
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -47,6 +48,8 @@ def private_steps(estimator):
                     "(A transformer of your own says that it learns nothing by its tag requires_fit=False)"
                 )
         return [*scalers, *private_steps(last)]
+    if isinstance(estimator, FrozenEstimator):
+        raise ValueError(f"{estimator!r} is not fitted again: only its first fit cost something, see total_privacy")
     if not hasattr(estimator, "privacy_cost"):
         raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")
     return [estimator]

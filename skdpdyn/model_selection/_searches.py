@@ -11,13 +11,19 @@ from skdpdyn.model_selection._splits import knows_its_splits, stratifies
 
 
 def is_search(item):
-    """Whether it is one of scikit-learn's searches, or one made like them."""
-    return isinstance(item, BaseEstimator) and hasattr(item, "estimator") and hasattr(item, "cv") and hasattr(item, "refit")
+    """Whether it is one of scikit-learn's searches, or one made like them: it tries candidates, and may refit the best."""
+    parts = "estimator", "cv", "refit", "scoring", "error_score"
+    return isinstance(item, BaseEstimator) and all(hasattr(item, part) for part in parts)
+
+
+def is_fitted_search(item):
+    """Whether it is one of them that was fitted, and says what it tried: eliminations of columns do not."""
+    return is_search(item) and "params" in getattr(item, "cv_results_", ())
 
 
 def fits_of(search):
     """What a search fitted or will fit; of any other estimator, what its cross-validation fits."""
-    if hasattr(search, "cv_results_"):
+    if is_fitted_search(search):
         return _Searched(search)
     if type(search) is GridSearchCV:  # a subclass may try what its grid does not say
         return _Planned(search)

@@ -13,7 +13,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection._costs import composed, largest, private_steps, with_parameters
-from skdpdyn.model_selection._searches import fits_of, is_search
+from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
 from skdpdyn.model_selection._splits import training_sets
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.privacy import GaussianDP
@@ -29,7 +29,7 @@ STRATIFIED = (
 class PrivacyTotal:
     """What several releases cost together, the parts that this is made of, and what it does not cover.
 
-    Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``compose``);
+    Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``);
     it is shown as a table of the parts.
 
     Parameters
@@ -60,6 +60,20 @@ class PrivacyTotal:
         if not hasattr(self.guarantee, name):
             raise AttributeError(f"{type(self).__name__} of a {type(self.guarantee).__name__} has no attribute {name!r}")
         return getattr(self.guarantee, name)
+
+    def compose(self, other):
+        """What this and another release of the same records cost together; what this does not cover stays so.
+
+        Parameters
+        ----------
+        other : Guarantee or PrivacyTotal
+            The other release.
+
+        Returns
+        -------
+        PrivacyTotal
+        """
+        return total_privacy(self, other)
 
     def __dir__(self):
         return sorted({*super().__dir__(), *(name for name in dir(self.guarantee) if not name.startswith("_"))})
@@ -97,7 +111,8 @@ def total_privacy(*fitted, disjoint=False):
     ----------
     *fitted : fitted estimators, pipelines, searches and guarantees
         What was released of the records: anything with ``privacy_``, pipelines (the sum of their steps), searches of
-        scikit-learn (as `search_privacy` counts them), guarantees and totals.
+        scikit-learn (as `search_privacy` counts them), guarantees and totals. Which records each was given must not depend on
+        their values, as it does in OneVsOneClassifier and SelfTrainingClassifier: their numbers of records are released too.
     disjoint : bool, default=False
         Whether each of them was given other records than all the rest. Then a record costs what the worst of them costs. Who is
         in which part must not depend on the records' values: under "replace_one" a record that is replaced must stay in its
@@ -119,6 +134,8 @@ def total_privacy(*fitted, disjoint=False):
     >>> total_privacy(GaussianDP(0.3), GaussianDP(0.4), disjoint=True).mu
     0.4
     """
+    if not isinstance(disjoint, (bool, np.bool_)):
+        raise ValueError(f"disjoint={disjoint!r} must be True or False")
     releases = [tuple(_releases(item)) for item in fitted]
     parts = tuple((name, guarantee) for release in releases for name, guarantee, _ in release)
     leaks = tuple(dict.fromkeys(leak for release in releases for *_, leaks in release for leak in leaks))
@@ -140,8 +157,9 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     Parameters
     ----------
     search : GridSearchCV, fitted RandomizedSearchCV, HalvingGridSearchCV or HalvingRandomSearchCV, or an estimator
-        The search; a `GridSearchCV` may be asked before it is fitted. Or the estimator that ``cross_val_score`` or the like was
-        given, fitted or not. Pipelines may hold a `PrivateScaler`, which is counted too.
+        The search; a `GridSearchCV` may be asked before it is fitted. Or the estimator that ``cross_validate``,
+        ``cross_val_score`` or ``cross_val_predict`` was given, fitted or not: one fit a split, where ``learning_curve`` makes
+        several. Pipelines may hold a `PrivateScaler`, which is counted too.
     n_samples : int or None, default=None
         Number of records. None: that of a search's refitted model.
     cv : int, cross-validator, list of (train, test) pairs or None, default=None
@@ -180,12 +198,12 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     (0.236704, 0.473409)
     """
     fits = fits_of(search)
+    private_steps(fits.estimator)  # or an error
     n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
     n_samples, n_features = int(n_samples), int(n_features)
-    private_steps(fits.estimator)  # or an error
     cv = fits.cross_validator(cv)
     stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
     if fits.n_splits not in (None, len(splits)):
@@ -244,7 +262,7 @@ def _releases(item):
         return [(type(item.guarantee).__name__, item.guarantee, ())]
     if hasattr(item, "privacy_"):
         return [(type(item).__name__, item.privacy_, tuple(getattr(item, "leaks_", ())))]
-    if hasattr(item, "cv_results_"):
+    if is_fitted_search(item):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
             total = search_privacy(item)
@@ -263,7 +281,7 @@ def _releases(item):
     if reason is not None:
         raise ValueError(
             f"no total is known: {reason}. (Of what was fitted inside it, pass every private fit itself: those in "
-            "fitted.estimators_, for one, and those that it did not keep, by search_privacy)"
+            "fitted.estimators_, for one, and count those that it did not keep by their privacy_cost)"
         )
     return []
 

@@ -1,7 +1,7 @@
 """Numbers: how they are read and refused, and the functions that profiles are computed with, to the last digit that counts."""
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import optimize, special
@@ -129,6 +129,18 @@ def checked(value, name, valid, requirement):
     if not np.all(valid(array)):  # also refuses NaN
         raise ValueError(f"{name}={value!r} must be {requirement}")
     return array
+
+
+def checked_probability(value):
+    """A sampling probability, in (0, 1]."""
+    return float(checked(value, "sampling_probability", lambda x: (x > 0) & (x <= 1), "in (0, 1]"))
+
+
+def checked_count(value, name, least=1):
+    """An integer that is not too small; neither a float nor a bool is one."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r} must be an integer >= {least}")
+    return int(value)
 
 
 def checked_epsilon(epsilon):

@@ -26,7 +26,7 @@ def check_budget(epsilon, delta, pure=False):
     if isinstance(delta, str):
         raise ValueError(f"delta={delta!r} must be a number in (0, 1), or 'auto' where the number of records is known: 1/n^2")
     if not (0 < as_float(delta) < 1 or (pure and as_float(delta) == 0)):
-        zero = "" if pure else ": Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary"
+        zero = ": Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary" if as_float(delta) == 0 else ""
         raise ValueError(f"delta={delta!r} must be in {'[' if pure else '('}0, 1){zero}")
     return float(epsilon), float(delta)
 
@@ -207,17 +207,18 @@ def split_budget(epsilon, delta, shares):
     [(0.431821, 1e-09), (0.889784, 1e-09)]
     """
     mu = gdp_mu(*check_budget(epsilon, delta))
-    if not isinstance(shares, Iterable):
+    if not isinstance(shares, Iterable) or isinstance(shares, (str, bytes)):
         raise ValueError(f"shares={shares!r} must be a sequence of numbers > 0, one for each part")
-    shares = [float(share) for share in shares]
-    if not shares or not all(0 < share < math.inf for share in shares):
+    shares = list(shares)
+    parts = [as_float(share) for share in shares]
+    if not parts or not all(part > 0 for part in parts) or not sum(parts) < math.inf:
         raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
     pairs = []
-    for share in shares:
-        part = GaussianDP(mu * math.sqrt(share / math.fsum(shares)) * (1 - 1e-12)).epsilon(delta)  # rounded up by less than that
-        if not part > 0:
+    for part in parts:
+        share = GaussianDP(mu * math.sqrt(part / math.fsum(parts)) * (1 - 1e-12)).epsilon(delta)  # rounded up by less than that
+        if not share > 0:
             raise CalibrationError(f"shares={shares!r}: a part this small has epsilon=0 at delta={delta!r}. Take a smaller delta")
-        pairs.append((part, float(delta)))
+        pairs.append((share, float(delta)))
     return pairs
 
 
@@ -404,6 +405,8 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
 
     with roughly(ROUGH):
         unit = guarantee(1.0)
+    if delta == 0 and unit.epsilon(0.0) == math.inf:
+        raise CalibrationError("delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary")
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
     target = gdp_mu(epsilon, delta) if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0

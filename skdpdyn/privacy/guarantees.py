@@ -62,6 +62,11 @@ class Guarantee(ABC):
     adjacency: Adjacency
     accuracy = 0.0  # relative error of epsilon up to which a numerical bound is computed, on the safe side
 
+    def __getattr__(self, name):
+        if name == "mu":
+            raise AttributeError(f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its epsilon(delta)")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @abstractmethod
     def delta(self, epsilon):
         """Smallest delta known to hold at an epsilon.
@@ -289,7 +294,7 @@ class GaussianDP(Guarantee):
         return dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def _closed_form(self, other):
-        return GaussianDP(math.hypot(self.mu, other.mu), self.adjacency) if type(other) is GaussianDP else None
+        return GaussianDP(math.hypot(self.mu, other.mu), self.adjacency) if type(self) is type(other) is GaussianDP else None
 
     def _gaussian_components(self):
         return (1.0,), (self.mu,)
@@ -301,7 +306,8 @@ class GaussianDP(Guarantee):
         return self.mu
 
 
-def _check_curves(curves):
+def checked_curves(*curves):
+    """Renyi curves: functions of the order, at least one."""
     if not curves or not all(map(callable, curves)):
         raise ValueError(f"curves={curves!r} must be functions of the order, at least one")
 
@@ -334,7 +340,7 @@ class LargestCurve:
     curves: tuple[Callable, ...]
 
     def __post_init__(self):
-        _check_curves(self.curves)
+        checked_curves(*self.curves)
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
@@ -348,7 +354,7 @@ class SummedCurve:
     curves: tuple[Callable, ...]
 
     def __post_init__(self):
-        _check_curves(self.curves)
+        checked_curves(*self.curves)
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""

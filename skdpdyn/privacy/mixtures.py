@@ -12,6 +12,7 @@ from skdpdyn.privacy._numerics import (
     checked_delta,
     checked_epsilon,
     checked_order,
+    checked_probability,
     checked_rate,
     gdp_log_deltas,
     like,
@@ -27,6 +28,12 @@ class MixtureCurve:
 
     weights: tuple[float, ...]
     mus: tuple[float, ...]
+
+    def __post_init__(self):
+        weights = checked(self.weights, "weights", lambda x: x > 0, "numbers > 0")
+        mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0")
+        if weights.shape != mus.shape or not abs(weights.sum() - 1) < 1e-9:
+            raise ValueError("weights must sum to 1, one for each of mus")
 
     def __call__(self, order):
         """Renyi divergence of ``order``."""
@@ -177,9 +184,9 @@ class SubsampledDP(Guarantee):
     sampling_probability: float
 
     def __post_init__(self):
-        object.__setattr__(self, "sampling_probability", float(self.sampling_probability))
-        if not 0 < self.sampling_probability <= 1:
-            raise ValueError(f"sampling_probability={self.sampling_probability} must be in (0, 1]")
+        object.__setattr__(self, "sampling_probability", checked_probability(self.sampling_probability))
+        if not isinstance(self.base, Guarantee):
+            raise ValueError(f"base={self.base!r} must be a guarantee")
 
     @property
     def adjacency(self):

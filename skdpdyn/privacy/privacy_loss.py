@@ -12,8 +12,18 @@ from scipy import optimize
 from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, checked_delta, checked_epsilon, checked_order, like, smallest_safe
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP, SummedCurve
+from skdpdyn.privacy._numerics import (
+    by_element,
+    checked,
+    checked_count,
+    checked_delta,
+    checked_epsilon,
+    checked_order,
+    checked_probability,
+    like,
+    smallest_safe,
+)
+from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP, SummedCurve, checked_curves
 
 
 @dataclass(frozen=True)
@@ -39,10 +49,7 @@ class SampledGaussian:
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        if not 0 < self.sampling_probability <= 1:
-            raise ValueError(f"sampling_probability={self.sampling_probability!r} must be in (0, 1]")
-        if not 0 < self.noise_multiplier < math.inf:
-            raise ValueError(f"noise_multiplier={self.noise_multiplier!r} must be a finite number > 0")
+        _check_step(self)
 
     @property
     def _shift(self):
@@ -63,6 +70,9 @@ class SampledCurve:
     sampling_probability: float
     noise_multiplier: float
 
+    def __post_init__(self):
+        _check_step(self)
+
     def __call__(self, order):
         """Renyi divergence of ``order``; computed at the next order of a grid, which is never below."""
         import dp_accounting
@@ -80,6 +90,11 @@ class SampledCurve:
         return np.fmin(values, whole).reshape(shape)[()]
 
 
+def _check_step(step):
+    checked_probability(step.sampling_probability)
+    checked(step.noise_multiplier, "noise_multiplier", lambda z: (z > 0) & np.isfinite(z), "a finite number > 0")
+
+
 @dataclass(frozen=True)
 class RepeatedCurve:
     """A Renyi curve, ``count`` times."""
@@ -88,8 +103,8 @@ class RepeatedCurve:
     count: int
 
     def __post_init__(self):
-        if not isinstance(self.count, Integral) or isinstance(self.count, bool) or self.count < 1:
-            raise ValueError(f"count={self.count!r} must be an integer >= 1")
+        checked_curves(self.curve)
+        checked_count(self.count, "count")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
@@ -153,6 +168,8 @@ class PrivacyLossDP(Guarantee):
         counts = {}
         gaussian = GaussianDP(0.0, self.adjacency)
         for part, count in self.parts:
+            if not isinstance(part, (Guarantee, SampledGaussian)):
+                raise ValueError(f"part {part!r} must be a guarantee")
             if part.adjacency != self.adjacency:
                 raise ValueError(f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree")
             if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:

@@ -17,7 +17,7 @@ NEIGHBOURS = {
 
 NOT_COVERED = (
     "whatever else was done with the same records: scaling by their mean or range, looking, tuning, fits that were discarded",
-    "groups: k records of one person cost up to k mu; epsilon and delta grow faster",
+    "groups: k records of one person cost more than one, k mu where the guarantee has a mu; epsilon and delta grow faster",
     "inferences from the population, which hold for people who are not in the data too",
     "those who can read memory, timings or intermediate iterates of the training process",
 )

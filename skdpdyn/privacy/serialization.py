@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 
 import numpy as np
 
@@ -104,7 +104,8 @@ def from_json(text):
     Raises
     ------
     ValueError
-        If the document is not one, names an unknown type or field, or holds a senseless value.
+        If the document is not one, names an unknown type, lacks a field, has one that is unknown or there twice, or holds a
+        senseless value.
 
     Examples
     --------
@@ -112,15 +113,29 @@ def from_json(text):
     >>> from_json('{"type": "Gaussian", "noise_multiplier": 2.0, "adjacency": "add_remove"}').noise_multiplier
     2.0
     """
-    value = from_dict(json.loads(text))
-    if type(value).__name__ not in TYPES:
+    try:
+        value = from_dict(json.loads(text, object_pairs_hook=_once_each, parse_constant=_refuse_constant))
+    except RecursionError:
+        raise ValueError("the document is nested too deeply") from None
+    if not isinstance(value, _RECORDS + _GUARANTEES):
         raise ValueError(f"the document holds no record or guarantee, but {value!r}")
     return value
 
 
+def _once_each(pairs):
+    """The dict of a JSON object, none of whose names may come twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a name comes twice among {[name for name, _ in pairs]}")
+    return dict(pairs)
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is no number that to_json writes")
+
+
 def to_dict(value):
     """`to_json` as nested dicts and lists."""
-    if is_dataclass(value) and type(value).__name__ in TYPES:
+    if TYPES.get(type(value).__name__) is type(value):
         stored = {field.name: to_dict(getattr(value, field.name)) for field in fields(value)}
         return {"type": type(value).__name__, **stored}
     if isinstance(value, (tuple, list, np.ndarray)):
@@ -140,10 +155,13 @@ def from_dict(stored):
         return stored
     values = {name: from_dict(value) for name, value in stored.items() if name != "type"}
     kind = stored.get("type")
-    if kind == "float":
+    if kind == "float" and values.get("value") in ("inf", "-inf", "nan"):
         return float(values["value"])
     if not isinstance(kind, str) or kind not in TYPES:
         raise ValueError(f"type={kind!r} is unknown: one of {sorted(TYPES)} can be read")
+    names = [field.name for field in fields(TYPES[kind])]
+    if set(values) != set(names):  # a default in place of what was lost could be another mechanism
+        raise ValueError(f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}")
     try:
         return TYPES[kind](**values)
     except TypeError as error:

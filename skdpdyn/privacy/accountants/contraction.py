@@ -8,7 +8,16 @@ from numbers import Integral, Real
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, checked, checked_delta, checked_epsilon, gdp_log_deltas, like, solve_epsilon
+from skdpdyn.privacy._numerics import (
+    by_element,
+    checked,
+    checked_count,
+    checked_delta,
+    checked_epsilon,
+    gdp_log_deltas,
+    like,
+    solve_epsilon,
+)
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 from skdpdyn.privacy.mechanisms import OnePass, check_index
 
@@ -175,7 +184,7 @@ class ContractedDP(Guarantee):
             value = getattr(self, name)
             if not isinstance(value, kind) or not value >= 0:
                 raise ValueError(f"{name}={value!r} must be {'an integer' if kind is Integral else 'a number'} >= 0")
-        if self.n_stops is not None and not self.n_stops >= self.later_steps + 1:
+        if self.n_stops is not None and checked_count(self.n_stops, "n_stops") < self.later_steps + 1:
             raise ValueError(f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}")
 
     def delta(self, epsilon):

@@ -10,6 +10,8 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     by_element,
+    checked,
+    checked_count,
     checked_delta,
     checked_epsilon,
     checked_order,
@@ -326,6 +328,11 @@ class TiltedCurve:
     tilt: float
     rank: int = 1
     apart: bool = False
+
+    def __post_init__(self):
+        checked(self.shift, "shift", lambda x: x >= 0, "a number >= 0")
+        checked(self.tilt, "tilt", lambda x: x >= 0, "a number >= 0")
+        checked_count(self.rank, "rank")
 
     def __call__(self, order):
         """Renyi divergence of ``order``."""

@@ -7,6 +7,7 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._numerics import checked, checked_count, checked_probability
 from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement
 
@@ -102,6 +103,12 @@ class RecursionCurve:
     sampling_probability: float
     noise_multiplier: float
     log_contraction: float
+
+    def __post_init__(self):
+        checked_count(self.n_steps, "n_steps")
+        checked_probability(self.sampling_probability)
+        checked(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
+        checked(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import minimum_over_orders
-from skdpdyn.privacy.guarantees import Guarantee, RenyiDP
+from skdpdyn.privacy._numerics import checked, minimum_over_orders
+from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, checked_curves
 from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
 
 
@@ -91,6 +91,13 @@ class SelectionCurve:
     expected_trials: float
     shape: float
     profile: Guarantee | None = None
+
+    def __post_init__(self):
+        checked_curves(self.trial)
+        checked(self.expected_trials, "expected_trials", lambda x: (x >= 1) & np.isfinite(x), "a finite number >= 1")
+        checked(self.shape, "shape", lambda x: x > -1, "a number > -1")
+        if not isinstance(self.profile, Guarantee | None):
+            raise ValueError(f"profile={self.profile!r} must be a guarantee or None")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
