@@ -17,6 +17,7 @@ from skdpdyn.privacy import (
     ProfileMixture,
     RenyiDP,
     SubsampledDP,
+    WithoutReplacement,
     calibrate,
     iteration,
     langevin,
@@ -49,6 +50,20 @@ def test_compositions_of_parts_that_do_not_fit(parts, message):
 def test_sampled_gaussians_that_do_not_exist(q, z):
     with pytest.raises(ValueError, match="must be"):
         SampledGaussian(q, z, "add_remove")
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("noise_multiplier", [1e-300, 1e-150, 1e200])
+def test_noise_that_no_float_can_square(adjacency, noise_multiplier):
+    poisson = [PoissonSubsampled(q, noise_multiplier, 10, adjacency) for q in (0.01, 1.0)]
+    for m in (*poisson, WithoutReplacement(1000, 10, 3, noise_multiplier, 0.1, 0.0, 1.0, adjacency)):
+        with pytest.raises(UnsupportedMechanismError, match="cannot be computed for noise_multiplier="):
+            subsampling(m)
+
+
+def test_probabilities_that_no_float_can_square():
+    with pytest.raises(UnsupportedMechanismError, match="cannot be computed for sampling_probability=1e-300"):
+        subsampling(PoissonSubsampled(1e-300, 1.0, 10))
 
 
 def test_the_lower_bound_is_for_the_whole_space():

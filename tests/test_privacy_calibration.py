@@ -184,6 +184,7 @@ def test_langevin_needs_shorter_steps():
         ({"delta": math.nan}, r"delta=nan must be in \(0, 1\)"),
         ({"n_samples": 0}, r"n_samples=0 must be an integer >= 1"),
         ({"n_features": 1.5}, r"n_features=1.5 must be an integer >= 1"),
+        ({"n_samples": 10**400}, r"n_samples must be below 2\*\*63"),
         ({"lipschitz": 0.0}, r"lipschitz=0.0 must be a number between 1e-100 and 1e100"),
         ({"smoothness": math.inf}, r"smoothness=inf must be a number between"),
         ({"strong_convexity": -1.0}, r"strong_convexity=-1.0 must be >= 0 and below smoothness=0.26"),
@@ -208,6 +209,8 @@ def test_bad_arguments_are_refused(changes, message):
         ({"n_steps": "theorem4", "strong_convexity": 0.0}, "Theorem 4 needs strong_convexity > 0"),
         ({"n_steps": "worst_case", "strong_convexity": 0.0}, "worst-case number of steps is finite only above 0"),
         ({"epsilon": 1e300}, "no noise can be computed for so extreme a budget"),
+        ({"n_steps": "theorem4", "epsilon": 1e-300}, "epsilon=1e-300, .*: Theorem 4 cannot be computed"),
+        ({"n_steps": "theorem4", "strong_convexity": 1e-300}, "strong_convexity=1e-300, .*: Theorem 4 cannot be computed"),
     ],
 )
 def test_failed_hypotheses_are_named(changes, message):

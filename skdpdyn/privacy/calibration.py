@@ -36,6 +36,8 @@ def check_shape(n_samples, n_features):
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name}={value!r} must be an integer >= 1")
+        if value > 2**63 - 1:
+            raise ValueError(f"{name} must be below 2**63: no data have more")
     return int(n_samples), int(n_features)
 
 
@@ -142,8 +144,14 @@ def theorem4_schedule(epsilon, delta, *, n_samples, n_features, lipschitz, stron
         raise CalibrationError(f"epsilon={epsilon}: Theorem 4 needs epsilon <= 2 log(1/delta) = {2 * log_term:.6g}")
     n = n_samples * 2 * lipschitz / Adjacency(adjacency).sum_sensitivity(lipschitz)
     step_size = strong_convexity / (2 * smoothness**2)
-    sigma2 = 8 * lipschitz**2 * (epsilon + 2 * log_term) / (strong_convexity * (epsilon * n) ** 2)
-    n_steps = 2 * (smoothness / strong_convexity) ** 2 * math.log((n * epsilon) ** 2 / (4 * log_term * n_features))
+    try:
+        sigma2 = 8 * lipschitz**2 * (epsilon + 2 * log_term) / (strong_convexity * (epsilon * n) ** 2)
+        n_steps = 2 * (smoothness / strong_convexity) ** 2 * math.log((n * epsilon) ** 2 / (4 * log_term * n_features))
+    except (ArithmeticError, ValueError) as error:
+        raise CalibrationError(
+            f"epsilon={epsilon}, strong_convexity={strong_convexity}, smoothness={smoothness}: Theorem 4 cannot be computed "
+            "for so extreme a problem"
+        ) from error
     return step_size, sigma2, n_steps
 
 

@@ -52,8 +52,18 @@ def subsampling(mechanism):
     raise UnsupportedMechanismError(f"subsampling has no theorem for {type(mechanism).__name__}")
 
 
+_EXTREME = 1e140  # beyond it, or below its inverse, squares leave the range of double precision
+
+
+def _check_computable(**numbers):
+    for name, value in numbers.items():
+        if not 1 / _EXTREME < value < _EXTREME:
+            raise UnsupportedMechanismError(f"subsampling cannot be computed for {name}={value!r}")
+
+
 @subsampling.register
 def _(mechanism: PoissonSubsampled):
+    _check_computable(sampling_probability=mechanism.sampling_probability, noise_multiplier=mechanism.noise_multiplier)
     if mechanism.sampling_probability == 1:
         moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
         return GaussianDP(moved * math.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
@@ -63,6 +73,7 @@ def _(mechanism: PoissonSubsampled):
 
 @subsampling.register
 def _(mechanism: WithoutReplacement):
+    _check_computable(noise_multiplier=mechanism.noise_multiplier)
     # noise_multiplier is over S = 2L (replace_one) or S = L (add_remove): a replaced record moves the sum by 2L under both
     replaced = (1 if mechanism.adjacency is Adjacency.REPLACE_ONE else 2) / mechanism.noise_multiplier
     step = SubsampledDP(GaussianDP(replaced, mechanism.adjacency), mechanism.batch_size / mechanism.n_samples)
