@@ -1,6 +1,7 @@
 """Cold and warm start: import and first fit of 1,000 x 20 in a new process, with an empty and with a filled numba cache.
 
-Run ``python benchmarks/startup.py``. Medians of several processes; the page cache is warmed by one run that does not count.
+Run ``python benchmarks/startup.py``. Medians of several processes, in turn, also over those that import what any such library
+imports, numba and scikit-learn's base classes; the page cache is warmed by runs that do not count.
 """
 
 import argparse
@@ -24,14 +25,20 @@ PrivateLogisticRegression(classes=[False, True]).fit(X, y)
 print(imported - start, time.perf_counter() - start)
 """
 
+BASELINE = """
+import time
+start = time.perf_counter()
+import numba, sklearn.base, sklearn.utils.validation
+print(time.perf_counter() - start)
+"""
 
-def run(cache):
-    """Seconds until imported, until fitted, and of the whole process."""
+
+def run(program, cache):
+    """Seconds that the program prints, and of the whole process."""
     start = time.perf_counter()
-    out = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={**os.environ, "NUMBA_CACHE_DIR": cache}, capture_output=True, text=True, check=True
-    )
-    return [*map(float, out.stdout.split()), time.perf_counter() - start]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    out = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout
+    return [*map(float, out.split()), time.perf_counter() - start]
 
 
 def main():
@@ -39,13 +46,20 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args().repeats
     with tempfile.TemporaryDirectory() as directory:
-        run(os.path.join(directory, "filled"))
-        cold = [run(os.path.join(directory, str(repeat))) for repeat in range(repeats)]
-        warm = [run(os.path.join(directory, "filled")) for _ in range(repeats)]
-    print(f"{'':>6} {'import':>8} {'import + first fit':>20} {'whole process':>14}   (seconds, median of {repeats})")
+        filled = os.path.join(directory, "filled")
+        run(BASELINE, filled)
+        run(PROGRAM, filled)
+        baseline, cold, warm = [], [], []
+        for repeat in range(repeats):
+            baseline.append(run(BASELINE, filled))
+            cold.append(run(PROGRAM, os.path.join(directory, str(repeat))))
+            warm.append(run(PROGRAM, filled))
+    imports = np.median(baseline, axis=0)[0]
+    print(f"numba and scikit-learn's base classes: {imports:.2f} s to import (all figures are medians of {repeats})")
+    print(f"{'':>6} {'import':>8} {'import + first fit':>20} {'over those imports':>20} {'whole process':>15}")
     for name, times in (("cold", cold), ("warm", warm)):
         imported, fitted, whole = np.median(times, axis=0)
-        print(f"{name:>6} {imported:>8.2f} {fitted:>20.2f} {whole:>14.2f}")
+        print(f"{name:>6} {imported:>6.2f} s {fitted:>18.2f} s {fitted / imports:>20.2f} {whole:>13.2f} s")
 
 
 if __name__ == "__main__":
