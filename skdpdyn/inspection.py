@@ -234,8 +234,10 @@ class TradeoffDisplay:
         -------
         TradeoffDisplay
         """
+        if name is None and getattr(guarantee, "leaks", ()):
+            name = "NOT PRIVATE"
         # On a grid of equal steps the chord from 0 to the first of them would lie far above the curve
-        inner = special.ndtr(np.linspace(-_FAR, _FAR, _check_integer("n_points", n_points, 2)))[1:-1]
+        inner = special.ndtr(np.linspace(-_FAR, _FAR, _check_integer("n_points", n_points, 20)))[1:-1]
         fpr = np.concatenate([[0.0], inner, [1.0]])
         display = cls(fpr=fpr, fnr=np.asarray(guarantee.tradeoff(fpr)), advantage=float(guarantee.advantage), name=name)
         return display.plot(ax=ax, **kwargs) if plot else display
@@ -311,7 +313,10 @@ def _fitted(estimator):
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(estimator, Pipeline):
-        if any(hasattr(step, "privacy_") for _, step in estimator.steps[:-1]):
+        from skdpdyn.model_selection import total_privacy
+
+        before = [step for _, step in estimator.steps[:-1] if step is not None and not isinstance(step, str)]
+        if total_privacy(*before).parts:  # an error where one of them learnt without privacy
             raise ValueError(
                 f"{estimator!r} has several private steps: show what they cost together, by "
                 "TradeoffDisplay.from_guarantee(total_privacy(pipeline)), or one step alone"

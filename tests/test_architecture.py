@@ -52,7 +52,7 @@ LAYERS = {
     "model_selection/_searches.py": (9, 3),
     "model_selection/_*.py": (9, 2),
     "model_selection/*.py": (9, 4),
-    "inspection.py": (9, 0),
+    "inspection.py": (9, 6),
     "datasets/__init__.py": (9, 1),
     "datasets/_*.py": (9, 0),
     "__init__.py": (10, 0),

@@ -29,6 +29,7 @@ from skdpdyn.privacy import (
     OnePass,
     PoissonSubsampled,
     PrivacyLossDP,
+    ProfileMixture,
     RenyiDP,
     Selection,
     SubsampledDP,
@@ -43,7 +44,11 @@ from skdpdyn.privacy import (
     tightest,
     to_json,
 )
-from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.accountants.contraction import ContractedDP
+from skdpdyn.privacy.accountants.perturbation import TiltedCurve
+from skdpdyn.privacy.accountants.selection import SelectionCurve
+from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve, SummedCurve
+from skdpdyn.privacy.privacy_loss import RepeatedCurve, SampledCurve
 from skdpdyn.privacy.serialization import TYPES, from_dict, to_dict
 from skdpdyn.solvers import NoisyGD
 
@@ -132,6 +137,45 @@ def test_a_document_that_was_damaged_is_refused():
                     n_changes += 1
         assert from_dict(stored) is not None
     assert n_changes > 70
+
+
+def test_a_document_with_values_of_another_kind_is_refused():
+    """A text that says false is true in Python, and what is no float overflows once it is asked."""
+    n_changes = 0
+    for stored in documents():
+        for part in objects(stored):
+            for name, value in list(part.items()):
+                wrong = ["false", 1, None] if isinstance(value, bool) else []
+                if part["type"] != "float" and isinstance(value, float):
+                    wrong = [True, "1", [[1.0]]] + [10**400] * (name != "mu")  # such a mu is infinite, which claims nothing
+                for other in wrong:
+                    part[name] = other
+                    with pytest.raises(ValueError, match=name):
+                        from_dict(stored)
+                    n_changes += 1
+                part[name] = value
+        assert from_dict(stored) is not None
+    assert n_changes > 100
+
+
+def test_parts_that_contradict_the_whole_are_refused():
+    sampled = SampledCurve(0.9, 1.0)
+    for curve in (sampled, RepeatedCurve(sampled, 3), SummedCurve((LinearCurve(0.1), sampled)), LargestCurve((sampled,))):
+        assert RenyiDP(curve, "add_remove").epsilon(1e-5) > 0
+        with pytest.raises(ValueError, match=r"adjacency='replace_one': .* holds for 'add_remove'"):
+            RenyiDP(curve, "replace_one")
+    apart = TiltedCurve(0.2, 0.1, apart=True)
+    with pytest.raises(ValueError, match="holds for 'add_remove'"):
+        RenyiDP(apart, "replace_one")
+    with pytest.raises(ValueError, match="holds for 'add_remove'"):
+        RenyiDP(SelectionCurve(LinearCurve(0.125), 5.0, math.inf, GaussianDP(0.5, "add_remove")), "replace_one")
+    with pytest.raises(ValueError, match="must be the guarantee that has the curve"):
+        SelectionCurve(LinearCurve(0.125), 5.0, math.inf, GaussianDP(0.001))
+    text = to_json(ProfileMixture([0.1, 3.0], [0.5, 0.5]))
+    with pytest.raises(ValueError, match="must not be null"):
+        from_json(json.dumps({**json.loads(text), "weights": None}))
+    with pytest.raises(ValueError, match="distribution='cauchy' must be"):
+        ContractedDP(0.1, 0.1, 3, distribution="cauchy")
 
 
 class Doubled(GaussianDP):

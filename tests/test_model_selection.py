@@ -12,6 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import RFECV
@@ -35,6 +36,7 @@ from sklearn.model_selection import (
     TunedThresholdClassifierCV,
     cross_validate,
 )
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -48,6 +50,7 @@ from sklearn.preprocessing import (
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn._noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.inspection import TradeoffDisplay
 from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
 from skdpdyn.model_selection._scores import score_of
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
@@ -59,6 +62,7 @@ from skdpdyn.privacy import (
     PoissonSubsampled,
     Selection,
     composition,
+    privacy_report,
     subsampling,
     tightest,
 )
@@ -735,7 +739,7 @@ def test_what_cannot_be_counted_is_refused():
     with pytest.raises(ValueError, match="no privacy_cost"):
         search_privacy(LogisticRegression(), n_samples=200, n_features=3)
     used_up = GridSearchCV(LOGISTIC, {"clip": [0.3]}, cv=KFold(3).split(X)).fit(X, Y)
-    with pytest.raises(ValueError, match="makes no splits any more"):
+    with pytest.raises(ValueError, match="who trains in which split is not known"):
         search_privacy(used_up)
     assert priced(used_up, cv=list(KFold(3).split(X))).mu > 0
 
@@ -1117,9 +1121,9 @@ def test_a_grid_search_can_be_priced_before_it_is_fitted():
             dearest = clone(model).set_params(epsilon=2.0).privacy_cost(200, 3).mu
             assert planned.mu**2 - fitted.mu**2 == pytest.approx(dearest**2 - fitted.parts[-1][1].mu ** 2, abs=1e-12)
     for unknown in (RandomizedSearchCV(model, {"clip": [0.3, 0.6]}), HalvingGridSearchCV(model, {"clip": [0.3, 0.6]})):
-        with pytest.raises(ValueError, match="is not fitted: which candidates"):
+        with pytest.raises(ValueError, match="its candidates are not known, since it is not fitted"):
             search_privacy(unknown, 200, n_features=3)
-        with pytest.raises(ValueError, match="is not fitted: it has released nothing"):
+        with pytest.raises(ValueError, match="what it released is not known, since it is not fitted"):
             total_privacy(unknown)
 
 
@@ -1146,6 +1150,89 @@ def test_an_estimator_that_was_changed_after_the_search_is_refused():
         search_privacy(fitted)
 
 
+class _AnySplits:
+    """A cross-validator of somebody's own that looks like scikit-learn's wrapper of pairs."""
+
+    def __init__(self, cv):
+        self.cv = cv
+
+    def split(self, X, y=None, groups=None):
+        yield from self.cv
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return len(self.cv)
+
+
+class _NewEachTime:
+    def __iter__(self):
+        rng = np.random.default_rng()
+        for _ in range(3):
+            train = rng.permutation(200)
+            yield train[:50], train[50:]
+
+
+@pytest.mark.parametrize("cv", [_AnySplits(list(KFold(3).split(X))), _NewEachTime()])
+def test_splits_that_may_be_others_are_not_believed(cv):
+    with pytest.raises(ValueError, match="who trains in which split is not known"):
+        search_privacy(LOGISTIC, 200, cv=cv, n_features=3)
+    fitted = GridSearchCV(clone(LOGISTIC).set_params(delta=1e-4), {"clip": [0.3]}, cv=cv).fit(X, Y)
+    with pytest.raises(ValueError, match="who trains in which split is not known"):
+        search_privacy(fitted)
+
+
+@pytest.mark.parametrize("cv", [[([0, 200], [1])], [([True] * 3, [1])], [(["a"], [1])], [(None, [1])], [1, 2], [([0.5], [1])]])
+def test_splits_that_are_none_are_named(cv):
+    with pytest.raises(ValueError, match=r"cv=.* does not split 200 records into pairs"):
+        search_privacy(LOGISTIC, 200, cv=cv, n_features=3)
+
+
+def test_searches_that_do_not_say_what_they_fitted():
+    fitted = GridSearchCV(clone(LOGISTIC).set_params(delta=1e-4), {"clip": [0.3]}, cv=2).fit(X, Y)
+    fitted.cv_results_ = None
+    with pytest.raises(ValueError, match="what it released is not known"):
+        total_privacy(fitted)
+    with pytest.raises(ValueError, match=r"param_grid=\[\] has no candidates"):
+        search_privacy(GridSearchCV(LOGISTIC, []), 200, n_features=3)
+
+
+def test_advice_on_meta_estimators():
+    model = clone(LOGISTIC).set_params(delta=1e-4)
+    voting = VotingClassifier([("one", model)]).fit(X, Y)
+    with pytest.raises(ValueError, match=r"Pass what was fitted in it: total_privacy\(\*fitted.estimators_\)"):
+        total_privacy(voting)
+    assert total_privacy(*voting.estimators_).mu == pytest.approx(voting.estimators_[0].privacy_.mu)
+    for other in (BaggingClassifier(model), OneVsOneClassifier(model), TunedThresholdClassifierCV(model)):
+        with pytest.raises(ValueError, match="Nor is one known of the private fits inside it") as refused:
+            total_privacy(other)
+        assert "estimators_)" not in str(refused.value)
+    with pytest.raises(ValueError, match=r"StandardScaler learns from the records without privacy$"):
+        total_privacy(StandardScaler())
+
+
+def test_marks_stay_wherever_a_total_goes():
+    seeded = clone(LOGISTIC).set_params(delta=1e-4, random_state=0).fit(X, Y)
+    total = total_privacy(seeded)
+    assert total.leaks
+    for use in (GaussianDP(1.0).compose, lambda trial: Selection(trial, 3.0)):
+        with pytest.raises(ValueError, match=r"PrivacyTotal that does not cover all .* would be taken for a plain guarantee"):
+            use(total)
+    assert total.compose(GaussianDP(1.0)).leaks == total.leaks
+    report = privacy_report(seeded.mechanism_, total, delta=1e-4, bound=seeded.bound_, leaks=["another"])
+    assert report.as_dict()["assumed"]["not private in this run"] == ["another", *total.leaks]
+    assert TradeoffDisplay.from_guarantee(total, plot=False).name == "NOT PRIVATE"
+
+
+def test_displays_of_pipelines_hide_no_step():
+    model = clone(LOGISTIC).set_params(delta=1e-4)
+    nested = Pipeline([("before", Pipeline([("scale", PrivateScaler(1.0, 1e-6))])), ("model", model)]).fit(X, Y)
+    with pytest.raises(ValueError, match="has several private steps"):
+        TradeoffDisplay.from_estimator(nested)
+    with pytest.raises(ValueError, match="StandardScaler learns from the records without privacy"):
+        TradeoffDisplay.from_estimator(make_pipeline(StandardScaler(), model).fit(X, Y))
+    alone = make_pipeline(BoundsScaler((-5, 5)), "passthrough", model).fit(X, Y)
+    assert TradeoffDisplay.from_estimator(alone, plot=False).advantage == alone[-1].privacy_.advantage
+
+
 def test_splits_by_groups_are_passed():
     groups, model = np.arange(200) % 7, clone(LOGISTIC).set_params(delta=1e-4)
     fitted = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=GroupKFold(3)).fit(X, Y, groups=groups)
@@ -1158,8 +1245,8 @@ def test_splits_by_groups_are_passed():
     assert priced(fitted, cv=tuple(pairs)).guarantee == total.guarantee
     with pytest.raises(ValueError, match="made 3 splits"):
         search_privacy(fitted, cv=pairs[:2])
-    with pytest.raises(ValueError, match="makes no splits any more"):
-        search_privacy(model, 200, n_features=3, cv=iter(()))
+    with pytest.raises(ValueError, match="makes no splits"):
+        search_privacy(model, 200, n_features=3, cv=[])
     labelled = GridSearchCV(model, {"clip": [0.3]}, cv=StratifiedGroupKFold(3)).fit(X, Y, groups=groups)
     assert any("stratified by y" in leak for leak in priced(labelled, cv=list(labelled.cv.split(X, Y, groups))).leaks)
     known = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=KFold(3)).fit(X, Y)

@@ -18,7 +18,7 @@ def is_search(item):
 
 def is_fitted_search(item):
     """Whether it is one of them that was fitted, and says what it tried: eliminations of columns do not."""
-    return is_search(item) and "params" in getattr(item, "cv_results_", ())
+    return is_search(item) and "params" in (getattr(item, "cv_results_", None) or ())
 
 
 def fits_of(search):
@@ -28,7 +28,10 @@ def fits_of(search):
     if type(search) is GridSearchCV:  # a subclass may try what its grid does not say
         return _Planned(search)
     if is_search(search):
-        raise ValueError(f"{search!r} is not fitted: which candidates it will fit is not known yet. Only a GridSearchCV's are")
+        raise ValueError(
+            f"{search!r}: its candidates are not known, since it is not fitted or its cv_results_ do not say them. Only those of "
+            "a GridSearchCV are known before"
+        )
     return _CrossValidated(search)
 
 
@@ -63,6 +66,8 @@ class _Planned(_CrossValidated):
 
     def __init__(self, search):
         self.estimator, self.candidates = search.estimator, list(ParameterGrid(search.param_grid))
+        if not self.candidates:
+            raise ValueError(f"param_grid={search.param_grid!r} has no candidates")
         self._search, self.stratified = search, stratifies(search.cv)
 
     def cross_validator(self, cv):

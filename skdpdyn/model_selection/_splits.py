@@ -25,15 +25,17 @@ def stratifies(cv):
 
 def knows_its_splits(cv):
     """Whether the number of records says who trains in which split."""
-    if cv is None or not hasattr(cv, "split"):
-        return not hasattr(cv, "__next__")  # a number, or pairs, which an iterator gives only once
+    if cv is None or isinstance(cv, (Integral, list, tuple, np.ndarray)):
+        return True  # so many folds, or pairs; what else can be iterated may give other pairs each time, or none
     known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
     known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
-    return type(cv) in known or isinstance(getattr(cv, "cv", None), list)  # pairs, as check_cv wraps them
+    return type(cv) in known
 
 
 def training_sets(cv, n_samples, classifier):
     """Whether splits are stratified, and of each the number of training records and who may be among them."""
+    if not knows_its_splits(cv):
+        raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
     labels = np.arange(n_samples) % 2 if classifier else None  # so that check_cv stratifies as it would
     cv = check_cv(cv, labels, classifier=classifier)
     stratified = stratifies(cv)
@@ -44,21 +46,22 @@ def training_sets(cv, n_samples, classifier):
         cv = RepeatedKFold(**cv.cvargs, n_repeats=cv.n_repeats)
     elif type(cv) is StratifiedShuffleSplit:
         cv = ShuffleSplit(cv.n_splits, test_size=cv.test_size, train_size=cv.train_size)
-    if not knows_its_splits(cv):
-        raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
     rows = np.zeros((n_samples, 1))
     if type(cv) is RepeatedKFold and not isinstance(cv.random_state, Integral):
         pairs = list(KFold(**cv.cvargs).split(rows)) * cv.n_repeats  # someone may always have been left out of the cheapest fit
     else:
         pairs = cv.split(rows)
+    try:
+        trained_on = [np.bincount(np.arange(n_samples)[train], minlength=n_samples) for train, _ in pairs]
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: {error}") from None
     splits = []
-    for train, _ in pairs:
-        times = np.bincount(np.arange(n_samples)[train], minlength=n_samples)
+    for times in trained_on:
         if times.max(initial=0) > 1:
             raise ValueError(f"cv={cv!r} trains on a record more than once in a split: copies count as several records")
         who = times > 0
         # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
         splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
     if not splits:
-        raise ValueError(f"cv={cv!r} makes no splits any more: pass a list of (train, test) pairs")
+        raise ValueError(f"cv={cv!r} makes no splits: pass a list of (train, test) pairs")
     return stratified, splits

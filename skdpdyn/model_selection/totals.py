@@ -113,6 +113,7 @@ def total_privacy(*fitted, disjoint=False):
         What was released of the records: anything with ``privacy_``, pipelines (the sum of their steps), searches of
         scikit-learn (as `search_privacy` counts them), guarantees and totals. Which records each was given must not depend on
         their values, as it does in OneVsOneClassifier and SelfTrainingClassifier: their numbers of records are released too.
+        And none may be given copies of a record, as BaggingClassifier does: k copies count as k records.
     disjoint : bool, default=False
         Whether each of them was given other records than all the rest. Then a record costs what the worst of them costs. Who is
         in which part must not depend on the records' values: under "replace_one" a record that is replaced must stay in its
@@ -162,7 +163,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
         several. Pipelines may hold a `PrivateScaler`, which is counted too.
     n_samples : int or None, default=None
         Number of records. None: that of a search's refitted model.
-    cv : int, cross-validator, list of (train, test) pairs or None, default=None
+    cv : int, cross-validator of scikit-learn, list of (train, test) pairs or None, default=None
         How an estimator was cross-validated; None: in five folds. A search knows its own: it may be given the list of the splits
         that it made, where these depended on ``groups`` or the like. Who is in which split must not depend on the records.
     n_features : int or None, default=None
@@ -178,7 +179,8 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     ValueError
         If a part learns without privacy, a number is missing or not that of the refitted model, nothing is known of who trains in
         which split, a split trains on a record more than once, candidates of unlike numbers of columns cost differently, or the
-        search's estimator was changed after the fit.
+        refit has not cost what the search's estimator says now. (Other changes after the fit are not seen: the search, its cv and
+        its ``best_estimator_`` must be as the fit left them.)
 
     Warns
     -----
@@ -276,14 +278,28 @@ def _releases(item):
         hint = ": unpack it, total_privacy(*releases)" if isinstance(item, (list, tuple)) else hint
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
     if is_search(item):
-        raise ValueError(f"{item!r} is not fitted: it has released nothing yet")
+        raise ValueError(f"{item!r}: what it released is not known, since it is not fitted or its cv_results_ do not say it")
     reason = reads_records(item)
     if reason is not None:
-        raise ValueError(
-            f"no total is known: {reason}. (Of what was fitted inside it, pass every private fit itself: those in "
-            "fitted.estimators_, for one, and count those that it did not keep by their privacy_cost)"
-        )
+        raise ValueError(f"no total is known: {reason}{_hint(item)}")
     return []
+
+
+def _hint(item):
+    """What can be said of the private fits inside an estimator that is not private itself."""
+    from sklearn.ensemble import VotingClassifier, VotingRegressor  # slow to load
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+
+    give_all_records = OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor
+    if isinstance(item, give_all_records):
+        return ". Pass what was fitted in it: total_privacy(*fitted.estimators_)"
+    if hasattr(item, "estimator") or hasattr(item, "estimators"):
+        return (
+            ". Nor is one known of the private fits inside it, if it draws copies of records, chooses records by their labels, "
+            "fits more than it keeps, or learns itself"
+        )
+    return ""
 
 
 def _steps(item):

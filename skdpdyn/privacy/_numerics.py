@@ -131,9 +131,24 @@ def checked(value, name, valid, requirement):
     return array
 
 
+def checked_number(value, name, valid, requirement):
+    """A single number that a float can hold, as one, or an error that names it; NaN is never valid."""
+    number = as_float(value)
+    if not valid(number) or (math.isinf(number) and isinstance(value, Integral)):
+        raise ValueError(f"{name}={value!r} must be {requirement}")
+    return number
+
+
 def checked_probability(value):
     """A sampling probability, in (0, 1]."""
-    return float(checked(value, "sampling_probability", lambda x: (x > 0) & (x <= 1), "in (0, 1]"))
+    return checked_number(value, "sampling_probability", lambda x: 0 < x <= 1, "in (0, 1]")
+
+
+def checked_flag(value, name):
+    """True or False; a text or a number is neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r} must be True or False")
+    return bool(value)
 
 
 def checked_count(value, name, least=1):

@@ -20,6 +20,7 @@ from skdpdyn.privacy._numerics import (
     checked,
     checked_delta,
     checked_epsilon,
+    checked_number,
     checked_order,
     checked_rate,
     gdp_log_delta,
@@ -54,6 +55,17 @@ class Adjacency(StrEnum):
 
     def __repr__(self):
         return repr(self.value)
+
+
+def guarantee_of(item):
+    """The guarantee in what `tightest` returned, or in a total, if that covers all that was released; else the item."""
+    leaks = getattr(item, "leaks", ())
+    if leaks:
+        raise ValueError(
+            f"a {type(item).__name__} that does not cover all ({'; '.join(leaks)}) would be taken for a plain guarantee. Add "
+            "others to it by its own compose"
+        )
+    return getattr(item, "guarantee", item)
 
 
 class Guarantee(ABC):
@@ -172,7 +184,7 @@ class Guarantee(ABC):
         ValueError
             If the adjacencies differ.
         """
-        other = getattr(other, "guarantee", other)  # of `tightest`
+        other = guarantee_of(other)
         if not isinstance(other, Guarantee):
             raise ValueError(f"other={other!r} must be a guarantee: that of a record is tightest(record)")
         if other.adjacency != self.adjacency:
@@ -307,9 +319,18 @@ class GaussianDP(Guarantee):
 
 
 def checked_curves(*curves):
-    """Renyi curves: functions of the order, at least one."""
+    """Renyi curves: functions of the order, at least one, not of unlike adjacencies."""
     if not curves or not all(map(callable, curves)):
         raise ValueError(f"curves={curves!r} must be functions of the order, at least one")
+    adjacency_of(*curves)
+
+
+def adjacency_of(*curves):
+    """The adjacency that Renyi curves hold for, where one of them says it, or None."""
+    found = {Adjacency(curve.adjacency) for curve in curves if getattr(curve, "adjacency", None) is not None}
+    if len(found) > 1:
+        raise ValueError(f"curves={curves!r} are of unlike adjacencies: account all under one")
+    return found.pop() if found else None
 
 
 @dataclass(frozen=True)
@@ -319,7 +340,7 @@ class LinearCurve:
     rate: float
 
     def __post_init__(self):
-        checked(self.rate, "rate", lambda rate: rate >= 0, "a number >= 0")
+        checked_number(self.rate, "rate", lambda rate: rate >= 0, "a number >= 0")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
@@ -346,6 +367,11 @@ class LargestCurve:
         """Renyi divergence bound of ``order``."""
         return np.max([curve(order) for curve in self.curves], axis=0)
 
+    @property
+    def adjacency(self):
+        """The one that all hold for, where one of them says it, or None."""
+        return adjacency_of(*self.curves)
+
 
 @dataclass(frozen=True)
 class SummedCurve:
@@ -359,6 +385,8 @@ class SummedCurve:
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
         return sum(curve(order) for curve in self.curves)
+
+    adjacency = LargestCurve.adjacency
 
 
 @dataclass(frozen=True)
@@ -396,6 +424,8 @@ class RenyiDP(Guarantee):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         if not callable(self.curve):
             raise ValueError(f"curve={self.curve!r} must be a function of the order")
+        if adjacency_of(self.curve) not in (None, self.adjacency):
+            raise ValueError(f"adjacency={self.adjacency!r}: {self.curve!r} holds for {self.curve.adjacency!r}")
         if self.conversion not in ("tight", "classic"):
             raise ValueError(f"conversion={self.conversion!r} must be 'tight' or 'classic'")
 

@@ -11,8 +11,8 @@ from numbers import Integral
 import numpy as np
 from scipy import optimize
 
-from skdpdyn.privacy._numerics import as_float
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee
+from skdpdyn.privacy._numerics import as_float, checked_number
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
 
 MAX_STEPS = 10**18
 
@@ -502,16 +502,16 @@ class Selection:
     shape: float = 0.0
 
     def __post_init__(self):
-        trial = getattr(self.trial, "guarantee", self.trial)  # of `tightest`
+        trial = guarantee_of(self.trial)
         if not isinstance(trial, Guarantee):
             raise ValueError(
                 f"trial={trial!r} must be a guarantee, that of one trial with its score: of a record, tightest(record)"
             )
-        _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials), shape=as_float(self.shape))
+        _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials))
+        law = "above -1 and at most 1000, or infinite for a Poisson law"
+        _settle(self, shape=checked_number(self.shape, "shape", lambda shape: -1 < shape <= 1e3 or shape == math.inf, law))
         if not 1 <= self.expected_trials <= 1e6:
             raise ValueError(f"expected_trials={self.expected_trials} must be between 1 and 1e6")
-        if not (-1 < self.shape <= 1e3 or self.shape == math.inf):
-            raise ValueError(f"shape={self.shape} must be above -1 and at most 1000, or infinite for a Poisson law")
 
     @property
     def adjacency(self):

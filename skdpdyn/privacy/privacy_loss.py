@@ -14,16 +14,25 @@ from scipy.special import ndtr
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     by_element,
-    checked,
     checked_count,
     checked_delta,
     checked_epsilon,
+    checked_number,
     checked_order,
     checked_probability,
     like,
     smallest_safe,
 )
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP, SummedCurve, checked_curves
+from skdpdyn.privacy.guarantees import (
+    Adjacency,
+    ApproximateDP,
+    GaussianDP,
+    Guarantee,
+    RenyiDP,
+    SummedCurve,
+    adjacency_of,
+    checked_curves,
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class SampledCurve:
     sampling_probability: float
     noise_multiplier: float
 
+    adjacency = Adjacency.ADD_REMOVE  # no field
+
     def __post_init__(self):
         _check_step(self)
 
@@ -92,7 +103,7 @@ class SampledCurve:
 
 def _check_step(step):
     checked_probability(step.sampling_probability)
-    checked(step.noise_multiplier, "noise_multiplier", lambda z: (z > 0) & np.isfinite(z), "a finite number > 0")
+    checked_number(step.noise_multiplier, "noise_multiplier", lambda z: 0 < z < math.inf, "a finite number > 0")
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,11 @@ class RepeatedCurve:
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
         return self.count * self.curve(order)
+
+    @property
+    def adjacency(self):
+        """That of the curve, or None."""
+        return adjacency_of(self.curve)
 
 
 ACCURACY = 2e-5  # relative error of epsilon at which the grid is fine enough

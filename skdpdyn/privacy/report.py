@@ -102,7 +102,8 @@ def privacy_report(mechanism, guarantee, *, delta, bound, alternatives=None, pub
     >>> round(report.as_dict()["attacker"]["true positive rate at 1% false positives"], 6)
     0.011111
     """
-    guarantee = getattr(guarantee, "guarantee", guarantee)  # of `tightest`
+    leaks = [*leaks, *getattr(guarantee, "leaks", ())]
+    guarantee = getattr(guarantee, "guarantee", guarantee)  # of `tightest`, or of a total
     spent = {
         "neighbours": f"{guarantee.adjacency}: {NEIGHBOURS[guarantee.adjacency]}",
         "epsilon": float(guarantee.epsilon(delta)),
@@ -122,7 +123,7 @@ def privacy_report(mechanism, guarantee, *, delta, bound, alternatives=None, pub
         "attacker": attacker,
         "theorem": theorem,
         "other bounds": others,
-        "assumed": {"public": [*public], "randomness": randomness, "not private in this run": [*leaks]},
+        "assumed": {"public": [*public], "randomness": randomness, "not private in this run": leaks},
         "not protected against": {str(number): text for number, text in enumerate(NOT_COVERED, 1)},
     }
     stored = {"mechanism": to_dict(mechanism), "guarantee": to_dict(guarantee)}

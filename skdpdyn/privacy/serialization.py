@@ -163,6 +163,10 @@ def from_dict(stored):
     if set(values) != set(names):  # a default in place of what was lost could be another mechanism
         raise ValueError(f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}")
     try:
-        return TYPES[kind](**values)
-    except TypeError as error:
+        built = TYPES[kind](**values)
+    except (TypeError, OverflowError) as error:
         raise ValueError(f"not a stored {kind}: {error}") from None
+    filled = [name for name, value in values.items() if value is None and getattr(built, name) is not None]
+    if filled:
+        raise ValueError(f"not a stored {kind}: {filled} must not be null")
+    return built

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import singledispatch
-from numbers import Integral, Real
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from skdpdyn.privacy._numerics import (
     checked_count,
     checked_delta,
     checked_epsilon,
+    checked_flag,
+    checked_number,
     gdp_log_deltas,
     like,
     solve_epsilon,
@@ -180,10 +181,12 @@ class ContractedDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        for name, kind in (("own_shift", Real), ("later_shift", Real), ("later_steps", Integral)):
-            value = getattr(self, name)
-            if not isinstance(value, kind) or not value >= 0:
-                raise ValueError(f"{name}={value!r} must be {'an integer' if kind is Integral else 'a number'} >= 0")
+        for name in ("own_shift", "later_shift"):
+            checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
+        checked_count(self.later_steps, "later_steps", least=0)
+        checked_flag(self.tight, "tight")
+        if self.distribution not in ("gaussian", "laplace"):
+            raise ValueError(f"distribution={self.distribution!r} must be 'gaussian' or 'laplace'")
         if self.n_stops is not None and checked_count(self.n_stops, "n_stops") < self.later_steps + 1:
             raise ValueError(f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}")
 

@@ -10,10 +10,11 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     by_element,
-    checked,
     checked_count,
     checked_delta,
     checked_epsilon,
+    checked_flag,
+    checked_number,
     checked_order,
     gdp_log_deltas,
     like,
@@ -259,9 +260,9 @@ class PerturbedObjectiveDP(Guarantee):
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         for name in ("shift", "tilt", "gaussian"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be a finite number >= 0")
+            number = checked_number(getattr(self, name), name, lambda x: 0 <= x < math.inf, "a finite number >= 0")
+            object.__setattr__(self, name, number)
+        checked_flag(self.printed, "printed")
         if self.printed and self.adjacency is not Adjacency.ADD_REMOVE:
             raise ValueError(f"adjacency={self.adjacency!r}: the printed form is proven for 'add_remove' only")
 
@@ -330,9 +331,15 @@ class TiltedCurve:
     apart: bool = False
 
     def __post_init__(self):
-        checked(self.shift, "shift", lambda x: x >= 0, "a number >= 0")
-        checked(self.tilt, "tilt", lambda x: x >= 0, "a number >= 0")
+        checked_number(self.shift, "shift", lambda x: x >= 0, "a number >= 0")
+        checked_number(self.tilt, "tilt", lambda x: x >= 0, "a number >= 0")
         checked_count(self.rank, "rank")
+        checked_flag(self.apart, "apart")
+
+    @property
+    def adjacency(self):
+        """That of a vanished record, where the curve is for one alone, or None."""
+        return Adjacency.ADD_REMOVE if self.apart else None
 
     def __call__(self, order):
         """Renyi divergence of ``order``."""

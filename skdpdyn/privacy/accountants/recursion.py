@@ -7,7 +7,7 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked, checked_count, checked_probability
+from skdpdyn.privacy._numerics import checked_count, checked_number, checked_probability
 from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement
 
@@ -107,8 +107,8 @@ class RecursionCurve:
     def __post_init__(self):
         checked_count(self.n_steps, "n_steps")
         checked_probability(self.sampling_probability)
-        checked(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
-        checked(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
+        checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
+        checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""

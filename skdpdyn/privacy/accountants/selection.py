@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked, minimum_over_orders
-from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, checked_curves
+from skdpdyn.privacy._numerics import checked_number, minimum_over_orders
+from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, adjacency_of, checked_curves
 from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
 
 
@@ -94,10 +94,17 @@ class SelectionCurve:
 
     def __post_init__(self):
         checked_curves(self.trial)
-        checked(self.expected_trials, "expected_trials", lambda x: (x >= 1) & np.isfinite(x), "a finite number >= 1")
-        checked(self.shape, "shape", lambda x: x > -1, "a number > -1")
+        checked_number(self.expected_trials, "expected_trials", lambda x: 1 <= x < math.inf, "a finite number >= 1")
+        checked_number(self.shape, "shape", lambda x: x > -1, "a number > -1")
         if not isinstance(self.profile, Guarantee | None):
             raise ValueError(f"profile={self.profile!r} must be a guarantee or None")
+        if self.profile is not None and self.profile._renyi_curve() != self.trial:
+            raise ValueError(f"profile={self.profile!r} must be the guarantee that has the curve trial={self.trial!r}")
+
+    @property
+    def adjacency(self):
+        """That of a trial, where it says it, or None."""
+        return adjacency_of(self.trial) if self.profile is None else self.profile.adjacency
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""

@@ -7,7 +7,7 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked, checked_probability
+from skdpdyn.privacy._numerics import checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, RenyiDP
 from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement
 from skdpdyn.privacy.mixtures import SubsampledDP
@@ -132,11 +132,12 @@ class SmallOrderCurve:
     rate: float
     sampling_probability: float
     noise_multiplier: float
+    adjacency = Adjacency.ADD_REMOVE  # no field
 
     def __post_init__(self):
-        checked(self.rate, "rate", lambda x: x >= 0, "a number >= 0")
+        checked_number(self.rate, "rate", lambda x: x >= 0, "a number >= 0")
         checked_probability(self.sampling_probability)
-        checked(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
+        checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
