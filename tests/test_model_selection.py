@@ -732,6 +732,7 @@ def test_what_cannot_be_counted_is_refused():
     for arguments, message in (
         ({"cv": GroupKFold(3), "n_samples": 200, "n_features": 3}, "who trains in which split"),
         ({"n_features": 3}, "n_samples=None must be given"),
+        ({"n_features": 3, "n_samples": True}, "n_samples=True must be given"),
         ({"n_samples": 200}, "n_features=None must be given"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -203,7 +203,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     private_steps(fits.estimator)  # or an error
     n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or value < 1:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name}={value!r} must be given, an integer >= 1: no refitted model says it")
     n_samples, n_features = int(n_samples), int(n_features)
     cv = fits.cross_validator(cv)
