@@ -234,6 +234,8 @@ class TradeoffDisplay:
         -------
         TradeoffDisplay
         """
+        if not hasattr(guarantee, "tradeoff"):
+            raise ValueError(f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a record from_mechanism")
         if name is None and getattr(guarantee, "leaks", ()):
             name = "NOT PRIVATE"
         # On a grid of equal steps the chord from 0 to the first of them would lie far above the curve

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.linear_model._base import all_or_nothing, quoting_no_records
+from skdpdyn.linear_model._base import all_or_nothing, quoting_no_records, refuse_dates
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
 from skdpdyn.privacy._numerics import as_float
@@ -38,6 +38,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     bounds_ : ndarray of shape (n_features, 2)
         Bounds of each column.
+    feature_range_ : tuple (low, high)
+        What they are mapped to.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -67,19 +69,22 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The scaler. If an error is raised, it is left as it was before.
 
         Raises
         ------
         ValueError
             If the bounds are not those of the columns of X, or a pair is not two finite numbers, the lower first.
         """
-        pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and len(self.feature_range) == 2
+        pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and np.shape(self.feature_range) == (2,)
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
         if not (-np.inf < low < high < np.inf and high - low < np.inf):
             raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
-        with quoting_no_records():
-            validate_data(self, X, dtype=[np.float64, np.float32])
-        self.bounds_ = self._bounds_by_column()
+        with all_or_nothing(self):
+            with quoting_no_records():
+                refuse_dates(X)
+                validate_data(self, X, dtype=[np.float64, np.float32])
+            self.bounds_, self.feature_range_ = self._bounds_by_column(), (low, high)
         return self
 
     def transform(self, X):
@@ -94,11 +99,12 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "bounds_")
         with quoting_no_records():
+            refuse_dates(X)
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         low, high = self.bounds_.T  # float64: bounds that are close together stay apart
-        start, stop = self.feature_range
+        start, stop = self.feature_range_
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
         return scaled.astype(X.dtype, copy=False)
 
@@ -112,7 +118,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             bounds = [bounds[name] for name in names]
         try:
             array = np.asarray(bounds, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"bounds={self.bounds!r} must be one pair of numbers, or one pair for each column") from None
         if array.shape == (2,) and not isinstance(self.bounds, dict):
             array = np.tile(array, (self.n_features_in_, 1))
@@ -335,7 +341,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         {ndarray, CSR array} of shape (n_samples, n_features)
-            Rows of norm at most 1, in the precision of X.
+            Rows of norm at most 1, but for rounding, in the precision of X.
         """
         check_is_fitted(self)
         X = self._rows(X, reset=False)
@@ -361,9 +367,10 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _rows(self, X, reset):
         """Finite rows in C order or CSR; sparse ones only where they stay sparse."""
-        if sparse.issparse(X) and self.with_mean:
+        if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
         with quoting_no_records():
+            refuse_dates(X)
             X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
         return canonical_rows(X)
 

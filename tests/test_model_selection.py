@@ -1210,6 +1210,31 @@ def test_advice_on_meta_estimators():
         total_privacy(StandardScaler())
 
 
+def test_warnings_come_back_after_trials_that_overlap():
+    before = list(warnings.filters)
+    one, other = private_search._SILENCE, private_search._SILENCE
+    one.__enter__()
+    other.__enter__()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.warn("not now", stacklevel=1)
+    one.__exit__(None, None, None)
+    assert not caught
+    assert warnings.filters != before  # the other still runs
+    other.__exit__(None, None, None)
+    assert warnings.filters == before
+    with joblib.parallel_config(backend="threading"):
+        PrivateSearchCV(LOGISTIC, GRID, epsilon=50.0, expected_trials=20, n_jobs=4, random_state=0).fit(X, Y)
+    assert warnings.filters == before
+
+
+def test_every_label_is_checked_whichever_records_are_held_out():
+    wrong = np.where(np.arange(200) == 3, 9, Y)
+    for seed in range(10):
+        search = PrivateSearchCV(LOGISTIC, GRID, epsilon=50.0, expected_trials=2, random_state=seed)
+        with pytest.raises(ValueError, match="y holds labels that are not in classes"):
+            search.fit(X, wrong)
+
+
 def test_marks_stay_wherever_a_total_goes():
     seeded = clone(LOGISTIC).set_params(delta=1e-4, random_state=0).fit(X, Y)
     total = total_privacy(seeded)

@@ -1093,3 +1093,27 @@ def test_numbers_that_are_none_or_too_large(case, changes, message):
     X, y = case.data()
     with pytest.raises(ValueError, match=message):
         case.model(**changes).fit(X, y)
+
+
+def test_missing_values_of_any_kind_are_named():
+    X = np.random.default_rng(0).random((20, 2))
+    missing = X.astype(object)
+    missing[0, 0] = pd.NA
+    y = pd.Series(np.arange(20) % 2, dtype=object)
+    with pytest.raises(ValueError, match="X or y contains missing values"):
+        PrivateLogisticRegression(classes=[0, 1]).fit(missing, y)
+    text = pd.Series(["no", "yes"] * 10)
+    with pytest.raises(ValueError, match="y holds strings, classes numbers"):
+        PrivateLogisticRegression(classes=[0, 1]).fit(X, text)
+    y[0], text[0] = pd.NA, None
+    for target, classes in ((y, [0, 1]), (text, ["no", "yes"])):
+        with pytest.raises(ValueError, match=r"Give records without a target a public value|labels that are not in classes"):
+            PrivateLogisticRegression(classes=classes).fit(X, target)
+    unhashable = np.empty(20, dtype=object)
+    unhashable[:] = [[0]] * 20
+    with pytest.raises(ValueError, match="labels that are not in classes"):
+        PrivateLogisticRegression(classes=[0, 1]).fit(X, unhashable)
+    huge = X.astype(object)
+    huge[0, 0] = 10**400
+    with pytest.raises(ValueError, match="must be numbers that a float can hold"):
+        PrivateLogisticRegression(classes=[0, 1]).fit(huge, np.arange(20) % 2)

@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from timing import times_as_long
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn._noise import largest_norm
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
@@ -39,6 +40,7 @@ from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.calibration import least_noise
 from skdpdyn.solvers import ObjectivePerturbation
+from skdpdyn.solvers._minimise import largest_rounding
 
 ADJACENCIES = list(Adjacency)
 NORMS = [0.1, 1.0, 12.0, 100.0]
@@ -655,3 +657,19 @@ def test_tolerance_is_within_reach_of_double_precision():
 )
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(("n_samples", "epsilon"), [(10**4, 1.0), (10**6, 10.0), (10**6, 50.0), (10**7, 10.0)])
+def test_the_tolerance_can_be_reached_whatever_the_records(n_samples, epsilon):
+    """An error for some records and not for others would be a release: none is left but from public numbers."""
+    model = PrivateLogisticRegression(epsilon=epsilon, delta=1e-7, classes=[0, 1], solver=ObjectivePerturbation())
+    plan = model._plan(n_samples, 50, model._public_loss())
+    linear, output = plan.mechanism.mechanisms
+    scale = linear.noise_multiplier * plan.objective.sensitivity(plan.mechanism.adjacency)
+    if n_samples == 10**7:
+        with pytest.raises(ValueError, match=r"n_samples=10000000, alpha=.*: double precision cannot certify"):
+            plan.solver._tolerance(plan.objective, scale, output)
+        return
+    tolerance = plan.solver._tolerance(plan.objective, scale, output)
+    norm = plan.objective.minimiser_norm(scale * largest_norm("gaussian", plan.objective.n_parameters))
+    assert tolerance >= 4 * largest_rounding(plan.objective, norm)

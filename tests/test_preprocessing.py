@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.datasets import load_adult
-from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
 ROWS = np.array([[0.0, -1.0], [5.0, 1.0], [10.0, 0.0]])
 
@@ -225,3 +225,36 @@ def test_ranges_that_are_no_pair_are_refused(feature_range):
 def test_bounds_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="bounds='a' must be one pair of numbers"):
         BoundsScaler(bounds="a").fit(ROWS)
+
+
+def test_a_failed_fit_leaves_the_scaler_as_it_was():
+    X = np.random.default_rng(0).random((5, 3))
+    scaler = BoundsScaler().fit(X)
+    before = dict(vars(scaler))
+    scaler.set_params(bounds=[(0, 1)] * 2)
+    with pytest.raises(ValueError, match="bounds has shape"):
+        scaler.fit(np.c_[X, X])
+    assert scaler.n_features_in_ == 3
+    np.testing.assert_array_equal(scaler.transform(X), X)
+    new = BoundsScaler(bounds=[(0, 1)] * 2)
+    with pytest.raises(ValueError, match="bounds has shape"):
+        new.fit(X)
+    with pytest.raises(NotFittedError):
+        new.transform(X)
+    assert scaler.bounds_ is before["bounds_"]
+
+
+def test_what_was_fitted_transforms_whatever_was_set_since():
+    X = np.random.default_rng(0).random((5, 3))
+    scaler = BoundsScaler().fit(X).set_params(feature_range=(1, 0))
+    np.testing.assert_array_equal(scaler.transform(X), X)
+
+
+@pytest.mark.parametrize("unit", ["datetime64[s]", "timedelta64[s]"])
+def test_dates_are_refused(unit):
+    """A missing one would become the most negative integer, which is finite."""
+    X = np.array([["2020-01-01"], ["NaT"]] if unit.startswith("date") else [[1], ["NaT"]], dtype=unit)
+    for rows in (X, pd.DataFrame(X)):
+        for estimator in (BoundsScaler(), PrivateScaler(1.0, 1e-5), PrivateLogisticRegression(classes=[0, 1])):
+            with pytest.raises(ValueError, match="X holds dates or times"):
+                estimator.fit(rows, [0, 1])

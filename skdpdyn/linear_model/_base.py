@@ -69,6 +69,11 @@ def all_or_nothing(estimator):
 
 
 _RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+_FILL = (
+    "Fill missing values with a public one, by "
+    "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one"
+)
+_LABEL = "Give records without a target a public value"
 _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not private
     "Expected 2D array, got 1D array instead": _RESHAPE,
     "Expected 2D array, got scalar array instead": _RESHAPE,
@@ -77,9 +82,13 @@ _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of
     "could not convert string to float": "X, and the target of a regression, must be numbers. Columns of text "
     "can be encoded, by OneHotEncoder(categories=...) for one",
     "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
-    "Input y contains NaN": "Give records without a target a public value",
-    "Input X contains NaN": "Fill missing values with a public one, by "
-    "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one",
+    "Input y contains NaN": _LABEL,
+    "Input X contains NaN": _FILL,
+    "Input contains NaN": f"{_FILL}. {_LABEL}",
+    "boolean value of NA is ambiguous": f"X or y contains missing values. {_FILL}. {_LABEL}",
+    "float() argument must be a string or a real number, not 'NAType'": f"X or y contains missing values. {_FILL}. {_LABEL}",
+    "setting an array element with a sequence": "X must be a 2D array of numbers, and y an array of labels or of numbers",
+    "int too large to convert to float": "X, and the target of a regression, must be numbers that a float can hold",
 }
 
 
@@ -88,11 +97,18 @@ def quoting_no_records():
     """Tell such errors without the records that they quote."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         for start, advice in _ADVICE.items():
             if str(error).startswith(start):
                 raise ValueError(f"{start}. {advice}") from None
         raise
+
+
+def refuse_dates(X):
+    """Dates and times: numpy makes integers of them, and of a missing one the most negative."""
+    dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))  # of a frame, of an array
+    if any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes):
+        raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
 
 
 class PrivateLinearModel(BaseEstimator, ABC):
@@ -234,6 +250,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
         self._options()
         check_labels(y)
         with quoting_no_records():
+            refuse_dates(X)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
         target = self._encode_target(y)
@@ -273,6 +290,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
         """Products of rows, mapped into the ball as they were in fit, with the coefficients."""
         check_is_fitted(self)
         with quoting_no_records():
+            refuse_dates(X)
             X = canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
         products = X @ self.coef_.T.astype(X.dtype, copy=False)
@@ -404,13 +422,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             )
             return self._target(codes, classes, ("classes were taken from y",))
         classes = self._public_classes()
-        codes = _codes(y, classes)
-        if np.any(codes < 0):
-            raise ValueError(
-                f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur"
-                + _other_kind(y, classes)
-            )
-        return self._target(codes, classes)
+        return self._target(codes_of(y, classes), classes)
 
     def _public_classes(self):
         """The classes that were passed, sorted."""
@@ -464,16 +476,30 @@ def check_labels(y):
 
 def _other_kind(y, classes):
     """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
-    if not {y.dtype.kind, classes.dtype.kind} <= set("biufU"):
+    if not {y.dtype.kind, classes.dtype.kind} <= set("biufUO"):
         return ""
-    kinds = ["strings" if labels.dtype.kind == "U" else "numbers" for labels in (y, classes)]
+    kinds = ["strings" if isinstance(labels.ravel()[0], str) else "numbers" for labels in (y, classes)]
     if kinds[0] == kinds[1]:
         return ""
     return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
 
 
+def codes_of(y, classes):
+    """Position of each label in the sorted classes, or an error if one is not there."""
+    try:
+        codes = _codes(y, classes)
+    except TypeError:  # a label that is no hashable value
+        codes = np.array([-1])
+    if np.any(codes < 0):
+        raise ValueError(
+            f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur"
+            + _other_kind(y, classes)
+        )
+    return codes
+
+
 def _codes(y, classes):
-    """Position of each label in the sorted classes, -1 where there is none: label by label, whatever the others are."""
+    """The same, -1 where it is not there: label by label, whatever the others are."""
     kinds = {y.dtype.kind, classes.dtype.kind}
     if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
         codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)

@@ -191,7 +191,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
 
     def _public_bounds(self):
         bounds = self.target_bounds
-        pair = isinstance(bounds, (tuple, list, np.ndarray)) and len(bounds) == 2
+        pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) == 1 and len(bounds) == 2
         low, high = map(as_float, bounds) if pair else (0.0, 0.0)
         if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
             raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")

@@ -1,6 +1,7 @@
 """A search for hyperparameters that is private as a whole: the best of a random number of private trials, under one budget."""
 
 import math
+import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import PrivateLinearModel, all_or_nothing, check_labels, check_n_jobs, quoting_no_records
+from skdpdyn.linear_model._base import (
+    PrivateLinearModel,
+    all_or_nothing,
+    check_labels,
+    check_n_jobs,
+    codes_of,
+    quoting_no_records,
+)
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
@@ -77,7 +85,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Positions of the held-out records, or a mask, chosen without the data; in place of ``test_size``.
     bound : {"selection", "tightest"}, default="selection"
         "selection": the theorem as printed, and as ``dp_accounting`` has it. "tightest": with a Poisson law, by the exact profile
-        of a trial, which is a sixth less noise.
+        of a trial, which is about a seventh less noise.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the search, which is not private: for tests.
     n_jobs : int, default=None
@@ -86,7 +94,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, fitted on the training part. Its ``privacy_`` is that of the search, which is what releasing it cost.
+        The winner, fitted on the training part. Its ``privacy_`` is that of the search, which is what releasing it cost. If there
+        was no trial, a constant prediction, which is no release.
     best_params_ : dict
         Its parameters; empty if there was no trial.
     best_score_ : float
@@ -202,6 +211,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         PrivacyLeakWarning
             If classes or target bounds were taken from y, or ``random_state`` is an int.
         """
+        if X is None:
+            raise ValueError(f"{type(self).__name__} requires X to be passed, but X is None")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         check_random_state(self.random_state)
@@ -364,6 +375,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         y = column_or_1d(y, warn=True)
         if not is_regressor(_checked(self.estimator)):
             check_array(y, ensure_2d=False, dtype=None)
+            model = _checked(self.estimator)
+            if model.classes is not None:
+                codes_of(y, model._public_classes())  # of all records, whichever a trial is given
             return y
         return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
@@ -608,10 +622,33 @@ class _SearchPlan:
             )
 
 
+class _Silence:
+    """No warnings while anyone is inside: `warnings.catch_warnings` restores a wrong state where threads overlap."""
+
+    def __init__(self):
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self):
+        with self._lock:
+            if self._inside == 0:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._filters.__exit__(*error)
+
+
+_SILENCE = _Silence()
+
+
 def _trial(estimator, score, X, y, X_held, y_held):
     """A candidate, fitted, with its exact score."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one for each trial would tell how many there were
+    with _SILENCE:  # a warning for each trial would tell how many there were
         estimator.fit(X, y)
         return estimator, score.mean(estimator, X_held, y_held)
 

@@ -168,13 +168,13 @@ def check_target(epsilon, delta, mu, advantage):
     if mu is not None:
         if not 0 < as_float(mu) < math.inf:
             raise ValueError(f"mu={mu!r} must be a finite number > 0")
-        if not 1e-150 < mu < 1e150:
+        if not 1e-150 < float(mu) < 1e150:
             raise CalibrationError(f"mu={mu!r}: no noise can be computed for so extreme a budget")
         return float(mu)
     if not 0 < as_float(advantage) < 1:
         raise ValueError(f"advantage={advantage!r} must be in (0, 1): true positive rate minus false positive rate")
     # The best attack on N(0, 1) against N(mu, 1) has 2 Phi(mu/2) - 1 = erf(mu / sqrt 8)
-    root = math.sqrt(8) * float(special.erfinv(advantage))
+    root = math.sqrt(8) * float(special.erfinv(float(advantage)))
     if root < 1e-150:
         raise CalibrationError(f"advantage={advantage!r}: no noise can be computed for so extreme a budget")
     return smallest_safe(root, lambda value: GaussianDP(value).advantage <= advantage, towards=0.0)
@@ -404,6 +404,7 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
     1.41
     """
     epsilon, delta = check_budget(epsilon, delta, pure=True)
+    _check_callable(mechanism, "noise_multiplier")
 
     def guarantee(noise_multiplier):
         return judge(mechanism(noise_multiplier), delta, bound)[1]
@@ -428,6 +429,11 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
         noise = math.exp(log_noise)
     noise = smallest_safe(noise, lambda value: guarantee(value).epsilon(delta) <= epsilon, towards=math.inf)
     return mechanism(noise)
+
+
+def _check_callable(mechanism, argument):
+    if not callable(mechanism):
+        raise ValueError(f"mechanism={mechanism!r} must be a function of {argument} that returns a record")
 
 
 def _is_gaussian(guarantee, mu):
@@ -501,6 +507,7 @@ def most_steps(mechanism, epsilon, delta, bound="tightest", largest=1_000_000):
     28
     """
     epsilon, delta = check_budget(epsilon, delta)
+    _check_callable(mechanism, "n_steps")
     if not isinstance(largest, Integral) or isinstance(largest, bool) or largest < 1:
         raise ValueError(f"largest={largest!r} must be an integer >= 1")
 

@@ -49,6 +49,10 @@ class Adjacency(StrEnum):
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"
 
+    @classmethod
+    def _missing_(cls, value):
+        raise ValueError(f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of {[str(one) for one in cls]}")
+
     def sum_sensitivity(self, bound):
         """Sensitivity S of a sum over the records of vectors of norm at most ``bound``: 2 bound or bound."""
         return 2 * bound if self is Adjacency.REPLACE_ONE else bound

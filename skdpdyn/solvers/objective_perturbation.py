@@ -13,7 +13,6 @@ from skdpdyn.solvers.base import Solver, training_time
 AUTO_SHRINKAGE = 2.5
 AUTO_TILT = 0.25  # largest part of epsilon that alpha="auto" lets the Jacobian have
 _NEGLIGIBLE = 0.01  # of 1/sqrt(n): standard deviation of a raw prediction by the noise on the output
-_TOLERABLE = 0.01  # the same, where that makes sure that the tolerance is reached whatever the records
 _LEAST_ALPHA = 1e-9  # of the curvature, for alpha="auto"
 
 
@@ -36,7 +35,7 @@ class ObjectivePerturbation(Solver):
     tolerance : "auto" or float, default="auto"
         Largest norm of the gradient of the empirical risk. "auto": where the noise on the output moves a raw prediction by a
         hundredth of 1/sqrt(n_samples), or what double precision can certify if that is more (with millions of rows and a large
-        budget it is felt: take noisy gradients there). Whatever the records, unless that alone would move one by 0.01.
+        budget it is felt: take noisy gradients there). It is reached whatever the records.
 
     References
     ----------
@@ -137,15 +136,17 @@ class ObjectivePerturbation(Solver):
 
     def _tolerance(self, objective, linear_scale, output):
         """Largest norm of the gradient, from public numbers."""
-        spread = math.sqrt(objective.n_parameters)
-        per_coordinate = spread if output.distribution == "gamma" else 1.0  # standard deviation over scale
+        per_coordinate = math.sqrt(objective.n_parameters) if output.distribution == "gamma" else 1.0  # deviation over scale
         # The tolerance for which the noise on the output moves a raw prediction by 1
         unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
-        # The rounding of a gradient where raw predictions are as large as the noise makes them, and at any minimiser
-        usual = 10 / objective.row_norm + spread * per_coordinate * linear_scale / objective.alpha
-        largest = objective.minimiser_norm(linear_scale * largest_norm(output.distribution, objective.n_parameters))
-        usual, largest = (largest_rounding(objective, norm) for norm in (usual, largest))
-        least = max(10 * usual, min(4 * largest, _TOLERABLE * unit))
+        # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
+        norm = objective.minimiser_norm(linear_scale * largest_norm(output.distribution, objective.n_parameters))
+        least = 4 * largest_rounding(objective, norm)
+        if least > unit:
+            raise ValueError(
+                f"n_samples={objective.n_samples}, alpha={objective.alpha:.6g}: double precision cannot certify a minimiser so "
+                "well that the noise which hides the rest would not drown the model. Raise alpha, or use solver='noisy_gd'"
+            )
         return certifiable(checked_tolerance(self.tolerance), _NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
 
 
