@@ -47,7 +47,7 @@ analyses = {
 }
 
 # %%
-# Noise multipliers by number of epochs: those of analyses that converge grow more slowly, and stop where the step contracts most.
+# Noise multipliers by number of epochs: those of the converging analyses grow more slowly.
 epochs = (1, 4, 16, 64)
 figure, ax = plt.subplots(layout="constrained")
 for name, cost in analyses.items():

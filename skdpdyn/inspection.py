@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
-from numbers import Integral
 
 import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._numerics import checked_count
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
@@ -95,8 +95,8 @@ class PrivacyDynamicsDisplay:
         if any(np.ndim(getattr(mechanism, name, 0)) for name in ("noise_multiplier", "step_size")):
             raise UnsupportedMechanismError("the dynamics need the same step_size and noise_multiplier in every step")
         own = getattr(mechanism, length)
-        last = own if max_steps is None else _check_integer("max_steps", max_steps, 1, 10**15)
-        steps = np.unique(np.geomspace(1, last, _check_integer("n_points", n_points, 2)).round().astype(int))
+        last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
+        steps = np.unique(np.geomspace(1, last, checked_count(n_points, "n_points", least=2)).round().astype(int))
         curves = {}
         for name, accountant in ACCOUNTANTS.items():
             try:
@@ -239,7 +239,7 @@ class TradeoffDisplay:
         if name is None and getattr(guarantee, "leaks", ()):
             name = "NOT PRIVATE"
         # On a grid of equal steps the chord from 0 to the first of them would lie far above the curve
-        inner = special.ndtr(np.linspace(-_FAR, _FAR, _check_integer("n_points", n_points, 20)))[1:-1]
+        inner = special.ndtr(np.linspace(-_FAR, _FAR, checked_count(n_points, "n_points", least=20)))[1:-1]
         fpr = np.concatenate([[0.0], inner, [1.0]])
         display = cls(fpr=fpr, fnr=np.asarray(guarantee.tradeoff(fpr)), advantage=float(guarantee.advantage), name=name)
         return display.plot(ax=ax, **kwargs) if plot else display
@@ -328,12 +328,6 @@ def _fitted(estimator):
         raise ValueError(f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline that ends in one")
     check_is_fitted(estimator, "privacy_")
     return estimator
-
-
-def _check_integer(name, value, least, largest=math.inf):
-    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= largest:
-        raise ValueError(f"{name}={value!r} must be an integer >= {least}" + (f" and <= {largest}" if largest < math.inf else ""))
-    return int(value)
 
 
 def _length(mechanism):

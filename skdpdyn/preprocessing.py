@@ -5,13 +5,13 @@ import math
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.linear_model._base import all_or_nothing, quoting_no_records, refuse_dates
+from skdpdyn.linear_model._base import all_or_nothing, validated
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, checked_flag
 from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
 
 _BLOCK = 4096  # rows that are looked at together
@@ -81,9 +81,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not (-np.inf < low < high < np.inf and high - low < np.inf):
             raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
         with all_or_nothing(self):
-            with quoting_no_records():
-                refuse_dates(X)
-                validate_data(self, X, dtype=[np.float64, np.float32])
+            validated(self, X, dtype=[np.float64, np.float32])
             self.bounds_, self.feature_range_ = self._bounds_by_column(), (low, high)
         return self
 
@@ -100,9 +98,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self, "bounds_")
-        with quoting_no_records():
-            refuse_dates(X)
-            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validated(self, X, dtype=[np.float64, np.float32], reset=False)
         low, high = self.bounds_.T  # float64: bounds that are close together stay apart
         start, stop = self.feature_range_
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
@@ -369,9 +365,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Finite rows in C order or CSR; sparse ones only where they stay sparse."""
         if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
-        with quoting_no_records():
-            refuse_dates(X)
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
         return canonical_rows(X)
 
     def _mechanism(self, n_samples):
@@ -380,8 +374,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public bound on the norm of a row"
             )
-        if not isinstance(self.with_mean, (bool, np.bool_)):
-            raise ValueError(f"with_mean={self.with_mean!r} must be True or False")
+        checked_flag(self.with_mean, "with_mean")
         if not 0 < as_float(self.quantile) < 1:
             raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
         if self.adjacency not in list(Adjacency):

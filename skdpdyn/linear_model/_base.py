@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, checked_flag
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
@@ -69,11 +69,12 @@ def all_or_nothing(estimator):
 
 
 _RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
-_FILL = (
+_FILL_ROWS = (
     "Fill missing values with a public one, by "
     "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one"
 )
-_LABEL = "Give records without a target a public value"
+_FILL_TARGETS = "Give records without a target a public value"
+_MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
 _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not private
     "Expected 2D array, got 1D array instead": _RESHAPE,
     "Expected 2D array, got scalar array instead": _RESHAPE,
@@ -82,11 +83,11 @@ _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of
     "could not convert string to float": "X, and the target of a regression, must be numbers. Columns of text "
     "can be encoded, by OneHotEncoder(categories=...) for one",
     "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
-    "Input y contains NaN": _LABEL,
-    "Input X contains NaN": _FILL,
-    "Input contains NaN": f"{_FILL}. {_LABEL}",
-    "boolean value of NA is ambiguous": f"X or y contains missing values. {_FILL}. {_LABEL}",
-    "float() argument must be a string or a real number, not 'NAType'": f"X or y contains missing values. {_FILL}. {_LABEL}",
+    "Input y contains NaN": _FILL_TARGETS,
+    "Input X contains NaN": _FILL_ROWS,
+    "Input contains NaN": f"{_FILL_ROWS}. {_FILL_TARGETS}",
+    "boolean value of NA is ambiguous": _MISSING,
+    "float() argument must be a string or a real number, not 'NAType'": _MISSING,
     "setting an array element with a sequence": "X must be a 2D array of numbers, and y an array of labels or of numbers",
     "int too large to convert to float": "X, and the target of a regression, must be numbers that a float can hold",
 }
@@ -104,11 +105,14 @@ def quoting_no_records():
         raise
 
 
-def refuse_dates(X):
-    """Dates and times: numpy makes integers of them, and of a missing one the most negative."""
+def validated(estimator, X, *y, **options):
+    """What `validate_data` returns, or an error that quotes nothing of it."""
+    # Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative
     dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))  # of a frame, of an array
     if any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes):
         raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
+    with quoting_no_records():
+        return validate_data(estimator, X, *y, **options)
 
 
 class PrivateLinearModel(BaseEstimator, ABC):
@@ -249,9 +253,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
         check_random_state(self.random_state)
         self._options()
         check_labels(y)
-        with quoting_no_records():
-            refuse_dates(X)
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
+        X, y = validated(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
         target = self._encode_target(y)
         plan = self._plan(*X.shape, target.loss)
@@ -289,9 +291,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
     def _scaled_products(self, X):
         """Products of rows, mapped into the ball as they were in fit, with the coefficients."""
         check_is_fitted(self)
-        with quoting_no_records():
-            refuse_dates(X)
-            X = canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+        X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
         products = X @ self.coef_.T.astype(X.dtype, copy=False)
         return products * (scale[:, None] if products.ndim == 2 else scale)
@@ -308,8 +308,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
         clip = (
             None if _is_auto(self.clip) else _positive("clip", self.clip, "'auto' or a bound on the norm of a record's gradient")
         )
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(f"fit_intercept={self.fit_intercept!r} must be True or False")
+        checked_flag(self.fit_intercept, "fit_intercept")
         if not self.fit_intercept:
             intercept_scaling = 0.0
         elif _is_auto(self.intercept_scaling):
@@ -476,12 +475,17 @@ def check_labels(y):
 
 def _other_kind(y, classes):
     """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
-    if not {y.dtype.kind, classes.dtype.kind} <= set("biufUO"):
-        return ""
-    kinds = ["strings" if isinstance(labels.ravel()[0], str) else "numbers" for labels in (y, classes)]
-    if kinds[0] == kinds[1]:
+    kinds = [_kind_of(labels) for labels in (y, classes)]
+    if None in kinds or kinds[0] == kinds[1]:
         return ""
     return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
+
+
+def _kind_of(labels):
+    """What all of them are, or None."""
+    names = {str: "strings", Real: "numbers"}
+    found = {next((names[kind] for kind in names if isinstance(label, kind)), None) for label in labels.tolist()}
+    return found.pop() if len(found) == 1 else None
 
 
 def codes_of(y, classes):

@@ -51,12 +51,8 @@ def training_sets(cv, n_samples, classifier):
         pairs = list(KFold(**cv.cvargs).split(rows)) * cv.n_repeats  # someone may always have been left out of the cheapest fit
     else:
         pairs = cv.split(rows)
-    try:
-        trained_on = [np.bincount(np.arange(n_samples)[train], minlength=n_samples) for train, _ in pairs]
-    except (IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: {error}") from None
     splits = []
-    for times in trained_on:
+    for times in _times_trained_on(pairs, cv, n_samples):
         if times.max(initial=0) > 1:
             raise ValueError(f"cv={cv!r} trains on a record more than once in a split: copies count as several records")
         who = times > 0
@@ -65,3 +61,12 @@ def training_sets(cv, n_samples, classifier):
     if not splits:
         raise ValueError(f"cv={cv!r} makes no splits: pass a list of (train, test) pairs")
     return stratified, splits
+
+
+def _times_trained_on(pairs, cv, n_samples):
+    """Of each split, how many times each record is trained on."""
+    try:
+        for train, _ in pairs:
+            yield np.bincount(np.arange(n_samples)[train], minlength=n_samples)
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: {error}") from None

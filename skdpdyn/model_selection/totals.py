@@ -17,6 +17,7 @@ from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_sear
 from skdpdyn.model_selection._splits import training_sets
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.privacy import GaussianDP
+from skdpdyn.privacy._numerics import checked_flag
 from skdpdyn.privacy.guarantees import Guarantee
 
 NOT_PRIVATE_SCORES = "scores, and what was chosen by them, were computed from the records without noise"
@@ -135,8 +136,7 @@ def total_privacy(*fitted, disjoint=False):
     >>> total_privacy(GaussianDP(0.3), GaussianDP(0.4), disjoint=True).mu
     0.4
     """
-    if not isinstance(disjoint, (bool, np.bool_)):
-        raise ValueError(f"disjoint={disjoint!r} must be True or False")
+    checked_flag(disjoint, "disjoint")
     releases = [tuple(_releases(item)) for item in fitted]
     parts = tuple((name, guarantee) for release in releases for name, guarantee, _ in release)
     leaks = tuple(dict.fromkeys(leak for release in releases for *_, leaks in release for leak in leaks))
