@@ -67,7 +67,7 @@ class PrivacyDynamicsDisplay:
         Parameters
         ----------
         mechanism : record
-            A record with constant steps: ``n_steps`` or ``n_epochs`` is what varies.
+            A record with ``n_steps`` or ``n_epochs``, which is what varies.
         delta : float, default=1e-6
             Where epsilon is read, if ``order`` is None.
         order : float or None, default=None
@@ -77,7 +77,7 @@ class PrivacyDynamicsDisplay:
         target : float or None, default=None
             A budget, drawn as a line.
         max_steps : int or None, default=None
-            Last number of steps (epochs) shown; None: that of the record.
+            Last number of steps (epochs) shown; None: that of the record, beyond which only equal steps go on.
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
@@ -92,15 +92,17 @@ class PrivacyDynamicsDisplay:
         length = _length(mechanism)
         if length is None:
             raise UnsupportedMechanismError(f"{type(mechanism).__name__} has no number of steps to vary")
-        if any(np.ndim(getattr(mechanism, name, 0)) for name in ("noise_multiplier", "step_size")):
-            raise UnsupportedMechanismError("the dynamics need the same step_size and noise_multiplier in every step")
         own = getattr(mechanism, length)
         last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
+        if last > own and _fields_by_step(mechanism):
+            raise UnsupportedMechanismError(
+                f"max_steps={last}: the steps differ, and the record says nothing of steps after {own}"
+            )
         steps = np.unique(np.geomspace(1, last, checked_count(n_points, "n_points", least=2)).round().astype(int))
         curves = {}
         for name, accountant in ACCOUNTANTS.items():
             try:
-                guarantees = [accountant(replace(mechanism, **{length: int(k)})) for k in steps]
+                guarantees = [accountant(_stopped(mechanism, length, int(k))) for k in steps]
                 losses = [g.epsilon(delta) if order is None else g.rdp(order) for g in guarantees]
             except UnsupportedMechanismError:  # of this accountant no curve can be shown
                 continue
@@ -134,12 +136,12 @@ class PrivacyDynamicsDisplay:
         Raises
         ------
         UnsupportedMechanismError
-            If what ran has no number of steps to vary, or steps that differ.
+            If what ran has no number of steps to vary.
         """
         estimator = _fitted(estimator)
         mechanism, own = estimator.mechanism_, {}
         length = _length(mechanism)
-        if length is not None:
+        if length is not None and not _fields_by_step(mechanism):
             own["max_steps"] = 4 * getattr(mechanism, length)
         if kwargs.get("order") is None:
             delta = kwargs.get("delta", estimator.delta_)
@@ -341,3 +343,15 @@ def _axes(ax):
 
         _, ax = plt.subplots()
     return ax.figure, ax
+
+
+def _fields_by_step(mechanism):
+    """What differs from step to step: the fields of a record that are arrays."""
+    values = {name: getattr(mechanism, name, 0) for name in ("noise_multiplier", "step_size")}
+    return {name: value for name, value in values.items() if np.ndim(value)}
+
+
+def _stopped(mechanism, length, count):
+    """The record of the same run, stopped after ``count`` steps or epochs."""
+    n_steps = mechanism.n_steps // getattr(mechanism, length) * count
+    return replace(mechanism, **{length: count}, **{name: value[:n_steps] for name, value in _fields_by_step(mechanism).items()})

@@ -9,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.linear_model._base import all_or_nothing, validated
+from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
-from skdpdyn.privacy._numerics import as_float, checked_flag
+from skdpdyn.privacy._numerics import as_float, checked_flag, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
 
 _BLOCK = 4096  # rows that are looked at together
@@ -133,7 +134,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return array
 
 
-class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Centre rows by a private mean and scale them into the unit ball, so that less of their norm is wasted.
 
     The noise of a private model is proportional to the largest norm of a row, and rows that all lie on one side of the origin
@@ -379,7 +380,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
         if self.adjacency not in list(Adjacency):
             raise ValueError(f"adjacency={self.adjacency!r} must be one of {[str(adjacency) for adjacency in Adjacency]}")
-        automatic = isinstance(self.delta, str) and self.delta == "auto"
+        automatic = is_auto(self.delta)
         if automatic and n_samples == 1:
             raise ValueError(
                 "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"

@@ -35,7 +35,9 @@ from skdpdyn.privacy import (
     SubsampledDP,
     WithoutReplacement,
     calibrate,
+    composition,
     from_json,
+    last_iterate,
     least_noise,
     most_steps,
     privacy_report,
@@ -47,6 +49,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.accountants.selection import SelectionCurve
+from skdpdyn.privacy.calibration import cooled
 from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve, SummedCurve
 from skdpdyn.privacy.privacy_loss import RepeatedCurve, SampledCurve
 from skdpdyn.privacy.serialization import TYPES, from_dict, to_dict
@@ -317,8 +320,23 @@ def test_dynamics_display():
     assert again.ax_ is display.ax_
     with pytest.raises(UnsupportedMechanismError, match="no number of steps"):
         PrivacyDynamicsDisplay.from_mechanism(Gaussian(1.0))
-    with pytest.raises(UnsupportedMechanismError, match="the same step_size"):
-        PrivacyDynamicsDisplay.from_mechanism(RECORDS[1])
+
+
+def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
+    m = NoisyGradientDescent(40, 25.0, cooled(40), 0.01, 1.0)
+    display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, n_points=200, plot=False)
+    np.testing.assert_array_equal(display.steps, np.arange(1, 41))
+    for count in (1, 30, 40):
+        stopped = NoisyGradientDescent(count, 25.0, cooled(40)[:count], 0.01, 1.0)
+        assert display.curves["last_iterate"][count - 1] == last_iterate(stopped).epsilon(1e-5)
+    batches = CyclicBatches(60, 10, 3, np.linspace(4, 5, 18), 0.1)
+    epochs = PrivacyDynamicsDisplay.from_mechanism(batches, n_points=10, plot=False)
+    first = CyclicBatches(60, 10, 1, np.linspace(4, 5, 18)[:6], 0.1)
+    assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
+    with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: the steps differ, .* nothing of steps after 40"):
+        PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
+    model = PrivateLogisticRegression(epsilon=5.0, delta=1e-6, classes=[0, 1]).fit(np.eye(2)[[0, 1] * 1000], [0, 1] * 1000)
+    assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == model.n_iter_
 
 
 def test_tradeoff_display():

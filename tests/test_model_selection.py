@@ -296,6 +296,15 @@ def test_nothing_but_the_winner_is_shown():
     assert not hasattr(search(RIDGE), "predict_proba")
 
 
+def test_a_display_shows_what_the_search_spent():
+    estimator = search()
+    assert estimator._repr_mimebundle_()["text/plain"] == repr(estimator)
+    bundle = estimator.fit(X, Y)._repr_mimebundle_()
+    line = f"spent: epsilon={estimator.epsilon_:.6g}, delta=0.0001 (replace_one, bound {estimator.bound_})"
+    assert line in bundle["text/html"]
+    assert bundle["text/plain"].splitlines()[-1] == line
+
+
 def test_the_winner_says_what_the_search_cost():
     fitted = search().fit(X, Y)
     winner = fitted.best_estimator_

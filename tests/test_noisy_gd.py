@@ -1,15 +1,19 @@
 """Noisy gradient descent does what its record says: against numpy, against theory, and against planted bugs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import expit
 
-from skdpdyn.losses import logistic
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.losses import logistic, softmax
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import Adjacency, NoisyGradientDescent
+from skdpdyn.privacy import Adjacency, NoisyGradientDescent, composition, last_iterate
+from skdpdyn.privacy.calibration import cooled_time_factor, curvature_aware_time, largest_step_size
+from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import NoisyGD, noisy_gd
 from skdpdyn.solvers._descent import descend
 
@@ -306,6 +310,80 @@ def test_the_record_is_complete():
     assert auto.step_size == 0.5
 
 
+def schedule(solver, objective, epsilon=1.0, adjacency=REPLACE_ONE):
+    return solver.mechanism(objective, epsilon=epsilon, delta=1e-10, adjacency=adjacency, bound="tightest")(1.0)
+
+
+def test_cooled_steps_fall_to_nothing_and_train_for_as_long_as_said():
+    objective = Objective(logistic, 20_000, 20, 1.0, alpha=0.0)
+    constant = schedule(NoisyGD(cooling=False), objective)
+    cooled = schedule(NoisyGD(), objective)
+    half = cooled.n_steps // 2
+    largest = largest_step_size(0.0, objective.smoothness)
+    assert np.all(cooled.step_size[: half + 1] == largest)
+    assert constant.step_size == largest
+    np.testing.assert_allclose(np.diff(cooled.step_size[half + 1 :]), -2 * largest / cooled.n_steps, rtol=1e-9)
+    assert cooled.step_size[-1] == pytest.approx(2 * largest / cooled.n_steps)
+    longer = cooled_time_factor(gdp_mu(1.0, 1e-10), n_samples=20_000, n_parameters=20)
+    assert 1 < longer < 3
+    assert cooled.step_size.sum() == pytest.approx(longer * constant.n_steps * largest, rel=3 / constant.n_steps)
+    assert cooled.noise_multiplier == constant.noise_multiplier == 1.0
+
+
+def test_steps_are_cooled_where_records_are_many_and_nothing_else_was_said():
+    many, few = Objective(logistic, 100_000, 20, 1.0, alpha=0.0), Objective(logistic, 1_000, 20, 1.0, alpha=0.0)
+    assert np.ndim(schedule(NoisyGD(), many).step_size) == 1
+    for solver, objective, epsilon in [
+        (NoisyGD(), few, 1.0),
+        (NoisyGD(), many, 0.01),
+        (NoisyGD(), Objective(softmax(3), 100_000, 20, 1.0, alpha=0.0, clip=0.5), 1.0),  # no contraction
+        (NoisyGD(n_steps=10), many, 1.0),
+        (NoisyGD(n_steps="worst_case"), replace(many, alpha=1e-3), 1.0),
+        (NoisyGD(step_size=1.0), many, 1.0),
+        (NoisyGD(cooling=False), many, 1.0),
+        (NoisyGD(radius=5.0), many, 1.0),
+    ]:
+        assert np.ndim(schedule(solver, objective, epsilon).step_size) == 0
+    by_langevin = NoisyGD().mechanism(many, epsilon=1.0, delta=1e-10, adjacency=REPLACE_ONE, bound="langevin")(1.0)
+    assert np.ndim(by_langevin.step_size) == 0
+    ten = schedule(NoisyGD(n_steps=10, step_size=1.0, cooling=True), few).step_size
+    np.testing.assert_allclose(ten, [1, 1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2])
+
+
+def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
+    """Where every record's curvature is the strong convexity, the last iterate is Gaussian and its mu is known."""
+    objective = Objective(logistic, 100_000, 20, 1.0, alpha=1e-3)
+    m = schedule(NoisyGD(), objective)
+    m = replace(m, step_size=m.step_size / 2)  # below 1 / smoothness, the contraction is that of the strong convexity
+    kept = 1 - m.step_size * m.strong_convexity
+    after = np.append(np.cumprod(kept[::-1])[::-1][1:], 1.0)
+    exact = np.sum(m.step_size * after) / math.sqrt(np.sum((m.step_size * m.noise_multiplier * after) ** 2))
+    assert exact * (1 - 1e-12) <= last_iterate(m).mu <= min(1.1 * exact, composition(m).mu)
+
+
+def test_cooled_time_factor_by_hand():
+    """Noise in rows, t d (S / (n mu))^2 / (2 c), is 1/8 at the second time, the first times the factor squared."""
+    n, d, mu = 10_000, 5, 0.3
+    first = curvature_aware_time(1.0, 1e-8, n_samples=n, lipschitz=1.0, curvature=0.25, mu=mu)
+    second = first * cooled_time_factor(mu, n_samples=n, n_parameters=d) ** 2
+    assert second * d * (2 / (n * mu)) ** 2 / (2 * 0.25) == pytest.approx(1 / 8)
+    assert cooled_time_factor(mu, n_samples=n, n_parameters=d, adjacency="add_remove") == cooled_time_factor(
+        mu, n_samples=2 * n, n_parameters=d
+    )
+
+
+def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
+    X, y = rows(3_000, 2)
+    model = PrivateLogisticRegression(epsilon=5.0, classes=[0, 1]).fit(X, y)
+    assert model.step_size_ == model.mechanism_.step_size[0] > model.mechanism_.step_size[-1]
+    assert model.n_iter_ == model.mechanism_.step_size.size
+    assert model.sigma_ == pytest.approx(model.noise_multiplier_ * model.mechanism_.sensitivity * math.sqrt(model.step_size_ / 2))
+    assert model.privacy_ == last_iterate(model.mechanism_)
+    assert 5.0 * (1 - 1e-6) < model.epsilon_ <= 5.0
+    for bound in ("composition", "langevin", "last_iterate"):
+        assert model.set_params(bound=bound).privacy_cost(3_000, 2).epsilon(1 / 3_000**2) <= 5.0
+
+
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
@@ -315,6 +393,9 @@ def test_the_record_is_complete():
         ({"step_size": 0.0}, "step_size=0.0 must be 'auto' or a number > 0"),
         ({"step_size": math.inf}, "step_size=inf must be"),
         ({"step_size": "large"}, "step_size='large' must be"),
+        ({"cooling": "linear"}, "cooling='linear' must be 'auto', True or False"),
+        ({"cooling": 1}, "cooling=1 must be"),
+        ({"cooling": True, "n_steps": 10**12}, "n_steps=1000000000000 must be an integer >= 1 and <= 10000000"),
         ({"radius": -1.0}, "radius=-1.0 must be None or a finite number > 0"),
         ({"radius": math.nan}, "radius=nan must be None or"),
     ],

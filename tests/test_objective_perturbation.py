@@ -442,9 +442,9 @@ def test_the_budget_is_met_from_below(epsilon, delta, log_n, data_norm, loss, no
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, 0.25 * data_norm)
     problem = Objective(loss, int(10**log_n), 20, data_norm, 0.0, clip, 0.25 * data_norm)
     delta = 0.0 if solver.pure else delta
-    budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "bound": "tightest"}
     problem = Objective(loss, int(10**log_n), 20, data_norm, solver.auto_alpha(problem, **budget), clip, 0.25 * data_norm)
-    mechanism = least_noise(solver.mechanism(problem, bound="tightest", **budget), epsilon, delta)
+    mechanism = least_noise(solver.mechanism(problem, **budget), epsilon, delta)
     spent = perturbation(mechanism).epsilon(delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon
     assert tightest(mechanism, delta=delta).bound == "perturbation"

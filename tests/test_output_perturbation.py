@@ -452,7 +452,7 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
     solver = OutputPerturbation(noise=noise)
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, data_norm / 4)
     objective = Objective(loss, 5000, 20, data_norm, 0.0, clip, data_norm / 4)
-    budget = {"epsilon": 0.5, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE}
+    budget = {"epsilon": 0.5, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "bound": "tightest"}
     alpha = solver.auto_alpha(objective, **budget)
     size = objective.n_parameters
     noise_over_sensitivity = perturbation_noise(noise, 0.5, 1e-6, size)

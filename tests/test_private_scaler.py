@@ -188,6 +188,15 @@ def test_the_budget_is_met(epsilon, adjacency, with_mean):
     assert scaler.privacy_report().as_dict()["spent"]["epsilon"] == scaler.epsilon_
 
 
+def test_a_display_shows_what_was_spent():
+    scaler = PrivateScaler(0.5, 1e-4)
+    assert scaler._repr_mimebundle_()["text/plain"] == repr(scaler)
+    bundle = scaler.fit(ROWS)._repr_mimebundle_()
+    line = "spent: epsilon=0.5, delta=0.0001 (replace_one, bound composition)"
+    assert line in bundle["text/html"]
+    assert bundle["text/plain"].splitlines()[-1] == line
+
+
 def test_noise_shrinks_as_the_budget_grows():
     stds = [PrivateScaler(epsilon)._mechanism(100)[0].mechanisms[0].noise_multiplier for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert stds == sorted(stds, reverse=True)

@@ -1,6 +1,5 @@
 """The one fit: from a budget and public numbers to a plan, from the plan to a model that says what it spent."""
 
-import html
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -11,18 +10,17 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
-from sklearn.utils import estimator_html_repr
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
-from skdpdyn.privacy._numerics import as_float, checked_flag
+from skdpdyn.privacy._numerics import as_float, checked_flag, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
@@ -115,7 +113,7 @@ def validated(estimator, X, *y, **options):
         return validate_data(estimator, X, *y, **options)
 
 
-class PrivateLinearModel(BaseEstimator, ABC):
+class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
     """Base of the estimators: the plan, the fit, raw predictions, and the display of what was spent."""
 
     @abstractmethod
@@ -304,14 +302,14 @@ class PrivateLinearModel(BaseEstimator, ABC):
     def _options(self):
         """The parameters that need no shape, checked: (data_norm, alpha, clip, intercept_scaling, adjacency, solver)."""
         data_norm = _positive("data_norm", self.data_norm, "a public bound on the norm of a row")
-        alpha = None if _is_auto(self.alpha) else _non_negative("alpha", self.alpha, "'auto' or the strength of the penalty")
+        alpha = None if is_auto(self.alpha) else _non_negative("alpha", self.alpha, "'auto' or the strength of the penalty")
         clip = (
-            None if _is_auto(self.clip) else _positive("clip", self.clip, "'auto' or a bound on the norm of a record's gradient")
+            None if is_auto(self.clip) else _positive("clip", self.clip, "'auto' or a bound on the norm of a record's gradient")
         )
         checked_flag(self.fit_intercept, "fit_intercept")
         if not self.fit_intercept:
             intercept_scaling = 0.0
-        elif _is_auto(self.intercept_scaling):
+        elif is_auto(self.intercept_scaling):
             intercept_scaling = AUTO_INTERCEPT_SCALING * data_norm
         else:
             intercept_scaling = _positive(
@@ -326,7 +324,7 @@ class PrivateLinearModel(BaseEstimator, ABC):
             raise ValueError(f"solver={solver!r} must be one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers")
         if not isinstance(self.bound, str) or (self.bound != "tightest" and self.bound not in ACCOUNTANTS):
             raise ValueError(f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
-        check_budget(self.epsilon, 0.5 if _is_auto(self.delta) else self.delta, pure=solver.pure)
+        check_budget(self.epsilon, 0.5 if is_auto(self.delta) else self.delta, pure=solver.pure)
         check_n_jobs(self.n_jobs)
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
@@ -334,11 +332,11 @@ class PrivateLinearModel(BaseEstimator, ABC):
         """What a fit on data of this shape will run and spend."""
         n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
-        if _is_auto(self.delta) and n_samples == 1:
+        if is_auto(self.delta) and n_samples == 1:
             raise ValueError(
                 "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"
             )
-        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if _is_auto(self.delta) else self.delta, pure=solver.pure)
+        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if is_auto(self.delta) else self.delta, pure=solver.pure)
         if solver.losses is not None and loss.name not in solver.losses:
             raise ValueError(
                 f"solver={self.solver!r} learns the {' or '.join(solver.losses)} loss only, not the {loss.name} loss"
@@ -350,27 +348,12 @@ class PrivateLinearModel(BaseEstimator, ABC):
             clip = solver.auto_clip(loss, self._auto_clip(objective.n_parameters, strength)) * objective.row_norm
         objective = replace(objective, clip=clip)
         if alpha is None:
-            alpha = solver.auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency)
+            alpha = solver.auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency, bound=self.bound)
         objective = replace(objective, alpha=alpha)
         record = solver.mechanism(objective, epsilon=epsilon, delta=delta, adjacency=adjacency, bound=self.bound)
         mechanism = least_noise(record, epsilon, delta, self.bound)
         bound, guarantee = judge(mechanism, delta, self.bound)
         return Plan(objective, solver, mechanism, bound, guarantee, delta)
-
-    def _spent(self):
-        """One line: what the fit spent, and on what it does not hold."""
-        line = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({self.privacy_.adjacency}, bound {self.bound_})"
-        return line + "".join(f"; NOT PRIVATE: {leak}" for leak in self.leaks_)
-
-    def _repr_html_(self):
-        diagram = estimator_html_repr(self)
-        return f"{diagram}<pre>{html.escape(self._spent())}</pre>" if hasattr(self, "privacy_") else diagram
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = {"text/plain": f"{self!r}\n{self._spent()}" if hasattr(self, "privacy_") else repr(self)}
-        if get_config()["display"] == "diagram":
-            bundle["text/html"] = self._repr_html_()
-        return bundle
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -516,10 +499,6 @@ def check_n_jobs(n_jobs):
     """Refuse what joblib would choke on, or not, depending on how large the data are."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, (bool, np.bool_)) or n_jobs == 0):
         raise ValueError(f"n_jobs={n_jobs!r} must be None or an integer, not 0: -1 is one thread for every core")
-
-
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"
 
 
 _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data

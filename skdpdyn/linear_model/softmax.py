@@ -79,11 +79,12 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         Without steps: of the noise added once; absent where there are several, as in "sufficient_statistics".
     sigma_ : float or ndarray of shape (n_steps,)
         The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of "noisy_gd" and, but for batches
-        drawn afresh, "noisy_sgd".
+        drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first step.
     n_iter_ : int
         Number of steps; absent where there are none, as in "objective_perturbation", or where it is not told.
     step_size_ : float or ndarray of shape (n_steps,)
-        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and of "bassily_sgd".
+        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and of "bassily_sgd". Of
+        "noisy_gd", which cools its last steps, that of the first; ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     n_samples_ : int

@@ -29,10 +29,11 @@ from skdpdyn.linear_model._base import (
     codes_of,
     quoting_no_records,
 )
+from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -41,7 +42,7 @@ NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)  # the bu
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
 
 
-class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
+class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Search for hyperparameters that is private as a whole: one (epsilon, delta) for all fits and all scores.
 
     A random number of trials is made. Each picks a candidate at random, fits it privately on the training part of the records,
@@ -318,9 +319,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"random_state={model.random_state!r} of the estimator would repeat the noise in every trial: "
                 "leave it None there; for tests pass random_state to the search"
             )
-        if isinstance(self.delta, str) and self.delta == "auto" and n_samples < 2:
+        if is_auto(self.delta) and n_samples < 2:
             raise ValueError(f"n_samples={n_samples}: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta")
-        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if self.delta == "auto" else self.delta)
+        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if is_auto(self.delta) else self.delta)
         if self.bound not in ("selection", "tightest"):
             raise ValueError(f"bound={self.bound!r} must be 'selection' or 'tightest'")
         shape = self._shape()

@@ -144,6 +144,11 @@ def checked_probability(value):
     return checked_number(value, "sampling_probability", lambda x: 0 < x <= 1, "in (0, 1]")
 
 
+def is_auto(value):
+    """Whether a parameter is "auto", which arrays cannot be compared with."""
+    return isinstance(value, str) and value == "auto"
+
+
 def checked_flag(value, name):
     """True or False; a text or a number is neither."""
     if not isinstance(value, bool | np.bool_):

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from skdpdyn._jit import entry, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, is_auto
 from skdpdyn.solvers._descent import (
     affordable_threads,
     chunk_edges,
@@ -141,7 +141,7 @@ def check_condition(objective):
 
 def checked_tolerance(tolerance):
     """A positive number, or None for "auto"."""
-    if isinstance(tolerance, str) and tolerance == "auto":
+    if is_auto(tolerance):
         return None
     if not 0 < as_float(tolerance) < math.inf:
         raise ValueError(f"tolerance={tolerance!r} must be 'auto' or a finite number > 0")

@@ -3,9 +3,10 @@
 import math
 from abc import ABC, abstractmethod
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, is_auto
 from skdpdyn.privacy.calibration import curvature_aware_time
 from skdpdyn.privacy.guarantees import gdp_mu
 
@@ -68,7 +69,7 @@ class Solver(BaseEstimator, ABC):
         """
         return clip
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency):
+    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """The penalty that alpha="auto" stands for, from public numbers alone.
 
         Parameters
@@ -79,6 +80,8 @@ class Solver(BaseEstimator, ABC):
             The budget.
         adjacency : Adjacency
             The neighbouring relation.
+        bound : str
+            The bound that will judge it.
         """
         return AUTO_FORGETTING / training_time(objective, epsilon, delta, adjacency=adjacency)
 
@@ -137,7 +140,7 @@ class Solver(BaseEstimator, ABC):
 
 def checked_step_size(step_size, names="'auto'"):
     """A positive number, or None for "auto"; ``names``: the names that it may have, for the error."""
-    if isinstance(step_size, str) and step_size == "auto":
+    if is_auto(step_size):
         return None
     if not _SMALLEST <= as_float(step_size) <= 1 / _SMALLEST:
         raise ValueError(
@@ -145,6 +148,15 @@ def checked_step_size(step_size, names="'auto'"):
             "beyond them noise would be rounded away"
         )
     return float(step_size)
+
+
+def checked_cooling(cooling):
+    """True or False, or None for "auto"."""
+    if is_auto(cooling):
+        return None
+    if not isinstance(cooling, bool | np.bool_):
+        raise ValueError(f"cooling={cooling!r} must be 'auto', True or False")
+    return bool(cooling)
 
 
 def checked_batch_size(batch_size, n_samples):

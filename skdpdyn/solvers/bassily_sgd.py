@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, is_auto
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver
 
@@ -50,14 +50,14 @@ class BassilySGD(Solver):
         self.n_steps = n_steps
         self.radius = radius
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency):
+    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.auto_alpha`: the steps end near the minimiser, so that the penalty must hold the noise down by itself."""
-        return super().auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency) / AUTO_FORGETTING
+        return super().auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency, bound=bound) / AUTO_FORGETTING
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
         n_steps = self.n_steps
-        if isinstance(n_steps, str) and n_steps == "auto":
+        if is_auto(n_steps):
             n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * delta)))
         elif not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
             raise ValueError(f"n_steps={n_steps!r} must be 'auto' or an integer >= 1")
@@ -97,7 +97,7 @@ class BassilySGD(Solver):
         return {"noise_multiplier_": mechanism.noise_multiplier, "n_iter_": mechanism.n_steps}
 
     def _radius(self, objective):
-        if isinstance(self.radius, str) and self.radius == "auto":
+        if is_auto(self.radius):
             if objective.alpha == 0:
                 raise ValueError("alpha=0: radius='auto' is L / alpha. Give the radius of a ball to search, or a penalty")
             return objective.lipschitz / objective.alpha

@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy._numerics import as_float, is_auto
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
 from skdpdyn.solvers.base import Solver, checked_batch_size, checked_radius, checked_step_size, step_constants, training_time
@@ -127,7 +127,7 @@ class DPSGD(Solver):
         named = isinstance(step_size, str) and step_size in ("halved", "inverse")
         constant = None if named else checked_step_size(step_size, "'auto', 'halved', 'inverse'")
         n_steps = self.n_steps
-        if n_steps == "auto":
+        if is_auto(n_steps):
             n_steps, constant = curvature_aware_schedule(time, **constants, step_size=constant)
         elif not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
             raise ValueError(f"n_steps={n_steps!r} must be 'auto' or an integer >= 1")
@@ -142,7 +142,7 @@ class DPSGD(Solver):
         return n_steps, constant
 
     def _sampling_probability(self, n_samples, n_steps, mu, adjacency):
-        if isinstance(self.batch_size, str) and self.batch_size == "auto":
+        if is_auto(self.batch_size):
             # With little amplification lost, mu = (S / C) q sqrt(n_steps) / noise_multiplier
             batch_size = n_samples * ENOUGH_NOISE * mu / (adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             batch_size = max(batch_size, LEAST_BATCH)

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from skdpdyn.objective import canonical_rows
 from skdpdyn.privacy import Composition, PoissonSubsampled
+from skdpdyn.privacy._numerics import is_auto
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu
 from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, training_time
 
@@ -134,7 +135,7 @@ class DPSVRG(Solver):
             step_size=self._step_size(objective),
         )
         batch_size = self.batch_size
-        if isinstance(batch_size, str) and batch_size == "auto":
+        if is_auto(batch_size):
             noise = 4.0  # in units of one contribution, from which on batches of any size cost alike
             batch_size = min(n_samples, math.ceil(noise * n_samples * gdp_mu(epsilon, delta) / math.sqrt(4 * wanted)))
         else:
@@ -201,7 +202,7 @@ def _bounded(residuals, bound):
 
 
 def _integer(name, value, auto):
-    if isinstance(value, str) and value == "auto":
+    if is_auto(value):
         return auto
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be 'auto' or an integer >= 1")

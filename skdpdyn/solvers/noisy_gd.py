@@ -6,14 +6,27 @@ from numbers import Integral
 import numpy as np
 
 from skdpdyn.privacy import NoisyGradientDescent
+from skdpdyn.privacy._numerics import is_auto
 from skdpdyn.privacy.calibration import (
+    cooled,
+    cooled_time_factor,
     curvature_aware_schedule,
     gdp_mu,
     largest_step_size,
     worst_case_steps,
 )
 from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers.base import Solver, checked_radius, checked_step_size, step_constants, training_time
+from skdpdyn.solvers.base import (
+    AUTO_FORGETTING,
+    Solver,
+    checked_cooling,
+    checked_radius,
+    checked_step_size,
+    step_constants,
+    training_time,
+)
+
+_LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
 
 
 class NoisyGD(Solver):
@@ -33,6 +46,13 @@ class NoisyGD(Solver):
     radius : float or None, default=None
         Radius of the ball around 0 that every step projects the parameters onto, which bounds the privacy loss of a convex
         problem too. In units of the coefficients, the intercept's divided by ``intercept_scaling`` among them.
+    cooling : "auto" or bool, default="auto"
+        Whether step sizes fall linearly to 0 over the second half of the run, and with them the noise that the last iterate keeps
+        in directions that the data determine well. "auto": where ``n_steps`` and ``step_size`` are "auto" too, steps contract,
+        and records are many for the budget and the number of parameters, see
+        `skdpdyn.privacy.calibration.cooled_time_factor`; not with a ``radius``, which makes costs of unequal steps slow to find,
+        nor under ``bound="langevin"``, which needs equal ones. Cooled steps train for up to 3 times as long, in up to 4 times as
+        many steps; 10,000 at the most, as without.
 
     References
     ----------
@@ -51,10 +71,15 @@ class NoisyGD(Solver):
     (True, 40, 30.67)
     """
 
-    def __init__(self, n_steps="auto", step_size="auto", radius=None):
+    def __init__(self, n_steps="auto", step_size="auto", radius=None, cooling="auto"):
         self.n_steps = n_steps
         self.step_size = step_size
         self.radius = radius
+        self.cooling = cooling
+
+    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+        """See `Solver.auto_alpha`."""
+        return AUTO_FORGETTING / self._time(objective, epsilon, delta, adjacency, bound)[0]
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
@@ -85,8 +110,8 @@ class NoisyGD(Solver):
         return theta
 
     def fitted_attributes(self, mechanism):
-        """See `Solver.fitted_attributes`."""
-        noise, step_size = mechanism.noise_multiplier, mechanism.step_size
+        """See `Solver.fitted_attributes`: of the first step, where they differ."""
+        noise, step_size = mechanism.noise_multiplier, float(np.max(mechanism.step_size))
         return {
             "noise_multiplier_": noise,
             "sigma_": noise * mechanism.sensitivity * math.sqrt(step_size / 2),
@@ -94,16 +119,28 @@ class NoisyGD(Solver):
             "step_size_": step_size,
         }
 
+    def _time(self, objective, epsilon, delta, adjacency, bound):
+        """Training time, the sum of all step sizes, and whether they are cooled."""
+        shape = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
+        longer = cooled_time_factor(gdp_mu(epsilon, delta), adjacency=adjacency, **shape)
+        cooling = checked_cooling(self.cooling)
+        if cooling is None:
+            undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None and bound != "langevin"
+            cooling = undecided and objective.contracts and longer > 1
+        time = training_time(objective, epsilon, delta, adjacency=adjacency)
+        return time * min(max(longer, 1.0), _LONGEST) if cooling else time, cooling
+
     def _schedule(self, objective, epsilon, delta, adjacency, bound):
+        """Number of steps, and the size of all or of each."""
+        time, cooling = self._time(objective, epsilon, delta, adjacency, bound)
         constants = step_constants(objective)
         step_size = checked_step_size(self.step_size)
         n_steps = self.n_steps
         if isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
-            return int(n_steps), step_size or largest_step_size(**constants, bound=bound)
-        if n_steps == "auto":
-            time = training_time(objective, epsilon, delta, adjacency=adjacency)
-            return curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size)
-        if n_steps == "worst_case":
+            n_steps, step_size = int(n_steps), step_size or largest_step_size(**constants, bound=bound)
+        elif is_auto(n_steps):
+            n_steps, step_size = curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size, cooling=cooling)
+        elif isinstance(n_steps, str) and n_steps == "worst_case":
             step_size = step_size or largest_step_size(**constants, bound=bound)
             steps = worst_case_steps(
                 gdp_mu(epsilon, delta),
@@ -114,5 +151,7 @@ class NoisyGD(Solver):
                 step_size=step_size,
                 adjacency=adjacency,
             )
-            return max(1, math.ceil(steps)), step_size
-        raise ValueError(f"n_steps={n_steps!r} must be 'auto', 'worst_case' or an integer >= 1")
+            n_steps = max(1, math.ceil(steps))
+        else:
+            raise ValueError(f"n_steps={n_steps!r} must be 'auto', 'worst_case' or an integer >= 1")
+        return n_steps, step_size * cooled(n_steps) if cooling else step_size

@@ -7,9 +7,18 @@ from numbers import Integral
 import numpy as np
 
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
+from skdpdyn.privacy._numerics import is_auto
 from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
 from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, descend_on_batches
-from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_radius, checked_step_size, step_constants, training_time
+from skdpdyn.solvers.base import (
+    AUTO_FORGETTING,
+    Solver,
+    checked_cooling,
+    checked_radius,
+    checked_step_size,
+    step_constants,
+    training_time,
+)
 
 _SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
@@ -125,7 +134,7 @@ class NoisySGD(Solver):
         """See `Solver.auto_clip`: what contracts, where the bounds need that."""
         return clip if loss.n_outputs == 1 or self._sampling(loss) == "without_replacement" else loss.lipschitz
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency):
+    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.auto_alpha`."""
         return AUTO_FORGETTING / self._time(objective, epsilon, delta, adjacency)
 
@@ -180,8 +189,8 @@ class NoisySGD(Solver):
 
     def _sampling(self, loss):
         """How records come into batches; a clipped loss of several outputs is no contraction, and "auto" would rather clip."""
-        if _is_auto(self.sampling):
-            disjoint = loss.n_outputs == 1 or self.radius is not None or self.cooling not in ("auto", False)
+        if is_auto(self.sampling):
+            disjoint = loss.n_outputs == 1 or self.radius is not None or checked_cooling(self.cooling)
             return "shuffled_once" if disjoint else "without_replacement"
         if self.sampling not in _SAMPLINGS:
             raise ValueError(f"sampling={self.sampling!r} must be 'auto' or one of {list(_SAMPLINGS)}")
@@ -195,13 +204,11 @@ class NoisySGD(Solver):
             raise ValueError(f"stopping={self.stopping!r} must be 'last' or 'random'")
         for name in ("batch_size", "n_epochs"):
             value = getattr(self, name)
-            if not _is_auto(value) and (not isinstance(value, Integral) or isinstance(value, bool) or value < 1):
+            if not is_auto(value) and (not isinstance(value, Integral) or isinstance(value, bool) or value < 1):
                 raise ValueError(f"{name}={value!r} must be 'auto' or an integer >= 1")
-        if not _is_auto(self.batch_size) and self.batch_size > objective.n_samples:
+        if not is_auto(self.batch_size) and self.batch_size > objective.n_samples:
             raise ValueError(f"batch_size={self.batch_size} must be at most n_samples={objective.n_samples}")
-        if not _is_auto(self.cooling) and not isinstance(self.cooling, (bool, np.bool_)):
-            raise ValueError(f"cooling={self.cooling!r} must be 'auto', True or False")
-        radius = checked_radius(self.radius)
+        radius, cooling = checked_radius(self.radius), checked_cooling(self.cooling)
         if sampling != "one_pass":
             if self.distribution != "gaussian" or self.stopping != "last":
                 raise ValueError(
@@ -212,7 +219,7 @@ class NoisySGD(Solver):
             raise ValueError(
                 f"batch_size={self.batch_size!r}, n_epochs={self.n_epochs!r}: sampling='one_pass' takes a record a step, once"
             )
-        if sampling in ("without_replacement", "one_pass") and self.cooling not in ("auto", False):
+        if sampling in ("without_replacement", "one_pass") and cooling:
             raise ValueError(f"cooling=True needs disjoint batches, not sampling={sampling!r}")
         if sampling == "without_replacement" and radius < math.inf:
             raise ValueError(f"radius={self.radius!r}: sampling='without_replacement' has no bound that knows a projection")
@@ -239,20 +246,21 @@ class NoisySGD(Solver):
     def _batches(self, sampling, n_samples, n_steps, least_epochs):
         """Batch size, batches in an epoch and epochs, for about so many steps."""
         down = sampling == "without_replacement"
-        n_epochs = min(n_steps, max(_EPOCHS, least_epochs)) if _is_auto(self.n_epochs) else int(self.n_epochs)
-        if _is_auto(self.batch_size):
+        n_epochs = min(n_steps, max(_EPOCHS, least_epochs)) if is_auto(self.n_epochs) else int(self.n_epochs)
+        if is_auto(self.batch_size):
             n_batches = min(max(1, round(n_steps / n_epochs)), n_samples)
             batch_size = n_samples // n_batches if down else -(-n_samples // n_batches)
         else:
             batch_size = int(self.batch_size)
         n_batches = n_samples // batch_size if down else -(-n_samples // batch_size)
-        if _is_auto(self.n_epochs) and not _is_auto(self.batch_size):
+        if is_auto(self.n_epochs) and not is_auto(self.batch_size):
             n_epochs = max(1, round(n_steps / n_batches))
         return batch_size, n_batches, n_epochs
 
     def _cools(self, objective, step_size, bound):
-        if not _is_auto(self.cooling):
-            return self.cooling
+        cooling = checked_cooling(self.cooling)
+        if cooling is not None:
+            return cooling
         judged = bound in ("tightest", "last_iterate")
         return judged and objective.contracts and step_size * objective.smoothness <= 2
 
@@ -320,7 +328,3 @@ def _schedule_of(mechanism, objective):
         "step_size": step_size,
         "noise_std": step_size * mechanism.noise_multiplier * sensitivity,
     }
-
-
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"

@@ -71,7 +71,7 @@ class ObjectivePerturbation(Solver):
             return loss.lipschitz
         return 2 * clip if loss.name == "squared" else clip
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency):
+    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.auto_alpha`: about where the noise moves the raw prediction of the longest row by 1.
 
         With the training time T of `skdpdyn.privacy.calibration.curvature_aware_time`, 1/T would be just there. More parameters

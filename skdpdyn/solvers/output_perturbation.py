@@ -155,7 +155,7 @@ class OutputPerturbation(Solver):
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency):
+    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.auto_alpha`, and the notes of the class."""
         mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
         spread = objective.sensitivity(adjacency) * objective.row_norm / mu  # kappa alpha
