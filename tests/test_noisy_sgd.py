@@ -1,6 +1,7 @@
 """NoisySGD does what its records say: against numpy, against exactly known laws, and against planted bugs."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numba
@@ -26,6 +27,8 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.accountants.last_iterate import _position_mus, _schedule_mu
+from skdpdyn.privacy.calibration import cooled_time_factor
+from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import NoisySGD, noisy_sgd
 
 REPLACE_ONE, ADD_REMOVE = Adjacency
@@ -271,6 +274,55 @@ def test_cooling_makes_all_places_alike():
         assert last == pytest.approx(first, rel=1e-12)
         assert last == pytest.approx(math.sqrt(n_epochs / 25) / 5.0, rel=1e-12)  # an epoch's noise hides an epoch
         assert last_iterate(constant).mu == pytest.approx(math.sqrt((n_epochs - 1) / 25 + 1) / 5.0, rel=1e-12)
+
+
+MANY = Objective(logistic, 20_000, 20, 1.0, alpha=1e-4)
+
+
+def test_where_records_are_many_the_second_half_of_the_run_is_cooled_too():
+    m = record(MANY, 5.0, sampling="cyclic")
+    n_batches = m.n_steps // m.n_epochs
+    left = np.arange(m.n_steps, 0, -1)
+    last_epoch = np.sqrt(np.minimum(left / n_batches, 1))
+    np.testing.assert_allclose(m.noise_multiplier * last_epoch, 5.0)
+    factors = m.step_size / last_epoch
+    np.testing.assert_allclose(factors, factors[0] * np.minimum(2 * left / m.n_steps, 1))
+    factor = cooled_time_factor(gdp_mu(1.0, 1e-6), n_samples=20_000, n_parameters=20)
+    assert 1 < factor < 3
+    m, constant = (record(replace(MANY, alpha=0.0), sampling="cyclic", cooling=cooling) for cooling in ("auto", False))
+    assert m.step_size.sum() == pytest.approx(factor * constant.step_size * constant.n_steps, rel=0.05)  # whole batches
+
+
+def test_the_noise_of_cooled_runs_hides_every_place():
+    """A shift of every gradient by all that a record may change, where all curvature is the strong convexity: its mu is known."""
+    m = record(MANY, 5.0, sampling="cyclic")
+    n_batches = m.n_steps // m.n_epochs
+    kept = 1 - m.step_size * m.strong_convexity
+    after = np.append(np.cumprod(kept[::-1])[::-1][1:], 1.0)
+    spread = math.sqrt(np.sum((m.step_size * m.noise_multiplier * after) ** 2))
+    worst = last_iterate(m).mu
+    for place in (1, n_batches // 2, n_batches - 1, n_batches):
+        exact = np.sum((m.step_size * after)[place - 1 :: n_batches]) / spread
+        claimed = last_iterate(m, index=place).mu
+        assert exact * (1 - 1e-12) <= claimed <= worst
+
+
+def test_what_is_given_is_not_cooled_besides():
+    for given in (
+        {"batch_size": 400},
+        {"n_epochs": 16},
+        {"step_size": 1.0},
+        {"radius": 5.0},
+        {"cooling": True},
+        {"bound": "composition"},
+        {"epsilon": 0.01},
+        {"sampling": "without_replacement"},
+    ):
+        m = record(MANY, **given)
+        step_size = np.broadcast_to(m.step_size, m.n_steps)
+        assert np.ptp(step_size[: m.n_steps * 3 // 4]) == 0
+    m = record(MANY)
+    assert np.ptp(m.step_size[: m.n_steps * 3 // 4]) > 0
 
 
 def gaussian_mixture_delta(means, weights, epsilon):

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpdyn.privacy._numerics import as_float, is_auto
-from skdpdyn.privacy.calibration import curvature_aware_time
+from skdpdyn.privacy.calibration import cooled_time_factor, curvature_aware_time
 from skdpdyn.privacy.guarantees import gdp_mu
 
 AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
@@ -16,6 +16,7 @@ AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be fel
 # when several outputs share the probability: 2 / (half of the bound).
 LONG_STEPS = 2.0
 
+_LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
 _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
@@ -24,6 +25,15 @@ def training_time(objective, epsilon, delta, **changes):
     """`skdpdyn.privacy.calibration.curvature_aware_time` of an objective, under an ``adjacency`` and other ``changes``."""
     constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")}
     return curvature_aware_time(epsilon, delta, **(constants | changes))
+
+
+def cooled_training_time(objective, epsilon, delta, adjacency, cooling=None):
+    """Training time, and whether steps are cooled: ``cooling`` says so, or, if it is None, whether that pays."""
+    shape = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
+    factor = cooled_time_factor(gdp_mu(epsilon, delta), adjacency=adjacency, **shape)
+    cooling = factor > 1 if cooling is None else cooling
+    time = training_time(objective, epsilon, delta, adjacency=adjacency)
+    return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling
 
 
 def step_constants(objective):

@@ -9,7 +9,6 @@ from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy._numerics import is_auto
 from skdpdyn.privacy.calibration import (
     cooled,
-    cooled_time_factor,
     curvature_aware_schedule,
     gdp_mu,
     largest_step_size,
@@ -22,11 +21,9 @@ from skdpdyn.solvers.base import (
     checked_cooling,
     checked_radius,
     checked_step_size,
+    cooled_training_time,
     step_constants,
-    training_time,
 )
-
-_LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
 
 
 class NoisyGD(Solver):
@@ -121,14 +118,11 @@ class NoisyGD(Solver):
 
     def _time(self, objective, epsilon, delta, adjacency, bound):
         """Training time, the sum of all step sizes, and whether they are cooled."""
-        shape = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
-        longer = cooled_time_factor(gdp_mu(epsilon, delta), adjacency=adjacency, **shape)
         cooling = checked_cooling(self.cooling)
-        if cooling is None:
-            undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None and bound != "langevin"
-            cooling = undecided and objective.contracts and longer > 1
-        time = training_time(objective, epsilon, delta, adjacency=adjacency)
-        return time * min(max(longer, 1.0), _LONGEST) if cooling else time, cooling
+        undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
+        if cooling is None and not (undecided and objective.contracts and bound != "langevin"):
+            cooling = False
+        return cooled_training_time(objective, epsilon, delta, adjacency, cooling)
 
     def _schedule(self, objective, epsilon, delta, adjacency, bound):
         """Number of steps, and the size of all or of each."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy._numerics import is_auto
-from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
+from skdpdyn.privacy.calibration import cooled, curvature_aware_schedule, gdp_mu, largest_step_size
 from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -16,13 +16,14 @@ from skdpdyn.solvers.base import (
     checked_cooling,
     checked_radius,
     checked_step_size,
+    cooled_training_time,
     step_constants,
     training_time,
 )
 
 _SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
-# On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 861 passes; with a single epoch, 0.01
+# On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592 passes; with one epoch, 0.01
 # and 0.003 below.
 _EPOCHS = 16
 _BATCHES = 128  # of an epoch; beyond, more epochs: every batch's position has a privacy loss of its own to compute
@@ -72,7 +73,9 @@ class NoisySGD(Solver):
         Whether the step sizes of the last epoch fall with the root of how many batches are left, under the same noise. Of
         disjoint batches the last is hidden by the noise of one step alone, the last but one by that of two, and so on: cooled,
         all cost the same, and the noise of the run is little more than that of full batches. "auto": where `last_iterate` may
-        judge disjoint batches.
+        judge disjoint batches; there all step sizes of the second half fall linearly to 0 besides, and training lasts longer, if
+        ``batch_size``, ``n_epochs`` and ``step_size`` are "auto" too, no ``radius`` is given, and records are many for the budget
+        and the number of parameters: see `NoisyGD` and `skdpdyn.privacy.calibration.cooled_time_factor`.
     radius : float or None, default=None
         Radius of the ball around 0 that every step projects the parameters onto. None: none; for "one_pass", whose bounds need
         one, lipschitz / alpha, since the minimiser lies within.
@@ -136,7 +139,7 @@ class NoisySGD(Solver):
 
     def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.auto_alpha`."""
-        return AUTO_FORGETTING / self._time(objective, epsilon, delta, adjacency)
+        return AUTO_FORGETTING / self._time(objective, epsilon, delta, adjacency, bound)[0]
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
@@ -144,10 +147,10 @@ class NoisySGD(Solver):
         self._check(sampling, objective)
         constants = step_constants(objective)
         largest = largest_step_size(**constants, bound=bound) * _STRICTLY
-        time, step_size = self._time(objective, epsilon, delta, adjacency), checked_step_size(self.step_size)
+        (time, cooling), step_size = self._time(objective, epsilon, delta, adjacency, bound), checked_step_size(self.step_size)
         if sampling == "one_pass":
             return self._one_pass(objective, step_size or min(largest, time / objective.n_samples), adjacency)
-        n_steps, planned = curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size)
+        n_steps, planned = curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size, cooling=cooling)
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
             least_epochs = max(least_epochs, math.ceil(_ENOUGH_NOISE * gdp_mu(epsilon, delta) * math.sqrt(n_steps)))
@@ -164,6 +167,8 @@ class NoisySGD(Solver):
         slowdown = 1.0
         if n_batches > 1 and self._cools(objective, step_size, bound):
             slowdown = np.sqrt(np.minimum(np.arange(n_epochs * n_batches, 0, -1) / n_batches, 1))
+        if cooling:
+            step_size = step_size * cooled(n_epochs * n_batches)
         return lambda noise: CyclicBatches(noise_multiplier=noise / slowdown, step_size=step_size * slowdown, **shape, **problem)
 
     def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
@@ -229,11 +234,15 @@ class NoisySGD(Solver):
                 "and Calmon (2020) is about an interval"
             )
 
-    def _time(self, objective, epsilon, delta, adjacency):
-        """Step size times number of steps at which the noise starts to drown the signal."""
+    def _time(self, objective, epsilon, delta, adjacency, bound):
+        """Training time, the sum of all step sizes, and whether those of the second half fall linearly."""
         sampling = self._sampling(objective.loss)
+        if sampling in ("shuffled_once", "cyclic"):
+            undecided = all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size))) and self.radius is None
+            pays = None if undecided and objective.contracts and bound in ("tightest", "last_iterate") else False
+            return cooled_training_time(objective, epsilon, delta, adjacency, pays)
         one_pass, fresh = sampling == "one_pass", sampling == "without_replacement"
-        return training_time(
+        time = training_time(
             objective,
             epsilon,
             delta,
@@ -242,6 +251,7 @@ class NoisySGD(Solver):
             adjacency=Adjacency.REPLACE_ONE if fresh else adjacency,  # in place of who vanishes another is drawn
             mu=self.gaussian_mu(epsilon, delta, objective.n_parameters),
         )
+        return time, False
 
     def _batches(self, sampling, n_samples, n_steps, least_epochs):
         """Batch size, batches in an epoch and epochs, for about so many steps."""
