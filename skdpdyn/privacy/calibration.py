@@ -90,7 +90,9 @@ _MEAN_COOLED = 3 / 4  # of the factors of step sizes that are cooled
 _MOST_COOLED = 10**7  # steps, each with a size of its own
 
 
-def curvature_aware_schedule(time, *, strong_convexity, smoothness, bound="tightest", step_size=None, cooling=False):
+def curvature_aware_schedule(
+    time, *, strong_convexity, smoothness, bound="tightest", step_size=None, cooling=False, max_steps=MAX_STEPS
+):
     """Steps and step size that train for ``time``, discounted by what the regulariser forgets.
 
     Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so the target is reached later,
@@ -108,7 +110,7 @@ def curvature_aware_schedule(time, *, strong_convexity, smoothness, bound="tight
     if cooling:
         time /= _MEAN_COOLED
     step_size = step_size or min(largest_step_size(strong_convexity, smoothness, bound), time / MIN_STEPS)
-    return max(1, min(math.ceil(time / step_size * (1 - 1e-12)), MAX_STEPS)), step_size
+    return max(1, min(math.ceil(time / step_size * (1 - 1e-12)), max_steps)), step_size
 
 
 def cooled(n_steps):
@@ -145,6 +147,12 @@ def cooled_time_factor(mu, *, n_samples, n_parameters, adjacency="replace_one"):
     Returns
     -------
     factor : float
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy.calibration import cooled_time_factor
+    >>> round(cooled_time_factor(0.18, n_samples=36_000, n_parameters=106), 3)
+    1.382
     """
     strength = 2 * n_samples * mu / Adjacency(adjacency).sum_sensitivity(1.0)
     return math.sqrt(strength / (32 * n_parameters))
