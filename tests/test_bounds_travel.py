@@ -335,7 +335,8 @@ def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
     assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
     with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: the steps differ, .* nothing of steps after 40"):
         PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
-    model = PrivateLogisticRegression(epsilon=5.0, delta=1e-6, classes=[0, 1]).fit(np.eye(2)[[0, 1] * 1000], [0, 1] * 1000)
+    model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, classes=[0, 1]).fit(np.eye(2)[[0, 1] * 75], [0, 1] * 75)
+    assert np.ndim(model.mechanism_.step_size) == 1
     assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == model.n_iter_
 
 
