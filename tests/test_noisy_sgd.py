@@ -325,6 +325,14 @@ def test_what_is_given_is_not_cooled_besides():
     assert np.ptp(m.step_size[: m.n_steps * 3 // 4]) > 0
 
 
+def test_only_batches_of_our_choice_may_be_more_than_ten_thousand():
+    """Large batches of a given size take as long as full ones; of many in a given epoch each has a place to account for."""
+    weak = replace(MANY, alpha=1e-9)
+    assert 20_000 < record(weak, epsilon=1000.0).n_steps <= 41_000
+    for given in ({"batch_size": 20_000}, {"batch_size": 10_000}, {"n_epochs": 100}, {"step_size": 1.0}):
+        assert record(weak, epsilon=1000.0, **given).n_steps <= 10_100
+
+
 def gaussian_mixture_delta(means, weights, epsilon):
     """Hockey-stick divergence of two mirrored mixtures of unit normals."""
     x = np.linspace(-30, 30, 60_001)

@@ -27,7 +27,7 @@ _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
 # and 0.003 below.
 _EPOCHS = 16
 _BATCHES = 128  # of an epoch; beyond, more epochs: every batch's position has a privacy loss of its own to compute
-_MAX_STEPS = 40_000  # of disjoint batches: four times those of full batches take a tenth of their time
+_MAX_STEPS = 40_000  # of cooled batches, which are small: four times those of full batches take a tenth of their time
 _ENOUGH_NOISE = 2.0  # of fresh batches, over one record's effect on the sum, at which the draw amplifies nearly in full
 
 
@@ -151,10 +151,8 @@ class NoisySGD(Solver):
         (time, cooling), step_size = self._time(objective, epsilon, delta, adjacency, bound), checked_step_size(self.step_size)
         if sampling == "one_pass":
             return self._one_pass(objective, step_size or min(largest, time / objective.n_samples), adjacency)
-        limit = MAX_STEPS if sampling == "without_replacement" else _MAX_STEPS
-        n_steps, planned = curvature_aware_schedule(
-            time, **constants, bound=bound, step_size=step_size, cooling=cooling, max_steps=limit
-        )
+        schedule = {"step_size": step_size, "cooling": cooling, "max_steps": _MAX_STEPS if cooling else MAX_STEPS}
+        n_steps, planned = curvature_aware_schedule(time, **constants, bound=bound, **schedule)
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
             least_epochs = max(least_epochs, math.ceil(_ENOUGH_NOISE * gdp_mu(epsilon, delta) * math.sqrt(n_steps)))
