@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.datasets import load_adult
 from skdpdyn.preprocessing import BoundsScaler
-from skdpdyn.privacy.calibration import gdp_mu
+from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD
 
 adult = load_adult()

@@ -84,6 +84,11 @@ def _softmax_residual(raw_prediction, y, out):
 
 
 @cache
+def _raises(function):
+    return any(instruction.opname == "RAISE_VARARGS" for instruction in dis.get_instructions(function))
+
+
+@cache
 def _compiled(derivative, several_outputs):
     """A derivative compiled when it is first used: nobody waits for a loss that he does not train."""
     return entry(residual_matrix_signature if several_outputs else residual_signature)(derivative)
@@ -119,7 +124,7 @@ class Loss:
     at_zero: float = math.inf
 
     def __post_init__(self):
-        if any(instruction.opname == "RAISE_VARARGS" for instruction in dis.get_instructions(self.derivative)):
+        if _raises(self.derivative):
             raise ValueError(
                 f"derivative={self.derivative!r} of the {self.name} loss raises or asserts: compiled kernels would drop the "
                 "error and go on with what other rows left behind. Write a number for every row"

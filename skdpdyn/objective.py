@@ -71,7 +71,7 @@ class Objective:
 
     @property
     def tolerable_noise(self):
-        """Noise in raw predictions that training may end with, see `skdpdyn.privacy.calibration.curvature_aware_time`.
+        """Noise in raw predictions that training may end with, see `skdpdyn.privacy.schedules.curvature_aware_time`.
 
         Where only clipping bounds a residual, by c in half-ranges of the target, sqrt(c): between the scale of the residuals that
         count in full and that of the targets.

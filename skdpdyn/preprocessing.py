@@ -12,7 +12,7 @@ from skdpdyn.linear_model._base import all_or_nothing, validated
 from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
-from skdpdyn.privacy._numerics import as_float, checked_flag, is_auto
+from skdpdyn.privacy._numerics import as_float, checked_choice, checked_flag, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
 
 _BLOCK = 4096  # rows that are looked at together
@@ -297,6 +297,7 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
             If ``random_state`` is an int.
         """
         check_random_state(self.random_state)
+        checked_flag(self.with_mean, "with_mean")
         with all_or_nothing(self):
             return self._fit(X)
 
@@ -378,8 +379,7 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
         checked_flag(self.with_mean, "with_mean")
         if not 0 < as_float(self.quantile) < 1:
             raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
-        if self.adjacency not in list(Adjacency):
-            raise ValueError(f"adjacency={self.adjacency!r} must be one of {[str(adjacency) for adjacency in Adjacency]}")
+        checked_choice(self.adjacency, "adjacency", list(Adjacency))
         automatic = is_auto(self.delta)
         if automatic and n_samples == 1:
             raise ValueError(

@@ -496,7 +496,7 @@ BAD_PARAMETERS = [
         {"bound": "last_iterate", "clip": 1e6, "solver": NoisyGD(step_size=20.0)},
         "last_iterate .* needs step_size <= 2/smoothness",
     ),
-    ({"adjacency": "swap"}, "adjacency='swap' must be one of"),
+    ({"adjacency": "swap"}, "adjacency='swap' must be 'replace_one' or 'add_remove'"),
     ({"random_state": 1.5}, "random_state=1.5 must be None"),
     ({"random_state": np.random.default_rng(0)}, "clones, folds and workers would copy its state"),
     ({"n_jobs": 0}, "n_jobs=0 must be None or an integer, not 0"),
@@ -625,6 +625,33 @@ def test_bad_input_is_refused_and_nothing_is_half_fitted(case, changes, X, spoil
     assert not [name for name in vars(fresh) if name.endswith("_")]
     assert set(vars(fitted)) == set(before)
     assert all(vars(fitted)[name] is before[name] for name in before)
+
+
+STRANGE = {
+    "numbers": np.array([2.0, 1.0]),
+    "names": np.array(["auto", "best"]),
+    "array of a name": np.array("auto"),
+    "bytes": b"auto",
+    "name": "nonsense",
+    "nan": math.nan,
+    "complex": 1 + 2j,
+    "huge": 10**400,
+    "list": [],
+    "dict": {},
+    "object": object(),
+}
+"""Values that no parameter takes, but for two whose integers may be as large as they like."""
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@each
+def test_strange_values_of_any_parameter_are_refused_by_its_name(case, value):
+    X, y = case.data()
+    for name in case.model().get_params(deep=False):
+        if name in ("random_state", "verbose") and value is STRANGE["huge"]:
+            continue
+        with pytest.raises((ValueError, TypeError), match=name):
+            case.model(**{name: value}).fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")

@@ -27,8 +27,8 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.accountants.last_iterate import _position_mus, _schedule_mu
-from skdpdyn.privacy.calibration import cooled_time_factor
 from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import cooled_time_factor
 from skdpdyn.solvers import NoisySGD, noisy_sgd
 
 REPLACE_ONE, ADD_REMOVE = Adjacency
@@ -550,7 +550,7 @@ def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
-        ({"sampling": "poisson"}, "sampling='poisson' must be 'auto' or one of"),
+        ({"sampling": "poisson"}, "sampling='poisson' must be 'auto', 'shuffled_once', "),
         ({"batch_size": 0}, "batch_size=0 must be 'auto' or an integer >= 1"),
         ({"batch_size": 38}, "batch_size=38 must be at most n_samples=37"),
         ({"n_epochs": 1.5}, "n_epochs=1.5 must be 'auto' or an integer >= 1"),

@@ -12,17 +12,17 @@ from timing import times_as_long
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import Adjacency, NoisyGradientDescent, calibrate, composition, langevin, last_iterate, tightest
-from skdpdyn.privacy.calibration import (
+from skdpdyn.privacy.calibration import least_noise
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import (
     MAX_STEPS,
     MIN_STEPS,
     curvature_aware_schedule,
     curvature_aware_time,
     largest_step_size,
-    least_noise,
     theorem4_schedule,
     worst_case_steps,
 )
-from skdpdyn.privacy.guarantees import gdp_mu
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
 PROBLEM = {"n_samples": 10_000, "n_features": 50, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.26}

@@ -379,6 +379,10 @@ def test_bad_records_are_refused(changes, message):
         (([0.5], [1.0], [math.inf]), "noise_std must hold one finite number"),
         (([0.5], [1.0], [1.0], math.nan), "diameter=nan must be a finite number"),
         (([[0.5]], [1.0], [1.0]), "contraction must hold"),
+        ((["a"], [1.0], [1.0]), "contraction must hold"),
+        (([0.5], [], [1.0]), "sensitivity must hold"),
+        (([0.5], [1.0], [1.0], "wide"), "diameter='wide' must be a finite number"),
+        (([0.5] * 3, [1.0], [1.0] * 2), "contraction of 3, sensitivity of 1, noise_std of 2 steps: .* the same length"),
     ],
 )
 def test_bad_schedules_are_refused(arguments, message):

@@ -359,7 +359,7 @@ def test_extreme_rows_are_scaled_like_any_other():
         ({"with_mean": "yes"}, "with_mean='yes' must be True or False"),
         ({"quantile": 1.0}, r"quantile=1.0 must be in \(0, 1\)"),
         ({"quantile": math.nan}, "quantile=nan"),
-        ({"adjacency": "edge"}, "adjacency='edge' must be one of"),
+        ({"adjacency": "edge"}, "adjacency='edge' must be 'replace_one' or 'add_remove'"),
     ],
 )
 def test_senseless_parameters(parameters, message):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.base import clone
-from test_models import CASES, LOGISTIC, RIDGE, SOFTMAX, assert_same_state, public_state
+from test_models import CASES, LOGISTIC, RIDGE, SOFTMAX, STRANGE, assert_same_state, public_state
 
 from skdpdyn import solvers
 from skdpdyn._noise import generators
@@ -121,6 +121,15 @@ def test_every_solver_learns_something(name):
 def test_other_losses_are_refused_by_name(case, name):
     with pytest.raises(ValueError, match=f"not the {loss_of(case)} loss"):
         model(case, name).fit(*case.data())
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_strange_values_of_any_hyperparameter_are_refused_by_its_name(name, value):
+    case = next(case for case in CASES if learns(name, case))
+    for parameter in SOLVERS[name]().get_params():
+        with pytest.raises((ValueError, TypeError), match=parameter):
+            model(case, name, {parameter: value}).fit(*case.data())
 
 
 # --- noise is there ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.losses import Loss
 from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
-from skdpdyn.privacy._numerics import as_float, checked_flag, is_auto
+from skdpdyn.privacy._numerics import as_float, checked_choice, checked_flag, is_auto, is_named
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
@@ -315,17 +315,18 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
             intercept_scaling = _positive(
                 "intercept_scaling", self.intercept_scaling, "'auto' or the intercept column's constant"
             )
-        if self.adjacency not in list(Adjacency):
-            raise ValueError(f"adjacency={self.adjacency!r} must be one of {[str(adjacency) for adjacency in Adjacency]}")
+        checked_choice(self.adjacency, "adjacency", list(Adjacency))
         solver = self.solver
         if isinstance(solver, str) and solver in SOLVERS:
             solver = SOLVERS[solver]()
         elif not isinstance(solver, Solver):
             raise ValueError(f"solver={solver!r} must be one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers")
-        if not isinstance(self.bound, str) or (self.bound != "tightest" and self.bound not in ACCOUNTANTS):
+        if not is_named(self.bound, "tightest", *ACCOUNTANTS):
             raise ValueError(f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
         check_budget(self.epsilon, 0.5 if is_auto(self.delta) else self.delta, pure=solver.pure)
         check_n_jobs(self.n_jobs)
+        if not isinstance(self.verbose, Integral | np.bool_) or self.verbose < 0:
+            raise ValueError(f"verbose={self.verbose!r} must be True, False or an integer >= 0")
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
     def _plan(self, n_samples, n_features, loss):
@@ -497,10 +498,12 @@ def _codes(y, classes):
 
 def check_n_jobs(n_jobs):
     """Refuse what joblib would choke on, or not, depending on how large the data are."""
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, (bool, np.bool_)) or n_jobs == 0):
+    number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and 0 < abs(n_jobs) <= _MOST_JOBS
+    if n_jobs is not None and not number:
         raise ValueError(f"n_jobs={n_jobs!r} must be None or an integer, not 0: -1 is one thread for every core")
 
 
+_MOST_JOBS = 2**20  # processes or threads that any machine may have
 _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data
 
 

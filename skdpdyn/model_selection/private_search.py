@@ -33,7 +33,7 @@ from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
-from skdpdyn.privacy._numerics import as_float, is_auto
+from skdpdyn.privacy._numerics import as_float, checked_choice, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -322,8 +322,7 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
         if is_auto(self.delta) and n_samples < 2:
             raise ValueError(f"n_samples={n_samples}: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta")
         epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if is_auto(self.delta) else self.delta)
-        if self.bound not in ("selection", "tightest"):
-            raise ValueError(f"bound={self.bound!r} must be 'selection' or 'tightest'")
+        checked_choice(self.bound, "bound", ("selection", "tightest"))
         shape = self._shape()
         if not 1 <= as_float(self.expected_trials) <= 1000:
             raise ValueError(f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000")
@@ -362,10 +361,8 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
         return _SearchPlan(mechanism, bound, guarantee, delta, fit_mu, score_part * mu, _budget(fit_mu, delta), guarantees, score)
 
     def _shape(self):
-        if self.trials == "poisson":
+        if checked_choice(self.trials, "trials", ("truncated_negative_binomial", "poisson")) == "poisson":
             return math.inf
-        if self.trials != "truncated_negative_binomial":
-            raise ValueError(f"trials={self.trials!r} must be 'truncated_negative_binomial' or 'poisson'")
         if not 0 <= as_float(self.shape) <= 10:
             raise ValueError(f"shape={self.shape!r} must be a number from 0 to 10; trials='poisson' is its limit")
         return float(self.shape)

@@ -97,17 +97,25 @@ def smallest_safe(value, is_safe, towards, scale=0.0):
     return candidate
 
 
-LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 240)
+LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 241)
+_COARSE = 8  # of these to one of the grid that is tried first
 
 
 def minimum_over_orders(function):
-    """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point."""
+    """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point.
+
+    (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a single valley.
+    """
+    grid = LOG_EXCESS_ORDERS[::_COARSE]
     with np.errstate(over="ignore", invalid="ignore"):
-        values = np.broadcast_to(function(np.exp(LOG_EXCESS_ORDERS)), LOG_EXCESS_ORDERS.shape)
-        best = int(np.nanargmin(values))
-        span = LOG_EXCESS_ORDERS[max(best - 1, 0)], LOG_EXCESS_ORDERS[min(best + 1, values.size - 1)]
+        for fine in (False, True):
+            values = np.broadcast_to(function(np.exp(grid)), grid.shape)
+            best = int(np.nanargmin(values))
+            low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+            if not fine:
+                grid = LOG_EXCESS_ORDERS[(low <= LOG_EXCESS_ORDERS) & (high >= LOG_EXCESS_ORDERS)]
         refined = optimize.minimize_scalar(
-            lambda log_excess: function(np.exp(log_excess)), bounds=span, method="bounded", options={"xatol": 1e-10}
+            lambda log_excess: function(np.exp(log_excess)), bounds=(low, high), method="bounded", options={"xatol": 1e-10}
         )
     return float(np.fmin(values[best], refined.fun))
 
@@ -144,9 +152,22 @@ def checked_probability(value):
     return checked_number(value, "sampling_probability", lambda x: 0 < x <= 1, "in (0, 1]")
 
 
+def is_named(value, *names):
+    """Whether a parameter is one of these names, which arrays cannot be compared with."""
+    return isinstance(value, str) and value in names
+
+
 def is_auto(value):
-    """Whether a parameter is "auto", which arrays cannot be compared with."""
-    return isinstance(value, str) and value == "auto"
+    """Whether a parameter is "auto"."""
+    return is_named(value, "auto")
+
+
+def checked_choice(value, name, choices, others=""):
+    """One of several names, or an error that lists them, after ``others`` that the caller has ruled out."""
+    if not is_named(value, *choices):
+        *most, last = (repr(str(choice)) for choice in choices)
+        raise ValueError(f"{name}={value!r} must be {others}{', '.join(most)} or {last}")
+    return value
 
 
 def checked_flag(value, name):

@@ -17,7 +17,7 @@ from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     by_element,
-    checked,
+    checked_choice,
     checked_delta,
     checked_epsilon,
     checked_number,
@@ -250,7 +250,7 @@ class GaussianDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        object.__setattr__(self, "mu", float(checked(self.mu, "mu", lambda mu: (mu >= 0) & (mu.ndim == 0), "a number >= 0")))
+        object.__setattr__(self, "mu", checked_number(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
 
     def delta(self, epsilon):
         """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
@@ -430,8 +430,7 @@ class RenyiDP(Guarantee):
             raise ValueError(f"curve={self.curve!r} must be a function of the order")
         if adjacency_of(self.curve) not in (None, self.adjacency):
             raise ValueError(f"adjacency={self.adjacency!r}: {self.curve!r} holds for {self.curve.adjacency!r}")
-        if self.conversion not in ("tight", "classic"):
-            raise ValueError(f"conversion={self.conversion!r} must be 'tight' or 'classic'")
+        checked_choice(self.conversion, "conversion", ("tight", "classic"))
 
     def rdp(self, order):
         """Renyi divergence bound of ``order`` > 1; a curve that is negative or not a number there is an error, never 0."""
@@ -478,11 +477,11 @@ class RenyiDP(Guarantee):
     def _epsilon(self, delta):
         if delta == 0:
             return math.inf
-        if delta >= self._delta(0.0):
+        if delta == 1:
             return 0.0
         log_delta = math.log(delta)
 
-        def epsilon(excess):
+        def epsilon(excess):  # below 0 where delta(0) is below delta
             return self.rdp(1 + excess) + (self._log_slack(excess) - log_delta) / excess
 
         return max(0.0, minimum_over_orders(epsilon))
@@ -540,8 +539,10 @@ class ApproximateDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        object.__setattr__(self, "at_epsilon", float(checked_epsilon(self.at_epsilon)))
-        object.__setattr__(self, "at_delta", float(checked_delta(self.at_delta)))
+        at_epsilon = checked_number(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0")
+        at_delta = checked_number(self.at_delta, "at_delta", lambda x: 0 <= x <= 1, "in [0, 1]")
+        object.__setattr__(self, "at_epsilon", at_epsilon)
+        object.__setattr__(self, "at_delta", at_delta)
 
     def delta(self, epsilon):
         """Delta at ``epsilon``: below ``at_epsilon``, what the two hypothesis-testing lines of the point still exclude."""

@@ -6,12 +6,11 @@ kind of release, write a frozen dataclass here and register the theorems that co
 
 import math
 from dataclasses import dataclass, fields
-from numbers import Integral
 
 import numpy as np
 from scipy import optimize
 
-from skdpdyn.privacy._numerics import as_float, checked_number
+from skdpdyn.privacy._numerics import as_float, checked_choice, checked_count, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
 
 MAX_STEPS = 10**18
@@ -141,8 +140,7 @@ class OutputPerturbation:
             noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
             adjacency=Adjacency(self.adjacency),
         )
-        if self.distribution not in ("gaussian", "gamma"):
-            raise ValueError(f"distribution={self.distribution!r} must be 'gaussian' or 'gamma'")
+        checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
 
 
 @dataclass(frozen=True)
@@ -191,8 +189,7 @@ class ObjectivePerturbation:
             rank=_integer("rank", self.rank),
             adjacency=Adjacency(self.adjacency),
         )
-        if self.distribution not in ("gaussian", "gamma"):
-            raise ValueError(f"distribution={self.distribution!r} must be 'gaussian' or 'gamma'")
+        checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
 
     @property
     def tilt(self):
@@ -264,8 +261,7 @@ class CyclicBatches:
         _check_batches(self)
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
-        if self.order not in ("fixed", "shuffled_once"):
-            raise ValueError(f"order={self.order!r} must be 'fixed' or 'shuffled_once'")
+        checked_choice(self.order, "order", ("fixed", "shuffled_once"))
         _check_descent(self)
 
     __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
@@ -454,10 +450,8 @@ class OnePass:
         _settle(self, n_samples=_integer("n_samples", self.n_samples), adjacency=Adjacency(self.adjacency))
         _settle(self, **{name: _number(name, getattr(self, name)) for name in positive})
         _settle(self, strong_convexity=_number("strong_convexity", self.strong_convexity, positive=False))
-        if self.distribution not in ("gaussian", "laplace"):
-            raise ValueError(f"distribution={self.distribution!r} must be 'gaussian' or 'laplace'")
-        if self.stopping not in ("last", "random"):
-            raise ValueError(f"stopping={self.stopping!r} must be 'last' or 'random'")
+        checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
+        checked_choice(self.stopping, "stopping", ("last", "random"))
 
     @property
     def sensitivity(self):
@@ -623,15 +617,12 @@ def _check_descent(record):
             raise ValueError("sensitivity=None must be given with a diameter: how far one record moves the gradient")
     if record.sensitivity is not None:
         _settle(record, sensitivity=_number("sensitivity", record.sensitivity))
-    if record.release not in ("last", "all"):
-        raise ValueError(f"release={record.release!r} must be 'last' or 'all'")
+    checked_choice(record.release, "release", ("last", "all"))
     _settle(record, adjacency=Adjacency(record.adjacency))
 
 
 def _integer(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be an integer >= 1")
-    if value > MAX_STEPS:
+    if checked_count(value, name) > MAX_STEPS:
         raise ValueError(f"{name}={value} is above {MAX_STEPS:g}: no computer runs so many")
     return int(value)
 

@@ -340,8 +340,8 @@ def _largest_epsilon(pmfs, delta):
     worst = 0.0
     for pmf in pmfs:
 
-        def excess(epsilon, pmf=pmf):
-            return _delta_at(pmf, epsilon) - delta
+        def excess(epsilon, pmf=pmf):  # in logarithms, which fall nearly on a line
+            return math.log(max(_delta_at(pmf, epsilon), 1e-300) / delta)
 
         if not excess(math.inf) <= 0:
             return math.inf
@@ -350,7 +350,7 @@ def _largest_epsilon(pmfs, delta):
             high = 2 * high or 1.0
         if high > worst:
             epsilon = optimize.brentq(excess, worst, high, xtol=1e-14, rtol=1e-14)
-            worst = smallest_safe(epsilon, lambda value: excess(value) <= 0, towards=math.inf)
+            worst = smallest_safe(epsilon, lambda value, pmf=pmf: _delta_at(pmf, value) <= delta, towards=math.inf)
     return worst
 
 

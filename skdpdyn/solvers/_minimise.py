@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 from scipy.sparse.linalg import LinearOperator, cg
-from threadpoolctl import threadpool_limits
 
 from skdpdyn._jit import entry, readonly, writable
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.objective import canonical_rows
 from skdpdyn.privacy._numerics import as_float, is_auto
+from skdpdyn.solvers._blas import one_blas_thread
 from skdpdyn.solvers._descent import (
     affordable_threads,
     chunk_edges,
@@ -85,7 +85,7 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
             "outputs unclipped"
         )
     quiet = np.errstate(all="ignore")  # a warning of records that overflow would tell of them
-    with quiet, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
+    with quiet, one_blas_thread(), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
         gradient = _Gradient(objective, X, y, linear, pool, n_threads)
         theta = np.zeros(objective.n_parameters)
         if gradient.rounding(theta) < tolerance:

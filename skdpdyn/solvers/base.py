@@ -2,13 +2,14 @@
 
 import math
 from abc import ABC, abstractmethod
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpdyn.privacy._numerics import as_float, is_auto
-from skdpdyn.privacy.calibration import cooled_time_factor, curvature_aware_time
 from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
 AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
 
@@ -17,12 +18,13 @@ AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be fel
 LONG_STEPS = 2.0
 
 _LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
+_MOST_STEPS = 10**9
 _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
 
 def training_time(objective, epsilon, delta, **changes):
-    """`skdpdyn.privacy.calibration.curvature_aware_time` of an objective, under an ``adjacency`` and other ``changes``."""
+    """`skdpdyn.privacy.schedules.curvature_aware_time` of an objective, under an ``adjacency`` and other ``changes``."""
     constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")}
     return curvature_aware_time(epsilon, delta, **(constants | changes))
 
@@ -158,6 +160,17 @@ def checked_step_size(step_size, names="'auto'"):
             "beyond them noise would be rounded away"
         )
     return float(step_size)
+
+
+def checked_steps(value, name, names="'auto'"):
+    """A number of steps, of records or of passes, or None for "auto"; ``names``: the names that it may have, for the error."""
+    if is_auto(value):
+        return None
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} must be {names} or an integer >= 1")
+    if value > _MOST_STEPS:
+        raise ValueError(f"{name}={value} must be {names} or at most {_MOST_STEPS:,}: no computer runs so many")
+    return int(value)
 
 
 def checked_cooling(cooling):

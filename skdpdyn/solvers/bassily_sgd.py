@@ -1,14 +1,13 @@
 """Noisy stochastic gradient descent on single records: a rival in the literature's tables."""
 
 import math
-from numbers import Integral
 
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy._numerics import as_float, is_auto
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
-from skdpdyn.solvers.base import AUTO_FORGETTING, Solver
+from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
 
 _MOST_STEPS = 4_000_000  # that "auto" takes: a few seconds
 _COUNTABLE = 3e14  # times delta: the steps that numerical accounting can tell apart
@@ -56,11 +55,9 @@ class BassilySGD(Solver):
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
-        n_steps = self.n_steps
-        if is_auto(n_steps):
+        n_steps = checked_steps(self.n_steps, "n_steps")
+        if n_steps is None:
             n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * delta)))
-        elif not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
-            raise ValueError(f"n_steps={n_steps!r} must be 'auto' or an integer >= 1")
         self._radius(objective)
 
         def record(noise_multiplier):

@@ -1,15 +1,23 @@
 """DP-SGD: noisy gradient descent on Poisson batches, paid for step by step."""
 
 import math
-from numbers import Integral
 
 import numpy as np
 
 from skdpdyn.privacy import PoissonSubsampled
-from skdpdyn.privacy._numerics import as_float, is_auto
-from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu, largest_step_size
+from skdpdyn.privacy._numerics import as_float, checked_choice, is_auto, is_named
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
-from skdpdyn.solvers.base import Solver, checked_batch_size, checked_radius, checked_step_size, step_constants, training_time
+from skdpdyn.solvers.base import (
+    Solver,
+    checked_batch_size,
+    checked_radius,
+    checked_step_size,
+    checked_steps,
+    step_constants,
+    training_time,
+)
 
 ENOUGH_NOISE = 4.0  # noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
 LEAST_BATCH = 64
@@ -27,7 +35,7 @@ class DPSGD(Solver):
     ----------
     n_steps : "auto" or int, default="auto"
         Number of steps. "auto": as many as the noise lets pay at the largest useful step, see
-        `skdpdyn.privacy.calibration.curvature_aware_time`.
+        `skdpdyn.privacy.schedules.curvature_aware_time`.
     batch_size : "auto" or float, default="auto"
         Expected number of records in a batch, q n. "auto": as few as leave the sum so noisy that sampling amplifies nearly in
         full, and 64 at least; all records where that is half of them. A smaller batch asks for more noise; a larger one takes
@@ -115,8 +123,8 @@ class DPSGD(Solver):
     def _check(self):
         if not 0 <= as_float(self.momentum) < 1:
             raise ValueError(f"momentum={self.momentum!r} must be a number in [0, 1)")
-        if self.average not in (None, "uniform", "weighted"):
-            raise ValueError(f"average={self.average!r} must be None, 'uniform' or 'weighted'")
+        if self.average is not None:
+            checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
         checked_radius(self.radius)
 
     def _schedule(self, objective, epsilon, delta, adjacency):
@@ -124,15 +132,13 @@ class DPSGD(Solver):
         time = training_time(objective, epsilon, delta, adjacency=adjacency)
         constants = step_constants(objective)
         step_size = self.step_size
-        named = isinstance(step_size, str) and step_size in ("halved", "inverse")
+        named = is_named(step_size, "halved", "inverse")
         constant = None if named else checked_step_size(step_size, "'auto', 'halved', 'inverse'")
-        n_steps = self.n_steps
-        if is_auto(n_steps):
+        n_steps = checked_steps(self.n_steps, "n_steps")
+        if n_steps is None:
             n_steps, constant = curvature_aware_schedule(time, **constants, step_size=constant)
-        elif not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
-            raise ValueError(f"n_steps={n_steps!r} must be 'auto' or an integer >= 1")
         else:
-            n_steps, constant = int(n_steps), constant or min(largest_step_size(**constants), time / n_steps)
+            constant = constant or min(largest_step_size(**constants), time / n_steps)
         if step_size == "halved":
             return n_steps, np.where(np.arange(n_steps) < n_steps / 2, constant, constant / 2)
         if step_size == "inverse":

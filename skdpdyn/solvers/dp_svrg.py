@@ -2,16 +2,16 @@
 
 import math
 from dataclasses import replace
-from numbers import Integral
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from skdpdyn.objective import canonical_rows
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy._numerics import is_auto
-from skdpdyn.privacy.calibration import curvature_aware_schedule, gdp_mu
-from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, training_time
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import curvature_aware_schedule
+from skdpdyn.solvers._blas import one_blas_thread
+from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, checked_steps, training_time
 
 _ROWS = 4096  # of X that are looked at together
 _MOST_INNER = 10
@@ -44,7 +44,7 @@ class DPSVRG(Solver):
     Parameters
     ----------
     n_rounds : "auto" or int, default="auto"
-        Number of snapshots. "auto": as many as the noise lets pay, see `skdpdyn.privacy.calibration.curvature_aware_time`.
+        Number of snapshots. "auto": as many as the noise lets pay, see `skdpdyn.privacy.schedules.curvature_aware_time`.
     n_inner : "auto" or int, default="auto"
         Steps in a round. "auto": as many as read all records once, or 10: farther from its snapshot a record's correction is as
         large as its gradient.
@@ -99,7 +99,7 @@ class DPSVRG(Solver):
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
         records = _Records(objective, canonical_rows(X), y)
         snapshot = np.zeros(objective.n_parameters)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             for number in range(1, n_rounds + 1):
                 snapshot_std = snapshots.noise_multiplier * (objective.lipschitz + records.rounding(snapshot))
                 gradient = records.gradient(snapshot) + snapshot_std * generator.standard_normal(snapshot.size)
@@ -140,8 +140,8 @@ class DPSVRG(Solver):
             batch_size = min(n_samples, math.ceil(noise * n_samples * gdp_mu(epsilon, delta) / math.sqrt(4 * wanted)))
         else:
             batch_size = checked_batch_size(batch_size, n_samples)
-        n_inner = _integer("n_inner", self.n_inner, max(2, math.ceil(min(n_samples / batch_size, _MOST_INNER))))
-        n_rounds = _integer("n_rounds", self.n_rounds, max(2, math.ceil(wanted / n_inner)))
+        n_inner = checked_steps(self.n_inner, "n_inner") or max(2, math.ceil(min(n_samples / batch_size, _MOST_INNER)))
+        n_rounds = checked_steps(self.n_rounds, "n_rounds") or max(2, math.ceil(wanted / n_inner))
         return n_rounds, n_inner, batch_size / n_samples
 
     def _step_size(self, objective):
@@ -199,11 +199,3 @@ def _bounded(residuals, bound):
     norms = np.linalg.norm(residuals, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return residuals * np.where(norms <= bound, 1.0, bound / norms)[:, None]
-
-
-def _integer(name, value, auto):
-    if is_auto(value):
-        return auto
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be 'auto' or an integer >= 1")
-    return int(value)

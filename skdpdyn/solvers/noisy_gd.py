@@ -1,19 +1,13 @@
 """Full-batch noisy gradient descent: the algorithm of the Langevin and last-iterate bounds."""
 
 import math
-from numbers import Integral
 
 import numpy as np
 
 from skdpdyn.privacy import NoisyGradientDescent
-from skdpdyn.privacy._numerics import is_auto
-from skdpdyn.privacy.calibration import (
-    cooled,
-    curvature_aware_schedule,
-    gdp_mu,
-    largest_step_size,
-    worst_case_steps,
-)
+from skdpdyn.privacy._numerics import is_auto, is_named
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import cooled, curvature_aware_schedule, largest_step_size, worst_case_steps
 from skdpdyn.solvers._descent import descend
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -21,6 +15,7 @@ from skdpdyn.solvers.base import (
     checked_cooling,
     checked_radius,
     checked_step_size,
+    checked_steps,
     cooled_training_time,
     step_constants,
 )
@@ -35,7 +30,7 @@ class NoisyGD(Solver):
     ----------
     n_steps : "auto", "worst_case" or int, default="auto"
         Number of passes over the data. "auto": as many as the noise lets pay, see
-        `skdpdyn.privacy.calibration.curvature_aware_time`; "worst_case": the minimiser of the worst-case error.
+        `skdpdyn.privacy.schedules.curvature_aware_time`; "worst_case": the minimiser of the worst-case error.
     step_size : "auto" or float, default="auto"
         "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where that would leave fewer than
         16 steps; twice that where a step is no contraction anyway (a clipped softmax). Beyond 2 / smoothness only composition
@@ -47,7 +42,7 @@ class NoisyGD(Solver):
         Whether step sizes fall linearly to 0 over the second half of the run, and with them the noise that the last iterate keeps
         in directions that the data determine well. "auto": where ``n_steps`` and ``step_size`` are "auto" too, steps contract,
         and records are many for the budget and the number of parameters, see
-        `skdpdyn.privacy.calibration.cooled_time_factor`; not with a ``radius``, which makes costs of unequal steps slow to find,
+        `skdpdyn.privacy.schedules.cooled_time_factor`; not with a ``radius``, which makes costs of unequal steps slow to find,
         nor under ``bound="langevin"``, which needs equal ones. Cooled steps train for up to 3 times as long, in up to 4 times as
         many steps; 10,000 at the most, as without.
 
@@ -129,12 +124,9 @@ class NoisyGD(Solver):
         time, cooling = self._time(objective, epsilon, delta, adjacency, bound)
         constants = step_constants(objective)
         step_size = checked_step_size(self.step_size)
-        n_steps = self.n_steps
-        if isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
-            n_steps, step_size = int(n_steps), step_size or largest_step_size(**constants, bound=bound)
-        elif is_auto(n_steps):
+        if is_auto(self.n_steps):
             n_steps, step_size = curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size, cooling=cooling)
-        elif isinstance(n_steps, str) and n_steps == "worst_case":
+        elif is_named(self.n_steps, "worst_case"):
             step_size = step_size or largest_step_size(**constants, bound=bound)
             steps = worst_case_steps(
                 gdp_mu(epsilon, delta),
@@ -147,5 +139,6 @@ class NoisyGD(Solver):
             )
             n_steps = max(1, math.ceil(steps))
         else:
-            raise ValueError(f"n_steps={n_steps!r} must be 'auto', 'worst_case' or an integer >= 1")
+            n_steps = checked_steps(self.n_steps, "n_steps", "'auto', 'worst_case'")
+            step_size = step_size or largest_step_size(**constants, bound=bound)
         return n_steps, step_size * cooled(n_steps) if cooling else step_size

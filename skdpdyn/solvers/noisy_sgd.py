@@ -2,13 +2,13 @@
 
 import math
 from functools import singledispatch
-from numbers import Integral
 
 import numpy as np
 
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
-from skdpdyn.privacy._numerics import is_auto
-from skdpdyn.privacy.calibration import MAX_STEPS, cooled, curvature_aware_schedule, gdp_mu, largest_step_size
+from skdpdyn.privacy._numerics import checked_choice, is_auto, is_named
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -16,6 +16,7 @@ from skdpdyn.solvers.base import (
     checked_cooling,
     checked_radius,
     checked_step_size,
+    checked_steps,
     cooled_training_time,
     step_constants,
     training_time,
@@ -62,7 +63,7 @@ class NoisySGD(Solver):
         softmax unclipped for all but "without_replacement".
     batch_size : "auto" or int, default="auto"
         Records in a batch. "auto": as follow from ``n_epochs`` and the training time, see
-        `skdpdyn.privacy.calibration.curvature_aware_time`.
+        `skdpdyn.privacy.schedules.curvature_aware_time`.
     n_epochs : "auto" or int, default="auto"
         Passes over the data. "auto": 16, or more where an epoch would have more than 128 batches, or fresh batches too little
         noise for the draw to amplify; where ``batch_size`` is given, as many as the training time asks for.
@@ -76,7 +77,7 @@ class NoisySGD(Solver):
         all cost the same, and the noise of the run is little more than that of full batches. "auto": where `last_iterate` may
         judge disjoint batches; there all step sizes of the second half fall linearly to 0 besides, and training lasts longer, if
         ``batch_size``, ``n_epochs`` and ``step_size`` are "auto" too, no ``radius`` is given, and records are many for the budget
-        and the number of parameters: see `NoisyGD` and `skdpdyn.privacy.calibration.cooled_time_factor`.
+        and the number of parameters: see `NoisyGD` and `skdpdyn.privacy.schedules.cooled_time_factor`.
     radius : float or None, default=None
         Radius of the ball around 0 that every step projects the parameters onto. None: none; for "one_pass", whose bounds need
         one, lipschitz / alpha, since the minimiser lies within.
@@ -132,7 +133,7 @@ class NoisySGD(Solver):
     @property
     def pure(self):
         """Whether its release has a guarantee with delta = 0."""
-        return self.distribution == "laplace"
+        return is_named(self.distribution, "laplace")
 
     def auto_clip(self, loss, clip):
         """See `Solver.auto_clip`: what contracts, where the bounds need that."""
@@ -199,20 +200,14 @@ class NoisySGD(Solver):
         if is_auto(self.sampling):
             disjoint = loss.n_outputs == 1 or self.radius is not None or checked_cooling(self.cooling)
             return "shuffled_once" if disjoint else "without_replacement"
-        if self.sampling not in _SAMPLINGS:
-            raise ValueError(f"sampling={self.sampling!r} must be 'auto' or one of {list(_SAMPLINGS)}")
-        return self.sampling
+        return checked_choice(self.sampling, "sampling", _SAMPLINGS, others="'auto', ")
 
     def _check(self, sampling, objective):
         """Refuse what the theorems of this kind of sampling do not cover."""
-        if self.distribution not in ("gaussian", "laplace"):
-            raise ValueError(f"distribution={self.distribution!r} must be 'gaussian' or 'laplace'")
-        if self.stopping not in ("last", "random"):
-            raise ValueError(f"stopping={self.stopping!r} must be 'last' or 'random'")
+        checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
+        checked_choice(self.stopping, "stopping", ("last", "random"))
         for name in ("batch_size", "n_epochs"):
-            value = getattr(self, name)
-            if not is_auto(value) and (not isinstance(value, Integral) or isinstance(value, bool) or value < 1):
-                raise ValueError(f"{name}={value!r} must be 'auto' or an integer >= 1")
+            checked_steps(getattr(self, name), name)
         if not is_auto(self.batch_size) and self.batch_size > objective.n_samples:
             raise ValueError(f"batch_size={self.batch_size} must be at most n_samples={objective.n_samples}")
         radius, cooling = checked_radius(self.radius), checked_cooling(self.cooling)

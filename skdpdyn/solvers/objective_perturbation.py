@@ -5,6 +5,7 @@ import math
 from skdpdyn._noise import largest_norm, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
+from skdpdyn.privacy._numerics import checked_choice, is_named
 from skdpdyn.solvers._minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers.base import Solver, training_time
 
@@ -63,7 +64,7 @@ class ObjectivePerturbation(Solver):
     @property
     def pure(self):
         """See `Solver`."""
-        return self.noise == "gamma"
+        return is_named(self.noise, "gamma")
 
     def auto_clip(self, loss, clip):
         """See `Solver.auto_clip`: softmax is learnt unclipped; Huber's loss at twice the bound, for its curvature is paid too."""
@@ -74,7 +75,7 @@ class ObjectivePerturbation(Solver):
     def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.auto_alpha`: about where the noise moves the raw prediction of the longest row by 1.
 
-        With the training time T of `skdpdyn.privacy.calibration.curvature_aware_time`, 1/T would be just there. More parameters
+        With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be just there. More parameters
         ask for more, a stronger signal (T times the curvature) for less. At least what leaves the Jacobian a quarter of epsilon.
         """
         mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
@@ -86,8 +87,7 @@ class ObjectivePerturbation(Solver):
 
     def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
         """See `Solver.mechanism`."""
-        if self.noise not in ("gaussian", "gamma"):
-            raise ValueError(f"noise={self.noise!r} must be 'gaussian' or 'gamma'")
+        checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         checked_tolerance(self.tolerance)
         if not objective.contracts:
             raise ValueError(

@@ -2,16 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
 from skdpdyn._noise import standard_noise
 from skdpdyn.privacy import OutputPerturbation as Record
+from skdpdyn.privacy._numerics import checked_choice, checked_count, is_named
 from skdpdyn.solvers._descent import descend
 from skdpdyn.solvers._minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
-from skdpdyn.solvers.base import Solver
+from skdpdyn.solvers.base import Solver, checked_steps
 
 _EPS = np.finfo(np.float64).eps
 _NEGLIGIBLE = 1e-6  # of the gradient's sensitivity: "auto" tolerance
@@ -149,7 +149,7 @@ class OutputPerturbation(Solver):
     @property
     def pure(self):
         """Whether its release has a guarantee with delta = 0: with gamma noise."""
-        return self.noise == "gamma"
+        return is_named(self.noise, "gamma")
 
     def auto_clip(self, loss, clip):
         """See `Solver.auto_clip`: none for several outputs."""
@@ -184,15 +184,15 @@ class OutputPerturbation(Solver):
 
     def _check(self, objective):
         """Refuse what it cannot learn."""
-        if self.method not in ("minimiser", "permutation_sgd", "gradient_descent"):
-            raise ValueError(f"method={self.method!r} must be 'minimiser', 'permutation_sgd' or 'gradient_descent'")
-        if self.noise not in ("gaussian", "gamma"):
-            raise ValueError(f"noise={self.noise!r} must be 'gaussian' or 'gamma'")
+        checked_choice(self.method, "method", ("minimiser", "permutation_sgd", "gradient_descent"))
+        checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         if not objective.contracts:
             raise ValueError(
                 f"clip={objective.clip!r}: a clipped {objective.loss.name} gradient is that of no convex loss, so that nothing "
                 "bounds how far a record moves the result. Use clip='auto', or solver='noisy_gd'"
             )
+        self._epochs(objective)
+        checked_count(self.batch_size, "batch_size", largest=10**18)
         if self.method == "minimiser":
             if not objective.alpha > 0:
                 raise ValueError(
@@ -200,12 +200,6 @@ class OutputPerturbation(Solver):
                 )
             check_condition(objective)
             self._tolerance(objective)
-            return
-        self._epochs(objective)
-        if self.method == "permutation_sgd" and not (
-            isinstance(self.batch_size, Integral) and not isinstance(self.batch_size, bool) and self.batch_size >= 1
-        ):
-            raise ValueError(f"batch_size={self.batch_size!r} must be an integer >= 1")
 
     def _statistic(self, objective):
         """What is computed without noise, and how far one record moves it: one object, from public numbers."""
@@ -224,10 +218,9 @@ class OutputPerturbation(Solver):
         return certifiable(wanted, _NEGLIGIBLE * objective.lipschitz / objective.n_samples, least)
 
     def _epochs(self, objective):
-        if isinstance(self.n_epochs, Integral) and not isinstance(self.n_epochs, bool) and self.n_epochs >= 1:
-            return int(self.n_epochs)
-        if not isinstance(self.n_epochs, str) or self.n_epochs != "auto":
-            raise ValueError(f"n_epochs={self.n_epochs!r} must be 'auto' or an integer >= 1")
+        n_epochs = checked_steps(self.n_epochs, "n_epochs")
+        if n_epochs is not None:
+            return n_epochs
         if self.method == "permutation_sgd":
             return 10
         return min(math.ceil(objective.smoothness / objective.alpha), _MAX_EPOCHS) if objective.alpha > 0 else _MAX_EPOCHS

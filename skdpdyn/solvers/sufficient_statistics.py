@@ -5,10 +5,10 @@ import math
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
+from skdpdyn.solvers._blas import one_blas_thread
 from skdpdyn.solvers.base import Solver
 
 _ROWS = 4096  # of X that are scaled at a time
@@ -73,7 +73,7 @@ class SufficientStatistics(Solver):
 
         gram, moment = self._statistics(objective, X, y)
         size = objective.n_parameters
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]
             least = max(0.0, least + eigenvalue_std * (generator.standard_normal() - 1.64))  # below the truth 19 times of 20
             upper = np.triu(generator.standard_normal((size, size)))
@@ -94,7 +94,7 @@ class SufficientStatistics(Solver):
         gram = np.zeros((objective.n_parameters, objective.n_parameters))
         moment = np.zeros(objective.n_parameters)
         d, constant = objective.n_features, objective.intercept_scaling
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             for first in range(0, X.shape[0], _ROWS):
                 part = slice(first, first + _ROWS)
                 target = np.clip(y[part], -1, 1)

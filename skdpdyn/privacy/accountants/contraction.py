@@ -10,6 +10,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     by_element,
     checked,
+    checked_choice,
     checked_count,
     checked_delta,
     checked_epsilon,
@@ -185,8 +186,7 @@ class ContractedDP(Guarantee):
             checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
         checked_count(self.later_steps, "later_steps", least=0)
         checked_flag(self.tight, "tight")
-        if self.distribution not in ("gaussian", "laplace"):
-            raise ValueError(f"distribution={self.distribution!r} must be 'gaussian' or 'laplace'")
+        checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
         if self.n_stops is not None and checked_count(self.n_stops, "n_stops") < self.later_steps + 1:
             raise ValueError(f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}")
 
@@ -233,7 +233,5 @@ class ContractedDP(Guarantee):
 def _log_hockey_stick(epsilon, shift, distribution):
     if distribution == "gaussian":
         return gdp_log_deltas(epsilon, shift)
-    if distribution != "laplace":
-        raise ValueError(f"distribution={distribution!r} must be 'gaussian' or 'laplace'")
     with np.errstate(divide="ignore"):
         return np.log(-np.expm1(np.minimum(np.asarray(epsilon) - shift, 0.0) / 2))

@@ -9,7 +9,7 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked, like
+from skdpdyn.privacy._numerics import checked, checked_choice, like
 from skdpdyn.privacy.accountants.composition import composition
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, Gaussian, NoisyGradientDescent, PoissonSubsampled, WithoutReplacement
@@ -187,8 +187,7 @@ def subsampling_lemma(step, sampling_probability, sampling):
     0.01703686
     """
     needed = {"poisson": Adjacency.ADD_REMOVE, "fixed_size": Adjacency.REPLACE_ONE}
-    if sampling not in needed:
-        raise ValueError(f"sampling={sampling!r} must be one of {sorted(needed)}")
+    checked_choice(sampling, "sampling", needed)
     if step.adjacency is not needed[sampling]:
         raise UnsupportedMechanismError(
             f"the subsampling lemma for sampling={sampling!r} needs adjacency={needed[sampling]!r}, not {step.adjacency!r}"
@@ -270,8 +269,7 @@ def naive_epsilon(mechanism, delta, theorem="advanced"):
     >>> round(naive_epsilon(m, 1e-5), 6), round(naive_epsilon(m, 1e-5, "basic"), 6)
     (2.18833, 3.928059)
     """
-    if theorem not in ("basic", "advanced"):
-        raise ValueError(f"theorem={theorem!r} must be 'basic' or 'advanced'")
+    checked_choice(theorem, "theorem", ("basic", "advanced"))
     if not 0 < delta < 1:
         raise ValueError(f"delta={delta!r} must be in (0, 1)")
     mu, count, q, sampling = gaussian_steps(mechanism)

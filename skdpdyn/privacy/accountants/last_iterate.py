@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._numerics import checked_number
 from skdpdyn.privacy.guarantees import GaussianDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, NoisyGradientDescent, OnePass, check_index
 from skdpdyn.privacy.mixtures import ProfileMixture
@@ -237,14 +238,22 @@ def last_iterate_mu(contraction, sensitivity, noise_std, diameter=None):
     >>> round(last_iterate_mu([0.9, 0.8, 1, 0.95, 0.7], [1, 0, 0.5, 0, 0.25], [1, 2, 0.5, 1, 1.5]), 8)
     0.5033524
     """
-    steps = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=float)) for a in (contraction, sensitivity, noise_std)))
-    for name, values in zip(("contraction", "sensitivity", "noise_std"), steps, strict=True):
-        if values.ndim != 1 or not np.all((values >= 0) & np.isfinite(values)):
+    steps = {"contraction": contraction, "sensitivity": sensitivity, "noise_std": noise_std}
+    for name, values in steps.items():
+        try:
+            steps[name] = np.atleast_1d(np.asarray(values, dtype=float))
+        except (TypeError, ValueError, OverflowError):
+            steps[name] = np.array([math.nan])
+        if steps[name].ndim != 1 or not (steps[name].size and np.all((steps[name] >= 0) & np.isfinite(steps[name]))):
             raise ValueError(f"{name} must hold one finite number >= 0 for each step")
-    if diameter is not None and not (diameter >= 0 and math.isfinite(diameter)):
-        raise ValueError(f"diameter={diameter} must be a finite number >= 0")
+    if len({values.size for values in steps.values()} - {1}) > 1:
+        sizes = ", ".join(f"{name} of {values.size}" for name, values in steps.items())
+        raise ValueError(f"{sizes} steps: they must be of the same length")
+    if diameter is not None:
+        diameter = checked_number(diameter, "diameter", lambda x: 0 <= x < math.inf, "a finite number >= 0")
+    contraction, sensitivity, noise_std = np.broadcast_arrays(*steps.values())
     with np.errstate(divide="ignore"):
-        return _schedule_mu(np.log(steps[0]), steps[1], steps[2], diameter)
+        return _schedule_mu(np.log(contraction), sensitivity, noise_std, diameter)
 
 
 def _log_contraction(step_size, strong_convexity, smoothness):
