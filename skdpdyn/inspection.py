@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_count
+from skdpdyn.privacy._numerics import checked_count, checked_number
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
@@ -92,6 +92,8 @@ class PrivacyDynamicsDisplay:
         length = _length(mechanism)
         if length is None:
             raise UnsupportedMechanismError(f"{type(mechanism).__name__} has no number of steps to vary")
+        delta = checked_number(delta, "delta", lambda x: 0 <= x <= 1, "in [0, 1]")
+        order = None if order is None else checked_number(order, "order", lambda x: x > 1, "None or a number > 1")
         own = getattr(mechanism, length)
         last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
         if last > own and _fields_by_step(mechanism):

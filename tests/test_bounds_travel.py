@@ -433,6 +433,7 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
     for make in (
         lambda: ApproximateDP("1"),
         lambda: ApproximateDP(True),
+        lambda: ApproximateDP(1.0, [1e-5]),
         lambda: GaussianDP("a"),
         lambda: GaussianDP([1.0]),
         lambda: NoisyGradientDescent(3, "1.0", 1.0),
@@ -443,6 +444,8 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
         lambda: Composition((1, 2)),
         lambda: Composition((GaussianDP(1.0),)),
         lambda: tightest(Gaussian(1.0), delta=2),
+        lambda: PrivacyDynamicsDisplay.from_mechanism(NoisyGradientDescent(3, 1.0, 1.0), delta=np.array([1e-5, 1e-6])),
+        lambda: PrivacyDynamicsDisplay.from_mechanism(NoisyGradientDescent(3, 1.0, 1.0), order=1.0),
         lambda: least_noise(Gaussian, -1.0, 1e-5),
         lambda: most_steps(lambda k: NoisyGradientDescent(k, 20.0, 1.0), 1.0, 1e-5, largest=0),
         lambda: SubsampledDP(3, 0.1),

@@ -17,6 +17,7 @@ from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     by_element,
+    checked,
     checked_choice,
     checked_delta,
     checked_epsilon,
@@ -223,6 +224,11 @@ class Guarantee(ABC):
         return ((self, 1),)
 
 
+def _single(value, name, valid, requirement):
+    """One number, which may come as an array of no dimension."""
+    return float(checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement))
+
+
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy: as hard to attack as telling N(0, 1) from N(mu, 1).
@@ -250,7 +256,7 @@ class GaussianDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        object.__setattr__(self, "mu", checked_number(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
+        object.__setattr__(self, "mu", _single(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
 
     def delta(self, epsilon):
         """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
@@ -539,10 +545,8 @@ class ApproximateDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        at_epsilon = checked_number(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0")
-        at_delta = checked_number(self.at_delta, "at_delta", lambda x: 0 <= x <= 1, "in [0, 1]")
-        object.__setattr__(self, "at_epsilon", at_epsilon)
-        object.__setattr__(self, "at_delta", at_delta)
+        object.__setattr__(self, "at_epsilon", _single(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0"))
+        object.__setattr__(self, "at_delta", _single(self.at_delta, "at_delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"))
 
     def delta(self, epsilon):
         """Delta at ``epsilon``: below ``at_epsilon``, what the two hypothesis-testing lines of the point still exclude."""
