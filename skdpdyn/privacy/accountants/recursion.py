@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 import numpy as np
 
@@ -118,26 +118,32 @@ class RecursionCurve:
         return np.array([self._one(value) for value in order.ravel().tolist()]).reshape(order.shape)
 
     def _one(self, order):
-        q, step = self.sampling_probability, order * (order - 1) / (2 * self.noise_multiplier**2)
-        if not math.isfinite(step):
-            return math.inf
-        if q == 1:
-            return self.n_steps * step / (order - 1)
-        odds, forgets = (1 - q) / q, -math.expm1(2 * self.log_contraction)
-        base, x, done = step + math.log(q), 0.0, 0
-        # log(q e^(A+x) + (1-q) e^(c^2 x)) - x = A + log q + log(1 + odds e^(-A - (1-c^2) x)), or its mirror image near 0
-        while done < self.n_steps:
-            weight = math.exp(-step - forgets * x)
-            if step < 1.0:
-                added = math.log1p(q * math.expm1(step) + (1 - q) * math.expm1(-forgets * x))
-            else:
-                added = base + math.log1p(odds * weight)
-            if not added > 0:
-                break
-            if odds * weight < 1e-17:  # every further increment is the same
-                x += (self.n_steps - done) * added
-                break
-            stride = 1 if done < EXACT_STEPS else min(max(1, done // 1000), self.n_steps - done)
-            x += stride * added
-            done += stride
-        return x / (order - 1)
+        return _recursion(self.n_steps, self.sampling_probability, self.noise_multiplier, self.log_contraction, order)
+
+
+@lru_cache(maxsize=8192)  # a fit asks what its privacy_cost asked, and so does the next one of its kind
+def _recursion(n_steps, q, noise_multiplier, log_contraction, order):
+    """Renyi divergence bound of one order."""
+    step = order * (order - 1) / (2 * noise_multiplier**2)
+    if not math.isfinite(step):
+        return math.inf
+    if q == 1:
+        return n_steps * step / (order - 1)
+    odds, forgets = (1 - q) / q, -math.expm1(2 * log_contraction)
+    base, x, done = step + math.log(q), 0.0, 0
+    # log(q e^(A+x) + (1-q) e^(c^2 x)) - x = A + log q + log(1 + odds e^(-A - (1-c^2) x)), or its mirror image near 0
+    while done < n_steps:
+        weight = math.exp(-step - forgets * x)
+        if step < 1.0:
+            added = math.log1p(q * math.expm1(step) + (1 - q) * math.expm1(-forgets * x))
+        else:
+            added = base + math.log1p(odds * weight)
+        if not added > 0:
+            break
+        if odds * weight < 1e-17:  # every further increment is the same
+            x += (n_steps - done) * added
+            break
+        stride = 1 if done < EXACT_STEPS else min(max(1, done // 1000), n_steps - done)
+        x += stride * added
+        done += stride
+    return x / (order - 1)
