@@ -154,7 +154,10 @@ def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     np.testing.assert_array_equal(one, eight)
 
 
-@pytest.mark.parametrize("patient", [True, pytest.param(False, marks=needs_plain_python)], ids=["spins", "pauses"])
+@pytest.mark.parametrize(
+    "patient",
+    [pytest.param(True, marks=pytest.mark.slow, id="spins"), pytest.param(False, marks=needs_plain_python, id="pauses")],
+)
 @pytest.mark.parametrize("n_threads", [2, 3, 16])
 def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
     """Small steps, so that threads wait for each other all the time, and more threads than cores."""
@@ -270,6 +273,7 @@ def test_chunks_do_not_outgrow_the_rows():
     assert count_chunks(sparse.csr_array((1000, 5000)), 5001) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
 def test_how_many_values_rows_store_is_not_public(loss, monkeypatch):
     """A record that stores more values moves no other record to another chunk, and no other's room for rounding."""

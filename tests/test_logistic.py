@@ -488,7 +488,7 @@ BAD_FITS = [
     ({"clip": 1e-300}, X, Y, "clip=1e-300 is not between"),
     ({"alpha": 1.7e308}, X, Y, "alpha=.* is not between"),
     ({"alpha": 5e-324}, X, Y, "alpha=.* is not between"),
-    ({"solver": NoisyGD(n_steps=10**20)}, X, Y, "n_steps=.* is above"),
+    ({"solver": NoisyGD(n_steps=10**20)}, X, Y, "n_steps=.* at most 1,000,000,000"),
     ({"bound": ["tightest"]}, X, Y, "bound=.* must be 'tightest' or one of"),
     ({"classes": {0, 1}}, X, Y, "classes=.* must be an array-like of labels"),
     ({"classes": "01"}, X, Y, "classes='01' must be an array-like of labels"),

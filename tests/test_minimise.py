@@ -199,6 +199,7 @@ def test_an_unreachable_tolerance_is_an_error():
     assert re.findall(r"\d\S*", str(error.value)) == ["1e-17:"]  # no number that was measured on the records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [0, 1])
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):

@@ -264,6 +264,7 @@ def test_scores_in_their_units():
     assert squared.in_units(squared.mean(ridge, X, X[:, 0])) == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_winner_has_the_best_noisy_score():
     """With budget in abundance the good candidate wins. (By log loss: what is too small to move has the same accuracy.)"""
     rich = {"epsilon": 500.0, "expected_trials": 40, "shape": 5.0, "random_state": 0}

@@ -675,6 +675,7 @@ def test_estimators_spend_their_budget(sampling, adjacency):
         np.testing.assert_allclose(model.fit(sparse.csr_array(X), target).coef_, dense, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
 @pytest.mark.parametrize(("sampling", "least"), [("shuffled_once", 0.9), ("cyclic", 0.9), ("without_replacement", 0.9)])
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -124,6 +124,7 @@ def neighbours(rng, loss, n_samples, n_features):
     return X, y, X2, y2
 
 
+@pytest.mark.slow
 @each_method
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
