@@ -125,6 +125,19 @@ def test_guarantees_are_profiles(accountant, record):
     assert tpr[1] - 0.01 <= guarantee.advantage + 1e-9
 
 
+@pytest.mark.parametrize(
+    ("accountant", "record"), [pair for pair in PAIRS if isinstance(pair.values[0](pair.values[1]), RenyiDP)]
+)
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+def test_no_order_of_a_fine_grid_is_better_than_the_one_that_is_found(accountant, record, delta):
+    guarantee = accountant(record)
+    excess = np.geomspace(1e-9, 1e15, 3000)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slack = -excess * np.log1p(1 / excess) - np.log1p(excess)
+        epsilons = guarantee.rdp(1 + excess) + (slack - math.log(delta)) / excess
+    assert guarantee.epsilon(delta) <= max(0.0, np.nanmin(epsilons)) * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(("accountant", "record"), PAIRS)
 def test_more_steps_and_less_noise_cost_more(accountant, record):
     before = accountant(record).epsilon(1e-6)

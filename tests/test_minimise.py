@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, Ridge
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.solvers import _minimise
+from skdpdyn.solvers._blas import one_blas_thread
 from skdpdyn.solvers._minimise import minimise
 
 
@@ -190,6 +192,20 @@ def test_hard_problems(loss):
         tolerance = 1e-6 * objective.lipschitz / n_samples
         theta = minimise(objective, X, y, tolerance=tolerance)
         assert np.linalg.norm(gradient_of(objective, X, y, None)(theta)) <= tolerance
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_products_take_one_thread_and_only_meanwhile():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        assert before
+        for _ in range(2):  # the libraries are looked for once
+            with one_blas_thread():
+                assert set(blas_threads()) == {1}
+            assert blas_threads() == before
 
 
 def test_an_unreachable_tolerance_is_an_error():

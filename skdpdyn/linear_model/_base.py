@@ -500,7 +500,9 @@ def check_n_jobs(n_jobs):
     """Refuse what joblib would choke on, or not, depending on how large the data are."""
     number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and 0 < abs(n_jobs) <= _MOST_JOBS
     if n_jobs is not None and not number:
-        raise ValueError(f"n_jobs={n_jobs!r} must be None or an integer, not 0: -1 is one thread for every core")
+        raise ValueError(
+            f"n_jobs={n_jobs!r} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: -1 is one thread for every core"
+        )
 
 
 _MOST_JOBS = 2**20  # processes or threads that any machine may have

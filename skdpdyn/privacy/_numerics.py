@@ -98,26 +98,28 @@ def smallest_safe(value, is_safe, towards, scale=0.0):
 
 
 LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 241)
-_COARSE = 8  # of these to one of the grid that is tried first
+_COARSE = 8  # as many of these to one that is tried first
 
 
 def minimum_over_orders(function):
     """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point.
 
-    (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a single valley.
+    (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a single valley; where a curve is
+    not that of a divergence, the value at any order is a bound still.
     """
-    grid = LOG_EXCESS_ORDERS[::_COARSE]
+
+    def least_of(grid):
+        values = np.broadcast_to(function(np.exp(grid)), grid.shape)
+        best = int(np.nanargmin(values))
+        return values[best], grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+
     with np.errstate(over="ignore", invalid="ignore"):
-        for fine in (False, True):
-            values = np.broadcast_to(function(np.exp(grid)), grid.shape)
-            best = int(np.nanargmin(values))
-            low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
-            if not fine:
-                grid = LOG_EXCESS_ORDERS[(low <= LOG_EXCESS_ORDERS) & (high >= LOG_EXCESS_ORDERS)]
+        _, low, high = least_of(LOG_EXCESS_ORDERS[::_COARSE])
+        least, *span = least_of(LOG_EXCESS_ORDERS[(low <= LOG_EXCESS_ORDERS) & (high >= LOG_EXCESS_ORDERS)])
         refined = optimize.minimize_scalar(
-            lambda log_excess: function(np.exp(log_excess)), bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+            lambda log_excess: function(np.exp(log_excess)), bounds=span, method="bounded", options={"xatol": 1e-10}
         )
-    return float(np.fmin(values[best], refined.fun))
+    return float(np.fmin(least, refined.fun))
 
 
 def as_float(value):

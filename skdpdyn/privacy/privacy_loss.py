@@ -340,7 +340,7 @@ def _largest_epsilon(pmfs, delta):
     worst = 0.0
     for pmf in pmfs:
 
-        def excess(epsilon, pmf=pmf):  # in logarithms, which fall nearly on a line
+        def excess(epsilon, pmf=pmf):  # in logarithms, which fall nearly on a line; 1e-300 for nothing
             return math.log(max(_delta_at(pmf, epsilon), 1e-300) / delta)
 
         if not excess(math.inf) <= 0:

@@ -18,7 +18,7 @@ AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be fel
 LONG_STEPS = 2.0
 
 _LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
-_MOST_STEPS = 10**9
+_MOST_STEPS = 10**9  # that may be asked for
 _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
