@@ -16,6 +16,7 @@ from skdpdyn.privacy._numerics import (
     checked_flag,
     checked_number,
     checked_order,
+    gauss_legendre,
     gdp_log_deltas,
     like,
     smallest_safe,
@@ -349,7 +350,7 @@ class TiltedCurve:
         return (gaussian + (np.maximum(self.tilt, sides) if self.apart else self.tilt + sides))[()]
 
 
-_RADIUS, _NODES, _WEIGHTS = 14.0, *np.polynomial.legendre.leggauss(160)
+_RADIUS, _NODES = 14.0, 160
 
 
 def _log_radial_moment(scale, rank):
@@ -361,11 +362,12 @@ def _log_radial_moment(scale, rank):
     least = np.maximum(scale, 1e-4)
     mode = (least + np.sqrt(least**2 + 4 * (rank - 1))) / 2
     low = np.minimum(_RADIUS, mode)
-    step = (low + _RADIUS)[..., None] * (_NODES + 1) / 2 - low[..., None]
+    nodes, weights = gauss_legendre(_NODES)
+    step = (low + _RADIUS)[..., None] * (nodes + 1) / 2 - low[..., None]
     shape = step / mode[..., None]
     with np.errstate(divide="ignore"):
         exponent = (rank - 1) * (np.log1p(shape) - shape) - step**2 / 2
-    mass = np.exp(exponent) @ _WEIGHTS * (low + _RADIUS) / 2
+    mass = np.exp(exponent) @ weights * (low + _RADIUS) / 2
     top = (rank - 1) * np.log(mode) - ((rank - 1) / mode) ** 2 / 2
     norming = (rank / 2 - 1) * math.log(2) + special.gammaln(rank / 2)
     moment = top + np.log(mass) - norming + 1e-13 * rank * (1 + np.log1p(mode))
