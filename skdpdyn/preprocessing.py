@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.linear_model._base import all_or_nothing, validated
+from skdpdyn.linear_model._base import all_or_nothing, silent_arithmetic, validated
 from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.objective import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
@@ -298,7 +298,7 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
         """
         check_random_state(self.random_state)
         checked_flag(self.with_mean, "with_mean")
-        with all_or_nothing(self):
+        with all_or_nothing(self), silent_arithmetic():
             return self._fit(X)
 
     def _fit(self, X):

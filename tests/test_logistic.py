@@ -418,7 +418,6 @@ def test_prediction_uses_the_norm_of_the_fit():
     np.testing.assert_array_equal(fitted.set_params(data_norm=100.0).decision_function(10 * X), before)
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.float64), (1e-39, np.float32)])
 def test_parameters_beyond_floating_point_are_refused(scale, dtype):
     X, y = data()

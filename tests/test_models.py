@@ -654,7 +654,6 @@ def test_strange_values_of_any_parameter_are_refused_by_its_name(case, value):
             case.model(**{name: value}).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @each
 def test_a_fit_that_fails_at_its_end_leaves_the_model_as_it_was(case):
     X, y = case.data()

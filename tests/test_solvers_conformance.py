@@ -402,3 +402,14 @@ def test_a_failed_fit_leaves_the_model_as_it_was(case, name, monkeypatch):
     refused(FloatingPointError, "at the end of the run", X[:, :2], y)
     monkeypatch.setattr(SOLVERS[name], "solve", lambda *arguments, **options: np.nan * solve(*arguments, **options))
     refused(FloatingPointError, "the parameters overflowed", X, y)
+
+
+@each_problem
+def test_no_arithmetic_of_a_fit_is_heard(case, name, options):
+    """T28: not a warning, nor an error for a user who asks numpy for one, tells whether a row is zero, tiny or huge."""
+    X, y = case.data()
+    X = X[:200] * 1e9
+    X[0], X[1], X[2] = 0.0, 1e-290, 1e150
+    options = {key: value for key, value in (options or SHORT.get(name, {})).items() if key != "tolerance"}  # that of X as it was
+    with np.errstate(all="raise"):
+        model(case, name, options, data_norm=1e10, fit_intercept=False).fit(X, y[:200])

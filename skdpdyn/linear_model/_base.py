@@ -66,6 +66,11 @@ def all_or_nothing(estimator):
         raise
 
 
+def silent_arithmetic():
+    """Context in which numpy neither warns of what it computes nor raises: a warning of records that overflow would tell of them."""
+    return np.errstate(all="ignore")
+
+
 _RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
 _FILL_ROWS = (
     "Fill missing values with a public one, by "
@@ -244,7 +249,7 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
         PrivacyLeakWarning
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), silent_arithmetic():
             return self._fit(X, y)
 
     def _fit(self, X, y):
@@ -279,10 +284,8 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
         self.leaks_ = target.leaks + seed_leaks(self.random_state)
         for name, value in {**target.attributes, **plan.solver.fitted_attributes(plan.mechanism)}.items():
             setattr(self, name, value)
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._unpack(*(part.astype(X.dtype) for part in objective.split(theta)))
-            finite = np.all(np.isfinite(self.coef_)) and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))
-        if not finite:
+        self._unpack(*(part.astype(X.dtype) for part in objective.split(theta)))
+        if not (np.all(np.isfinite(self.coef_)) and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))):
             raise FloatingPointError("the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale")
         return self
 

@@ -84,8 +84,7 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
             f"alpha={objective.alpha!r}, clip={objective.clip!r}: a unique minimiser needs alpha > 0, and a loss of several "
             "outputs unclipped"
         )
-    quiet = np.errstate(all="ignore")  # a warning of records that overflow would tell of them
-    with quiet, one_blas_thread(), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
         gradient = _Gradient(objective, X, y, linear, pool, n_threads)
         theta = np.zeros(objective.n_parameters)
         if gradient.rounding(theta) < tolerance:
