@@ -32,6 +32,8 @@ class PrivacyDynamicsDisplay:
         Steps of the run itself, marked.
     xlabel : str, default="steps"
         What is counted.
+    title : str or None, default=None
+        Title of the legend.
 
     Attributes
     ----------
@@ -50,17 +52,29 @@ class PrivacyDynamicsDisplay:
     0.00791935
     """
 
-    def __init__(self, *, steps, curves, ylabel, target=None, n_steps=None, xlabel="steps"):
+    def __init__(self, *, steps, curves, ylabel, target=None, n_steps=None, xlabel="steps", title=None):
         self.steps = steps
         self.curves = curves
         self.ylabel = ylabel
         self.target = target
         self.n_steps = n_steps
         self.xlabel = xlabel
+        self.title = title
 
     @classmethod
     def from_mechanism(
-        cls, mechanism, *, delta=1e-6, order=None, n_points=60, target=None, max_steps=None, plot=True, ax=None, **kwargs
+        cls,
+        mechanism,
+        *,
+        delta=1e-6,
+        order=None,
+        n_points=60,
+        target=None,
+        max_steps=None,
+        title=None,
+        plot=True,
+        ax=None,
+        **kwargs,
     ):
         """Evaluate all accountants on the same run, stopped earlier or later.
 
@@ -78,6 +92,8 @@ class PrivacyDynamicsDisplay:
             A budget, drawn as a line.
         max_steps : int or None, default=None
             Last number of steps (epochs) shown; None: that of the record, beyond which only equal steps go on.
+        title : str or None, default=None
+            Title of the legend.
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
@@ -113,7 +129,7 @@ class PrivacyDynamicsDisplay:
             tightest(mechanism)  # says why
         ylabel = f"epsilon at delta = {delta:.3g}" if order is None else f"Renyi divergence of order {order:g}"
         counted = length.removeprefix("n_")
-        display = cls(steps=steps, curves=curves, ylabel=ylabel, target=target, n_steps=own, xlabel=counted)
+        display = cls(steps=steps, curves=curves, ylabel=ylabel, target=target, n_steps=own, xlabel=counted, title=title)
         return display.plot(ax=ax, **kwargs) if plot else display
 
     @classmethod
@@ -141,7 +157,7 @@ class PrivacyDynamicsDisplay:
             If what ran has no number of steps to vary.
         """
         estimator = _fitted(estimator)
-        mechanism, own = estimator.mechanism_, {}
+        mechanism, own = estimator.mechanism_, {"title": "NOT PRIVATE" if estimator.leaks_ else None}
         length = _length(mechanism)
         if length is not None and not _fields_by_step(mechanism):
             own["max_steps"] = 4 * getattr(mechanism, length)
@@ -174,7 +190,7 @@ class PrivacyDynamicsDisplay:
         if self.n_steps is not None and self.n_steps > 1:
             self.ax_.axvline(self.n_steps, color="0.6", linestyle=":", linewidth=1, label=f"K* = {self.n_steps}")
         self.ax_.set(xscale="log", yscale="log", xlabel=self.xlabel, ylabel=self.ylabel)
-        self.ax_.legend(frameon=False)
+        self.ax_.legend(frameon=False, title=self.title)
         return self
 
 

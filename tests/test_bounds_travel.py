@@ -390,6 +390,8 @@ def test_displays_show_no_part_of_what_was_spent_as_the_whole():
     with pytest.warns(PrivacyLeakWarning):
         seeded = clone(model).set_params(random_state=0).fit(X, X[:, 0] > 0)
     assert TradeoffDisplay.from_estimator(seeded, plot=False).name.endswith("NOT PRIVATE")
+    assert PrivacyDynamicsDisplay.from_estimator(seeded, plot=False).title == "NOT PRIVATE"
+    assert PrivacyDynamicsDisplay.from_estimator(pipeline[-1], plot=False).title is None
 
 
 def test_what_has_no_mu_says_so():

@@ -491,7 +491,7 @@ BAD_FITS = [
     ({"bound": ["tightest"]}, X, Y, "bound=.* must be 'tightest' or one of"),
     ({"classes": {0, 1}}, X, Y, "classes=.* must be an array-like of labels"),
     ({"classes": "01"}, X, Y, "classes='01' must be an array-like of labels"),
-    ({"classes": [0, "a"]}, X, Y, "classes=.* all numbers or all strings"),
+    ({"classes": [0, "a"]}, X, Y, "classes=.* all finite numbers or all strings"),
     ({"classes": [0, None]}, X, Y, "classes=.* must be labels that can be sorted"),
     ({"alpha": -1.0}, X, Y, "alpha=-1.0 must be a finite number >= 0: 'auto' or"),
     ({"alpha": math.nan}, X, Y, "alpha=nan must be a finite number >= 0"),

@@ -501,7 +501,10 @@ def test_the_budget_and_public_facts_are_not_tuned(name):
         ({"grid": {"solver__n_stepz": [3]}}, ValueError, "n_stepz"),
         ({"estimator": LogisticRegression()}, ValueError, "no privacy_cost"),
         ({"estimator": clone(LOGISTIC).set_params(random_state=1)}, ValueError, "would repeat the noise in every trial"),
-        ({"epsilon": 1e-6}, CalibrationError, "leaves nothing for one trial"),
+        ({"grid": {"clip": {0.3, 0.6}}}, ValueError, "must be a list or an array of values"),
+        ({"grid": {"clip": {0: 0.3}, "alpha": stats.uniform(0, 0.1)}}, ValueError, "must be a list or an array of values"),
+        ({"epsilon": 1e-6}, CalibrationError, "epsilon is so small that .* nothing is left for one trial"),
+        ({"epsilon": 1e-9}, CalibrationError, "epsilon"),
     ],
 )
 def test_senseless_searches_are_refused(changes, error, message):
@@ -552,6 +555,29 @@ def test_labels_and_bounds_from_y_are_marked():
         search().fit(X, None)
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        X[:, 0].astype(str),
+        X[:, 0].astype(str).tolist(),
+        pd.Series(pd.to_timedelta(X[:, 0], unit="D")),
+        pd.date_range("2020", periods=200),
+    ],
+    ids=["strings", "list of strings", "durations", "dates"],
+)
+def test_targets_that_the_model_refuses_are_refused(y):
+    for estimator in (RIDGE, search(RIDGE, {"clip": [0.3]})):
+        with pytest.raises(ValueError, match=r"y has dtype .*: regression needs a target of numbers"):
+            clone(estimator).fit(X, y)
+
+
+def test_dates_are_refused_as_the_model_refuses_them():
+    rows = pd.DataFrame(X).assign(day=pd.Timestamp("2020-01-01"))
+    for estimator in (LOGISTIC, search()):
+        with pytest.raises(ValueError, match="X holds dates or times"):
+            clone(estimator).fit(rows, Y)
+
+
 FREE = [
     BoundsScaler((-1, 1)),
     Normalizer(),
@@ -567,7 +593,27 @@ FREE = [
     SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True),
     MissingIndicator(features="all"),
 ]
+
+
+class _LearnsBounds(BoundsScaler):
+    def fit(self, X, y=None):
+        self.bounds = (np.min(X), np.max(X))
+        return super().fit(X, y)
+
+
+class _Centres(FunctionTransformer):
+    def transform(self, X):
+        return X - np.mean(X, axis=0)
+
+
+class _PipelineOfItsOwn(Pipeline):
+    pass
+
+
 NOT_FREE = [
+    _LearnsBounds(),
+    _Centres(),
+    _PipelineOfItsOwn([("scaler", BoundsScaler())]),
     StandardScaler(),
     FunctionTransformer(lambda rows: rows - rows.mean(axis=0)),
     OneHotEncoder(),
@@ -612,9 +658,9 @@ def test_a_cost_needs_the_columns_that_reach_the_model():
 @pytest.mark.parametrize("step", NOT_FREE, ids=lambda step: type(step).__name__)
 def test_steps_that_learn_without_privacy_are_refused(step):
     pipeline = make_pipeline(step, LOGISTIC)
-    with pytest.raises(ValueError, match=r"learns|may mix|choose|warns"):
+    with pytest.raises(ValueError, match=r"learns?|may mix|choose|warns"):
         search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
-    with pytest.raises(ValueError, match=r"learns|may mix|choose|warns"):
+    with pytest.raises(ValueError, match=r"learns?|may mix|choose|warns"):
         search_privacy(pipeline, n_samples=200, n_features=3)
     with pytest.raises(ValueError, match="no total is known"):
         total_privacy(step)
@@ -1211,6 +1257,8 @@ def test_advice_on_meta_estimators():
     voting = VotingClassifier([("one", model)]).fit(X, Y)
     with pytest.raises(ValueError, match=r"Pass what was fitted in it: total_privacy\(\*fitted.estimators_\)"):
         total_privacy(voting)
+    with pytest.raises(ValueError, match="which labels occur it has taken from y itself"):
+        total_privacy(voting)
     assert total_privacy(*voting.estimators_).mu == pytest.approx(voting.estimators_[0].privacy_.mu)
     for other in (BaggingClassifier(model), OneVsOneClassifier(model), TunedThresholdClassifierCV(model)):
         with pytest.raises(ValueError, match="Nor is one known of the private fits inside it") as refused:
@@ -1338,3 +1386,19 @@ def test_equal_rows_of_a_total_are_one_row():
     with pytest.warns(PrivacyLeakWarning):
         report = search_privacy(grid).report()
     assert report.count("12 x fit on 150 records") == 1
+
+
+def test_a_part_without_columns_released_nothing():
+    for none in ([], np.zeros(3, dtype=bool), np.array([], dtype=int)):
+        parts = make_column_transformer((PrivateScaler(), [0, 1, 2]), (PrivateScaler(epsilon=9.0), none), sparse_threshold=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            total = total_privacy(parts.fit(X))
+        assert total.guarantee == parts.transformers_[0][1].privacy_
+
+
+def test_a_search_that_cannot_be_counted_says_who_can():
+    grid = GridSearchCV(LOGISTIC, GRID, refit=False).fit(X, Y)
+    with pytest.raises(ValueError, match=r"n_samples=None must be given.*total_privacy\(search_privacy\(search, \.\.\.\)\)"):
+        total_privacy(grid)
+    assert total_privacy(priced(grid, n_samples=200, n_features=3)).mu > 0

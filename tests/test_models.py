@@ -514,7 +514,8 @@ BAD_TARGETS = [
     (CLASSIFIERS, {}, lambda y: y + 1, r"y holds labels that are not in classes=\[0, 1"),
     (CLASSIFIERS, {}, lambda y: y - 0.5, r"y holds labels that are not in classes=\[0, 1"),
     (CLASSIFIERS, {}, lambda y: y.astype(str), r"y holds labels that are not in classes=\[0, 1"),
-    (CLASSIFIERS, {}, lambda y: [str(y[0]), *y[1:].tolist()], "y holds strings and other labels"),
+    (CLASSIFIERS, {}, lambda y: [str(y[0]), *y[1:].tolist()], r"y holds labels that are not in classes=\[0, 1"),
+    (CLASSIFIERS, {"classes": None}, lambda y: [str(y[0]), *y[1:].tolist()], "y holds strings and other labels"),
     (CLASSIFIERS, {"classes": ["a", "b"]}, lambda y: y, r"y holds labels that are not in classes=\['a', 'b'\]"),
     (CLASSIFIERS, {"classes": None}, lambda y: y + np.arange(60) / 100, "Unknown label type: continuous"),
     (CLASSIFIERS, {"classes": None}, lambda y: 0 * y, "there is only one class"),
@@ -524,7 +525,7 @@ BAD_TARGETS = [
     (CLASSIFIERS, {"classes": 2}, lambda y: y, "classes=2 must be an array-like of labels"),
     (CLASSIFIERS, {"classes": {0, 1}}, lambda y: y, "classes=.* must be an array-like of labels"),
     (CLASSIFIERS, {"classes": [[0, 1]]}, lambda y: y, "classes=.* must be an array-like of labels"),
-    (CLASSIFIERS, {"classes": [0, "a"]}, lambda y: y, "all numbers or all strings"),
+    (CLASSIFIERS, {"classes": [0, "a"]}, lambda y: y, "all finite numbers or all strings"),
     (CLASSIFIERS, {"classes": [0, math.nan]}, lambda y: 0 * y, "classes"),
     ([RIDGE], {}, lambda y: np.where(y > 0, "high", "low"), "regression needs a target of numbers"),
     ([RIDGE], {}, lambda y: np.where(y > 0, "high", "low").astype(object), "could not convert string to float"),
@@ -729,7 +730,7 @@ def test_privacy_cost_of_no_data_is_refused(case, arguments):
         (LOGISTIC, {"classes": [0, 1, 2]}, "Only binary classification is supported"),
         (SOFTMAX, {"classes": [0]}, "there is only one class"),
         (SOFTMAX, {"classes": {0, 1}}, "must be an array-like of labels"),
-        (SOFTMAX, {"classes": [0, "a"]}, "all numbers or all strings"),
+        (SOFTMAX, {"classes": [0, "a"]}, "all finite numbers or all strings"),
         (RIDGE, {"target_bounds": (1, 0)}, r"must be a pair \(low, high\)"),
     ],
     ids=lambda value: str(value) if isinstance(value, (Case, str)) else "-".join(value),
@@ -1143,3 +1144,34 @@ def test_missing_values_of_any_kind_are_named():
     huge[0, 0] = 10**400
     with pytest.raises(ValueError, match="must be numbers that a float can hold"):
         PrivateLogisticRegression(classes=[0, 1]).fit(huge, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
+@pytest.mark.parametrize("kind", [float, np.uint64, np.float32])
+def test_a_label_of_another_type_relabels_no_other_record(case, kind):
+    """T28: numpy takes a list of integers for floats as soon as one is one, and beyond 2^53 integers share floats."""
+    X, y = case.data()
+    first = 2**53
+    classes = first + 2 * np.arange(int(y.max()) + 1)
+    classes[1] = first + 1
+    labels = classes[y.astype(int)].tolist()
+    odd = labels.index(first)
+    mixed = [*labels[:odd], kind(first), *labels[odd + 1 :]]
+    one, other = (case.model(classes=classes, random_state=0).fit(X, some) for some in (labels, mixed))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    searched = [
+        PrivateSearchCV(case.model(classes=classes), {"clip": [0.3]}, epsilon=2.0, delta=1e-4, random_state=0).fit(X, some)
+        for some in (labels, mixed)
+    ]
+    np.testing.assert_array_equal(*(found.best_estimator_.coef_ for found in searched))
+
+
+@each
+def test_a_row_of_another_precision_in_a_list_changes_no_other(case):
+    """T28: numpy takes a list of rows for doubles as soon as one is one."""
+    X, y = case.data()
+    rows = list(X.astype(np.float32))
+    mixed = [rows[0].astype(np.float64), *rows[1:]]
+    one, other = (case.model(random_state=0).fit(some, y) for some in (rows, mixed))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    assert one.coef_.dtype == other.coef_.dtype == np.float64

@@ -67,7 +67,7 @@ def all_or_nothing(estimator):
 
 
 def silent_arithmetic():
-    """Context in which numpy neither warns of what it computes nor raises: a warning of records that overflow would tell of them."""
+    """Context in which numpy neither warns nor raises: a warning of records that overflow would tell of them."""
     return np.errstate(all="ignore")
 
 
@@ -108,12 +108,16 @@ def quoting_no_records():
         raise
 
 
-def validated(estimator, X, *y, **options):
-    """What `validate_data` returns, or an error that quotes nothing of it."""
-    # Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative
+def refuse_dates(X):
+    """Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative."""
     dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))  # of a frame, of an array
     if any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes):
         raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
+
+
+def validated(estimator, X, *y, **options):
+    """What `validate_data` returns, or an error that quotes nothing of it."""
+    refuse_dates(X)
     with quoting_no_records():
         return validate_data(estimator, X, *y, **options)
 
@@ -255,7 +259,7 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
     def _fit(self, X, y):
         check_random_state(self.random_state)
         self._options()
-        check_labels(y)
+        y = as_labels(y, getattr(self, "classes", None))
         X, y = validated(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
         target = self._encode_target(y)
@@ -416,7 +420,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         kinds = {isinstance(label, str) for label in np.asarray(self.classes, dtype=object).ravel()}
         nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
         if labels.ndim != 1 or labels.dtype.kind not in "biufUO" or len(kinds) != 1 or nameless:
-            raise ValueError(f"classes={self.classes!r} must be an array-like of labels, all numbers or all strings")
+            raise ValueError(
+                f"classes={self.classes!r} must be an array-like of labels, at least two, all finite numbers or all strings"
+            )
         try:
             classes = np.unique(labels)
         except TypeError:
@@ -454,10 +460,31 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self.classes_[codes]
 
 
-def check_labels(y):
-    """Refuse a list of strings and numbers: numpy takes all of them for strings, so that one decides what the others are."""
-    if isinstance(y, (list, tuple)) and len({isinstance(label, str) for label in y}) > 1:
+def as_labels(y, classes):
+    """A list of labels as objects, where there are ``classes`` to compare each with, or an error if it holds strings and others.
+
+    numpy would take all of them for strings, or for floats, which large integers share, as soon as one is one.
+    """
+    if not isinstance(y, (list, tuple)):
+        return y
+    if classes is not None:
+        return np.array(y, dtype=object)
+    if len({isinstance(label, str) for label in y}) > 1:
         raise ValueError("y holds strings and other labels: pass labels of one kind")
+    return y
+
+
+def numbers_of(y):
+    """The targets of a regression in double precision, or an error that says what they are."""
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
+    y = y.astype(np.float64)
+    if not np.all(np.isfinite(y)):  # None in a column of objects, for one
+        raise ValueError(
+            "Input y contains NaN or infinity: give records without a target a public value. (Dropping them makes the number "
+            "of the others, which counts as public, depend on the records)"
+        )
+    return y
 
 
 def _other_kind(y, classes):

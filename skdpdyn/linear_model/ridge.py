@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model._base import PrivateLinearModel, Target
+from skdpdyn.linear_model._base import PrivateLinearModel, Target, numbers_of
 from skdpdyn.losses import squared
 from skdpdyn.privacy._numerics import as_float
 
@@ -165,14 +165,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         return min(residual, MOST_RESIDUAL)
 
     def _encode_target(self, y):
-        if y.dtype.kind not in "biuf":
-            raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
-        y = y.astype(np.float64)
-        if not np.all(np.isfinite(y)):  # None in a column of objects, for one
-            raise ValueError(
-                "Input y contains NaN or infinity: give records without a target a public value. (Dropping them makes the number "
-                "of the others, which counts as public, depend on the records)"
-            )
+        y = numbers_of(y)
         leaks = ()
         if self.target_bounds is None:
             low, high = float(np.min(y)), float(np.max(y))

@@ -29,8 +29,8 @@ def largest(guarantees):
         curves.append(guarantee._renyi_curve())
         if curves[-1] is None:
             raise UnsupportedMechanismError(
-                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to compare with the others: "
-                "take another solver or bound, or adjacency='add_remove' for DP-SGD"
+                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to compare with the others: take another "
+                "solver or bound" + (", or of DP-SGD adjacency='add_remove'" if guarantee.adjacency == "replace_one" else "")
             )
     return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
 

@@ -1,7 +1,7 @@
 """What the steps before a model learn from the records, and how many values they store: one rule for each kind of step.
 
 The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken to learn from the records,
-unless its own tags say that it needs no fit.
+unless its own tags say that it needs no fit; and so is one that inherits from a kind with a rule, which may do more.
 """
 
 from functools import singledispatch
@@ -17,9 +17,16 @@ from sklearn.utils import get_tags
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
 
-@singledispatch
 def reads_records(step):
     """Why a step may carry something of the records into what it does, or None where all it learns is public."""
+    ruled = next(kind for kind in type(step).__mro__ if kind in _reads_records.registry)
+    if ruled not in (type(step), object):
+        return f"{type(step).__name__} may learn from the records what {ruled.__name__} does not"
+    return _reads_records(step)
+
+
+@singledispatch
+def _reads_records(step):
     if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
         return f"{type(step).__name__} spends a budget of its own, which is not counted here"
     if hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
@@ -27,20 +34,20 @@ def reads_records(step):
     return f"{type(step).__name__} learns from the records without privacy"
 
 
-@reads_records.register(type(None))
-@reads_records.register(BoundsScaler)
-@reads_records.register(PolynomialFeatures)
+@_reads_records.register(type(None))
+@_reads_records.register(BoundsScaler)
+@_reads_records.register(PolynomialFeatures)
 def _(step):
     return None
 
 
-@reads_records.register
+@_reads_records.register
 def _(step: str):
     return None if step in ("passthrough", "drop") else f"{step!r} is no step"
 
 
-@reads_records.register(OneHotEncoder)
-@reads_records.register(OrdinalEncoder)
+@_reads_records.register(OneHotEncoder)
+@_reads_records.register(OrdinalEncoder)
 def _(step):
     if isinstance(step.categories, str) or step.min_frequency is not None or step.max_categories is not None:
         return f"{type(step).__name__} learns categories from the records: pass them"
@@ -50,7 +57,7 @@ def _(step):
     return None
 
 
-@reads_records.register
+@_reads_records.register
 def _(step: SimpleImputer):
     if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
         return "SimpleImputer learns from the records: pass strategy='constant', keep_empty_features=True, add_indicator=False"
@@ -59,12 +66,12 @@ def _(step: SimpleImputer):
     return None
 
 
-@reads_records.register
+@_reads_records.register
 def _(step: MissingIndicator):
     return None if step.features == "all" else "MissingIndicator learns which columns have missing values: pass features='all'"
 
 
-@reads_records.register
+@_reads_records.register
 def _(step: FunctionTransformer):
     if step.inverse_func is not None and step.check_inverse:
         return "FunctionTransformer warns of records that func and inverse_func change: pass check_inverse=False"
@@ -73,18 +80,18 @@ def _(step: FunctionTransformer):
     return f"FunctionTransformer(func={step.func!r}) may mix records: only numpy's own functions of a number are known not to"
 
 
-@reads_records.register
+@_reads_records.register
 def _(step: FrozenEstimator):
     return reads_records(step.estimator)
 
 
-@reads_records.register(Pipeline)
-@reads_records.register(FeatureUnion)
+@_reads_records.register(Pipeline)
+@_reads_records.register(FeatureUnion)
 def _(step):
     return _first_reason(_parts(step))
 
 
-@reads_records.register
+@_reads_records.register
 def _(step: ColumnTransformer):
     return _first_reason(_parts(step)) or chooses_by_records(step)
 

@@ -3,7 +3,7 @@
 import math
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -24,10 +24,12 @@ from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, Unsupported
 from skdpdyn.linear_model._base import (
     PrivateLinearModel,
     all_or_nothing,
-    check_labels,
+    as_labels,
     check_n_jobs,
     codes_of,
+    numbers_of,
     quoting_no_records,
+    refuse_dates,
 )
 from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
@@ -369,15 +371,17 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _target(self, y):
         """The target as the trials take it, all its warnings and errors raised now: one for each trial would count them."""
-        check_labels(y)
-        y = column_or_1d(y, warn=True)
-        if not is_regressor(_checked(self.estimator)):
-            check_array(y, ensure_2d=False, dtype=None)
-            model = _checked(self.estimator)
-            if model.classes is not None:
-                codes_of(y, model._public_classes())  # of all records, whichever a trial is given
+        model = _checked(self.estimator)
+        classes = getattr(model, "classes", None)
+        y = column_or_1d(as_labels(y, classes), warn=True)
+        if is_regressor(model):
+            dtype = np.float64 if y.dtype.kind == "O" else None
+            return numbers_of(check_array(y, ensure_2d=False, dtype=dtype, input_name="y"))
+        check_array(y, ensure_2d=False, dtype=None)
+        if classes is None:
             return y
-        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        classes = model._public_classes()
+        return classes[codes_of(y, classes)]  # of all records, whichever a trial is given
 
     def _public(self, y):
         """Labels or target bounds, for all trials alike: those that were passed, or taken from y with a warning."""
@@ -436,8 +440,11 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
                     f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the budget's or public, and not tuned. "
                     "Pass epsilon and delta to the search, the others to the estimator"
                 )
-            if not hasattr(values, "rvs") and (isinstance(values, str) or not hasattr(values, "__len__") or not len(values)):
-                raise ValueError(f"param_distributions[{name!r}]={values!r} must be values, at least one, or have rvs")
+            listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str) and len(values)
+            if not (listed or hasattr(values, "rvs")):
+                raise ValueError(
+                    f"param_distributions[{name!r}]={values!r} must be a list or an array of values, at least one, or have rvs"
+                )
         return grids
 
     def _is_grid(self):
@@ -672,7 +679,9 @@ def _budget(mu, delta):
     """The (epsilon, delta) at which a candidate's noise is calibrated to mu, from below."""
     epsilon = GaussianDP(mu * (1 - 1e-9)).epsilon(delta)
     if not epsilon > 0:
-        raise CalibrationError(f"delta={delta}: so small a budget leaves nothing for one trial. Raise epsilon or lower delta")
+        raise CalibrationError(
+            f"epsilon is so small that at delta={delta} nothing is left for one trial. Raise it, or lower delta"
+        )
     return {"epsilon": epsilon, "delta": delta}
 
 
@@ -713,6 +722,7 @@ def _n_columns(estimator, rows):
                 warnings.simplefilter("ignore")  # of these rows
                 rows = clone(estimator[:-1]).fit_transform(rows)
         return _n_columns(estimator.steps[-1][1], rows)
+    refuse_dates(rows)
     return check_array(rows, accept_sparse=True, dtype=None, ensure_all_finite=False).shape[1]
 
 

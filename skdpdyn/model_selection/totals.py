@@ -267,11 +267,14 @@ def _releases(item):
     if is_fitted_search(item):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
-            total = search_privacy(item)
+            try:
+                total = search_privacy(item)
+            except ValueError as error:
+                raise ValueError(f"{error}. (Of this search pass total_privacy(search_privacy(search, ...)))") from None
         return [(type(item).__name__, total.guarantee, total.leaks)]
     if hasattr(item, "privacy_cost"):
         raise ValueError(f"{item!r} is not fitted: it has released nothing yet; its privacy_cost says what it would")
-    if isinstance(item, (Pipeline, ColumnTransformer, FeatureUnion)):
+    if type(item) in (Pipeline, ColumnTransformer, FeatureUnion):
         return [release for step in _steps(item) for release in _releases_of_step(step)]
     if not isinstance(item, BaseEstimator):
         hint = ": of a record, pass tightest(record)" if hasattr(item, "adjacency") else ""
@@ -293,7 +296,9 @@ def _hint(item):
 
     give_all_records = OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor
     if isinstance(item, give_all_records):
-        return ". Pass what was fitted in it: total_privacy(*fitted.estimators_)"
+        labels = " (which labels occur it has taken from y itself: that leaks, and is not in the total)"
+        encodes = isinstance(item, (OneVsRestClassifier, VotingClassifier))
+        return f". Pass what was fitted in it: total_privacy(*fitted.estimators_){labels if encodes else ''}"
     if hasattr(item, "estimator") or hasattr(item, "estimators"):
         return (
             ". Nor is one known of the private fits inside it, if it draws copies of records, chooses records by their labels, "
@@ -309,8 +314,15 @@ def _steps(item):
         if reason is not None:
             raise ValueError(f"no total is known: {reason}")
         fitted = getattr(item, "transformers_", None)  # the remainder is one of them
-        return [step for _, step, _ in fitted or [*item.transformers, ("remainder", item.remainder, ())]]
+        steps = fitted or [*item.transformers, ("remainder", item.remainder, None)]
+        return [step for _, step, columns in steps if not _is_empty(columns)]
     return [step for _, step in (item.steps if isinstance(item, Pipeline) else item.transformer_list)]
+
+
+def _is_empty(columns):
+    """Whether a ColumnTransformer's selection holds no column, so that its step was never fitted."""
+    chosen = np.asarray(columns) if isinstance(columns, (list, tuple, np.ndarray)) else None
+    return chosen is not None and not (np.any(chosen) if chosen.dtype == bool else chosen.size)
 
 
 def _releases_of_step(step):

@@ -319,7 +319,10 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
         if log_noise is None:
             raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise meets this budget under bound={bound!r}")
         noise = math.exp(log_noise)
-    noise = smallest_safe(noise, lambda value: guarantee(value).epsilon(delta) <= epsilon, towards=math.inf)
+    try:
+        noise = smallest_safe(noise, lambda value: guarantee(value).epsilon(delta) <= epsilon, towards=math.inf)
+    except CalibrationError:
+        raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget") from None
     return mechanism(noise)
 
 
