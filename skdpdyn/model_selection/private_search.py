@@ -5,6 +5,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
 
 import numpy as np
@@ -334,12 +335,14 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
         shared = self.test_size is None and self.holdout is None
         fit_part, score_part = (math.sqrt(1 - SCORE_PART**2), SCORE_PART) if shared else (1.0, 1.0)
 
+        @cache
         def costs(mu):
             budget = _budget(fit_part * mu, delta)
             pooled = [self._candidate(candidate, budget, public, None) for candidate in pool]
             if any(_model(candidate).adjacency != model.adjacency for candidate in pooled):
                 raise ValueError("adjacency must be that of the estimator in every candidate")
-            return [_model(c).privacy_cost(n_samples if shared else n_samples - n_held, _n_columns(c, head)) for c in pooled]
+            trained = n_samples if shared else n_samples - n_held
+            return tuple(_model(one).privacy_cost(trained, _n_columns(one, head)) for one in pooled)
 
         def chosen(mu, guarantees=()):
             fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
@@ -355,7 +358,7 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
                     "guarantee is Gaussian. Give lists of values"
                 )
             mu = _largest_mu(lambda mu: judge(chosen(mu, costs(mu)), delta, self.bound)[1].epsilon(delta) / epsilon, mu)
-            guarantees = tuple(costs(mu))
+            guarantees = costs(mu)
             mechanism = chosen(mu, guarantees)
         bound, guarantee = judge(mechanism, delta, self.bound)
         score = score_of(self.scoring, model, public)
