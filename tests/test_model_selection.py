@@ -1402,3 +1402,16 @@ def test_a_search_that_cannot_be_counted_says_who_can():
     with pytest.raises(ValueError, match=r"n_samples=None must be given.*total_privacy\(search_privacy\(search, \.\.\.\)\)"):
         total_privacy(grid)
     assert total_privacy(priced(grid, n_samples=200, n_features=3)).mu > 0
+
+
+def test_a_plan_asks_no_cost_twice(monkeypatch):
+    """Where a candidate's cost is no matter of mu alone, each takes a calibration."""
+    asked, privacy_cost = [], PrivateLogisticRegression.privacy_cost
+
+    def recorded(self, *shape):
+        asked.append((self.epsilon, self.clip))
+        return privacy_cost(self, *shape)
+
+    monkeypatch.setattr(PrivateLogisticRegression, "privacy_cost", recorded)
+    search(clone(LOGISTIC).set_params(bound="langevin"), {"clip": [0.3, 0.6]}).privacy_cost(200, 3)
+    assert len(set(asked)) == len(asked) > 4
