@@ -1415,3 +1415,13 @@ def test_a_plan_asks_no_cost_twice(monkeypatch):
     monkeypatch.setattr(PrivateLogisticRegression, "privacy_cost", recorded)
     search(clone(LOGISTIC).set_params(bound="langevin"), {"clip": [0.3, 0.6]}).privacy_cost(200, 3)
     assert len(set(asked)) == len(asked) > 4
+
+
+def test_no_arithmetic_of_a_trial_is_heard():
+    """T28: nor an error for a user who asks numpy for one, as where a step takes the logarithm of a zero."""
+    pipeline = make_pipeline(FunctionTransformer(np.log), BoundsScaler((-5, 0)), LOGISTIC)
+    for place, n_jobs in ((0, None), (100, None), (100, 2)):  # of the rows that the plan looks at, of others
+        rows = np.abs(X)
+        rows[place] = 0.0
+        with np.errstate(all="raise"), pytest.raises(ValueError, match="Input X contains infinity"):
+            search(pipeline, {"privatelogisticregression__clip": [0.3]}, expected_trials=1, n_jobs=n_jobs).fit(rows, Y)

@@ -31,6 +31,7 @@ from skdpdyn.linear_model._base import (
     numbers_of,
     quoting_no_records,
     refuse_dates,
+    silent_arithmetic,
 )
 from skdpdyn.linear_model._spent import SpentReprMixin
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
@@ -221,7 +222,7 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
-        with all_or_nothing(self), quoting_no_records():
+        with all_or_nothing(self), silent_arithmetic(), quoting_no_records():
             return self._fit(X, y)
 
     def _fit(self, X, y):
@@ -656,7 +657,7 @@ _SILENCE = _Silence()
 
 def _trial(estimator, score, X, y, X_held, y_held):
     """A candidate, fitted, with its exact score."""
-    with _SILENCE:  # a warning for each trial would tell how many there were
+    with _SILENCE, silent_arithmetic():  # in this worker; a warning for each trial would tell how many there were
         estimator.fit(X, y)
         return estimator, score.mean(estimator, X_held, y_held)
 
