@@ -22,13 +22,13 @@ from scipy import optimize
 from speed import medians, problem
 from threadpoolctl import threadpool_limits
 
-from skdpdyn._jit import first_class
-from skdpdyn._noise import generators
+from skdpdyn.kernels.batches import PoissonBatches, compiled_draw, descend_on_batches
+from skdpdyn.kernels.jit import first_class
 from skdpdyn.losses import logistic
+from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, RenyiDP, least_noise, subsampling
-from skdpdyn.privacy.privacy_loss import discretised, roughly
-from skdpdyn.solvers._stochastic import PoissonBatches, compiled_draw, descend_on_batches
+from skdpdyn.privacy.numerical import discretised, roughly
 
 ROWS, COLUMNS, BATCH = 45_000, 104, 450
 SHORT = 100  # steps of the run whose time is taken off

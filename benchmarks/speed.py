@@ -21,10 +21,10 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from skdpdyn._noise import generators
+from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic
+from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
-from skdpdyn.solvers._descent import descend
 
 SHAPES = [
     (1_000, 2),

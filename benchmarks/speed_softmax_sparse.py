@@ -19,11 +19,11 @@ from scipy import sparse
 from speed import medians, one_read
 from threadpoolctl import threadpool_limits
 
-from skdpdyn._jit import aligned_empty
-from skdpdyn._noise import generators
+from skdpdyn.kernels.descent import descend
+from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.losses import logistic, softmax
+from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
-from skdpdyn.solvers._descent import descend
 
 DENSE = [(60_000, 784, 10), (60_000, 784, 20), (60_000, 784, 3), (45_000, 104, 10), (5_000, 4_000, 10)]
 CSR = [(45_000, 104, 11), (20_000, 50_000, 97), (100_000, 10_000, 48), (50_000, 20_000, 40)]  # rows, columns, stored in a row

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpdyn.privacy import NoisyGradientDescent, composition, last_iterate
-from skdpdyn.privacy.accountants.langevin import contributions, langevin_quadratic, lower_bound, quadratic
+from skdpdyn.privacy.literature.langevin import contributions, langevin_quadratic, lower_bound, quadratic
 
 m = NoisyGradientDescent(n_steps=200, noise_multiplier=20.0, step_size=0.05, strong_convexity=1.0, smoothness=1.0)
 steps, order = np.unique(np.geomspace(1, 1000, 60).astype(int)), 10

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from skdpdyn.privacy import CyclicBatches, NoisyGradientDescent, PoissonSubsampled, langevin, last_iterate, subsampling
-from skdpdyn.privacy.accountants.dialects import naive_epsilon
 from skdpdyn.privacy.accountants.iteration import iteration
+from skdpdyn.privacy.literature.dialects import naive_epsilon
 
 n, batch_size, epsilon, delta = 10_000, 100, 1.0, 1e-5
 strong_convexity, smoothness, step_size = 0.05, 1.0, 0.5

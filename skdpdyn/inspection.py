@@ -7,8 +7,8 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_count, checked_number
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
+from skdpdyn.privacy.checks import checked_count, checked_number
 
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from skdpdyn._jit import double_of_bits, entry, inner, residual_matrix_signature, residual_signature
+from skdpdyn.kernels.jit import double_of_bits, entry, inner, residual_matrix_signature, residual_signature
 
 # exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and unlike a call of libm it
 # vectorises. (Splitting log(2) in two words would not help: reassociation adds them up again.)

@@ -7,13 +7,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.linear_model._base import all_or_nothing, silent_arithmetic, validated
-from skdpdyn.linear_model._spent import SpentReprMixin
-from skdpdyn.objective import canonical_rows, row_factors, row_norms
+from skdpdyn.base import SpentReprMixin, all_or_nothing, silent_arithmetic, validated
+from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
-from skdpdyn.privacy._numerics import as_float, checked_choice, checked_flag, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto
 
 _BLOCK = 4096  # rows that are looked at together
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from

@@ -37,7 +37,7 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.guarantees import LinearCurve
-from skdpdyn.privacy.privacy_loss import SampledGaussian
+from skdpdyn.privacy.numerical import SampledGaussian
 
 RECORDS = {
     "gaussian": Gaussian(3.0),

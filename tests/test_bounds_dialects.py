@@ -21,7 +21,8 @@ from skdpdyn.privacy import (
     last_iterate,
     subsampling,
 )
-from skdpdyn.privacy.accountants.dialects import (
+from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.literature.dialects import (
     advanced_composition,
     basic_composition,
     log_moment,
@@ -29,15 +30,7 @@ from skdpdyn.privacy.accountants.dialects import (
     subsampling_lemma,
     zcdp,
 )
-from skdpdyn.privacy.accountants.langevin import (
-    contributions,
-    diffusion,
-    langevin_lsi,
-    langevin_quadratic,
-    lower_bound,
-    quadratic,
-)
-from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.literature.langevin import contributions, diffusion, langevin_lsi, langevin_quadratic, lower_bound, quadratic
 
 
 def test_zcdp_and_moments_are_the_renyi_curve():

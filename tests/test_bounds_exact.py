@@ -31,9 +31,9 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.accountants.contraction import hockey_stick
 from skdpdyn.privacy.accountants.iteration import proposition1
-from skdpdyn.privacy.accountants.langevin import langevin_quadratic, lower_bound, quadratic
 from skdpdyn.privacy.accountants.subsampling import sampled_gaussian
-from skdpdyn.privacy.privacy_loss import SampledGaussian, discretised
+from skdpdyn.privacy.literature.langevin import langevin_quadratic, lower_bound, quadratic
+from skdpdyn.privacy.numerical import SampledGaussian, discretised
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 ROUNDING = 1e-8  # of the quadratures below

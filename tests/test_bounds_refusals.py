@@ -27,8 +27,8 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.accountants.langevin import lower_bound
-from skdpdyn.privacy.privacy_loss import SampledGaussian
+from skdpdyn.privacy.literature.langevin import lower_bound
+from skdpdyn.privacy.numerical import SampledGaussian
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.accountants.selection import SelectionCurve
 from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve, SummedCurve
-from skdpdyn.privacy.privacy_loss import RepeatedCurve, SampledCurve
+from skdpdyn.privacy.numerical import RepeatedCurve, SampledCurve
 from skdpdyn.privacy.schedules import cooled
 from skdpdyn.privacy.serialization import TYPES, from_dict, to_dict
 from skdpdyn.solvers import NoisyGD

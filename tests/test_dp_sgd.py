@@ -32,7 +32,7 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.privacy_loss import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss, roughly
+from skdpdyn.privacy.numerical import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss, roughly
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
 from skdpdyn.solvers.dp_sgd import LEAST_BATCH

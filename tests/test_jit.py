@@ -6,8 +6,8 @@ import numba
 import pytest
 from numba import types
 
-from skdpdyn._jit import component, double_of_bits, entry
 from skdpdyn._startup import no_collections
+from skdpdyn.kernels.jit import component, double_of_bits, entry
 
 
 def _half(x):

@@ -9,14 +9,17 @@ import pytest
 from reference import gradients
 from scipy import sparse, stats
 
+from skdpdyn.data import rows as data_rows
+from skdpdyn.data.rows import bound_rows
 from skdpdyn.exceptions import ConvergenceError
+from skdpdyn.kernels import batches, descent, normals
+from skdpdyn.kernels import minimise as minimise_module
+from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
+from skdpdyn.kernels.descent import chunk_edges, count_chunks, descend, kernel_family
+from skdpdyn.kernels.minimise import compiled_some_chunks, largest_rounding, minimise
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
-from skdpdyn.solvers import _descent, _minimise, _normals, _stochastic
-from skdpdyn.solvers._descent import chunk_edges, count_chunks, descend, kernel_family
-from skdpdyn.solvers._minimise import compiled_some_chunks, largest_rounding, minimise
-from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
@@ -134,9 +137,9 @@ def test_normals_of_either_source_and_any_number_at_a_time_are_the_same(layout, 
     X, y = data(loss, 40, 3)
     objective = problem(loss, X)
     runs = []
-    for by_numpy, held in ((_normals._BY_NUMPY, _descent._HELD), (0, 3 * objective.n_parameters), (0, 1)):
-        monkeypatch.setattr(_normals, "_BY_NUMPY", by_numpy)
-        monkeypatch.setattr(_descent, "_HELD", held)
+    for by_numpy, held in ((normals._BY_NUMPY, descent._HELD), (0, 3 * objective.n_parameters), (0, 1)):
+        monkeypatch.setattr(normals, "_BY_NUMPY", by_numpy)
+        monkeypatch.setattr(descent, "_HELD", held)
         theta = np.zeros(objective.n_parameters)
         descend(theta, objective, layout(X), y, np.full(4, 0.1), np.full(4, 0.3), math.inf, generator(), 1)
         runs.append(theta)
@@ -162,7 +165,7 @@ def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
 def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
     """Small steps, so that threads wait for each other all the time, and more threads than cores."""
     if not patient:
-        monkeypatch.setattr(_descent, "_SPINS", 0)
+        monkeypatch.setattr(descent, "_SPINS", 0)
     X, y = data(logistic, 5000, 3)
     objective, step_size = problem(logistic, X), np.full(20 if numba.config.DISABLE_JIT else 2000, 0.1)
     one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
@@ -183,7 +186,7 @@ def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
             raise error
         return 0  # steps seen through
 
-    monkeypatch.setattr(_descent, "compiled_run_shared", lambda *_: part)
+    monkeypatch.setattr(descent, "compiled_run_shared", lambda *_: part)
     with pytest.raises(error):
         run(problem(logistic, X), X, y, n_threads=3)
     assert seen == {0, 1, 2}
@@ -206,7 +209,7 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
     vars(family).update(vars(kernel_family(X, 1)), chunk_gradients=_failing_chunk_gradients)
-    for module in (_descent, _stochastic):
+    for module in (descent, batches):
         monkeypatch.setattr(module, "kernel_family", lambda X, n_outputs: family)
     theta, given = np.zeros(5), (problem(logistic, X), X, y)
     schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
@@ -226,7 +229,7 @@ def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
     vars(family).update(vars(kernel_family(X, 1)), chunk_gradients=_failing_chunk_gradients)
-    monkeypatch.setattr(_minimise, "kernel_family", lambda X, n_outputs: family)
+    monkeypatch.setattr(minimise_module, "kernel_family", lambda X, n_outputs: family)
     with pytest.raises(MemoryError if numba.config.DISABLE_JIT else ConvergenceError):
         minimise(problem(logistic, X), X, y, tolerance=1e-3)
 
@@ -278,7 +281,7 @@ def test_chunks_do_not_outgrow_the_rows():
 def test_how_many_values_rows_store_is_not_public(loss, monkeypatch):
     """A record that stores more values moves no other record to another chunk, and no other's room for rounding."""
     seen = []
-    monkeypatch.setattr(Objective, "_allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
+    monkeypatch.setattr(data_rows, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
     for row_length in (2, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
         X = sparse.csr_array((np.full(columns.size, 0.01), columns, np.arange(4001) * row_length), shape=(4000, 2500))
@@ -299,7 +302,7 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     tolerance = 1.01 * largest_rounding(objective, objective.lipschitz / objective.alpha)
     minimiser = minimise(objective, X, y, tolerance=tolerance)
     room = []
-    for module in (_descent, _minimise):
+    for module in (descent, minimise_module):
         monkeypatch.setattr(module, "chunk_sums", lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)))
     np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
     np.testing.assert_array_equal(minimise(objective, X, y, tolerance=tolerance, n_threads=2), minimiser)
@@ -320,7 +323,7 @@ def gradient_sum(objective, X, y, weight, rows=None):
         objective.loss.residual,
         family.rows(X),
         y,
-        *objective.bound_rows(X),
+        *bound_rows(objective, X),
         weights,
         np.full(objective.n_outputs, float(weight)),
         objective.intercept_scaling,
@@ -384,20 +387,20 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss):
 
 
 def test_batches_leave_room_for_records_that_move_others(monkeypatch):
-    made, make_room = [], Objective.make_room
+    made, make_room = [], batches.make_room
 
     def spy(self, *args, **options):
         made.append(make_room(self, *args, **options))
         return made[-1]
 
-    monkeypatch.setattr(Objective, "make_room", spy)
+    monkeypatch.setattr(batches, "make_room", spy)
     X, y = data(logistic, 300, 4)
     objective = problem(logistic, X)
     schedule = {"step_size": np.full(1, 0.1), "noise_std": np.zeros(1), "radius": math.inf, "rng": generator()}
     descend_on_batches(np.zeros(5), objective, X, y, batches=FixedBatches(200), divisor=200.0, **schedule)
     (((_, bound), _),) = made
-    np.testing.assert_array_equal(bound, objective.bound_rows(X, 300 // 128, aligned=False)[1])
-    assert np.all(bound < objective.bound_rows(X, 300 // 128)[1])
+    np.testing.assert_array_equal(bound, bound_rows(objective, X, 300 // 128, aligned=False)[1])
+    assert np.all(bound < bound_rows(objective, X, 300 // 128)[1])
 
 
 def assert_summed_in_double(objective, layout, X, y):
@@ -522,13 +525,16 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
 @pytest.mark.parametrize("on_batches", [False, True])
 def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batches, monkeypatch):
     """Rows of zeros and no penalty: the last iterate is noise alone, in proportion to what `make_room` returned."""
-    X, y, make_room = np.zeros((40, 3)), np.zeros(40), Objective.make_room
+    X, y, make_room = np.zeros((40, 3)), np.zeros(40), batches.make_room
     objective = problem(softmax(3), X, clip=math.inf, alpha=0.0, intercept_scaling=0.0)
     iterates = []
     for factor in (1.0, 4.0):
-        monkeypatch.setattr(
-            Objective, "make_room", lambda *args, factor=factor, **options: (make_room(*args, **options)[0], factor * args[2])
-        )
+
+        def more(*args, factor=factor, **options):
+            return make_room(*args, **options)[0], factor * args[2]
+
+        for module in (batches, descent):
+            monkeypatch.setattr(module, "make_room", more)
         theta = np.zeros(9)
         schedule = {"step_size": np.full(3, 0.1), "noise_std": np.ones(3), "radius": math.inf, "rng": generator()}
         if on_batches:

@@ -11,12 +11,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.data.rows import bound_rows
 from skdpdyn.exceptions import ConvergenceError
+from skdpdyn.kernels import minimise as _minimise
+from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.kernels.minimise import minimise
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
-from skdpdyn.solvers import _minimise
-from skdpdyn.solvers._blas import one_blas_thread
-from skdpdyn.solvers._minimise import minimise
 
 
 def rows(n_samples=60, n_features=4, n_classes=2, dtype=np.float64, seed=0):
@@ -78,7 +79,7 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
     objective = problem(loss, X, clip=clip)
     linear = 0.02 * np.arange(objective.n_parameters)
     theta = minimise(objective, X, y, tolerance=1e-10, linear=linear)
-    rows_, bound = with_column(X), objective.bound_rows(X, 1)[1]
+    rows_, bound = with_column(X), bound_rows(objective, X, 1)[1]
     knee = np.log(bound / (1 - bound)) if loss is logistic else bound  # where sigmoid(t) or t reaches the bound
 
     def value(theta):
@@ -108,7 +109,7 @@ def test_any_number_of_threads_gives_the_same_bits():
 def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
-    row_scale, bound = objective.bound_rows(X, _minimise.count_chunks(X, objective.n_parameters), np.float64)
+    row_scale, bound = bound_rows(objective, X, _minimise.count_chunks(X, objective.n_parameters), np.float64)
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     for i, row in enumerate(X.tolist()):

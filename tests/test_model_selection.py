@@ -48,12 +48,12 @@ from sklearn.preprocessing import (
 )
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn._noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
 from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
 from skdpdyn.model_selection._scores import score_of
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
+from skdpdyn.noise import generators
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,

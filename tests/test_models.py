@@ -22,15 +22,16 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.utils import shuffle
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, _noise
+from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.objective import Objective, row_norms
+from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, tightest
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import DPSGD, DPSVRG, NoisyGD, ObjectivePerturbation
-from skdpdyn.solvers._descent import descend
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 from randomgen import AESCounter
 from scipy import stats
 
-from skdpdyn._noise import check_random_state, generators, largest_norm
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.noise import check_random_state, generators, largest_norm
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 1000, 10**6])
@@ -60,7 +60,7 @@ def test_none_is_fresh_every_time_and_an_int_repeats():
 
 
 def test_two_processes_draw_different_noise():
-    program = "from skdpdyn._noise import generators; print(generators(None)[0].standard_normal(4).tolist())"
+    program = "from skdpdyn.noise import generators; print(generators(None)[0].standard_normal(4).tolist())"
     first, second = (subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in "12")
     assert first.stdout != second.stdout
 

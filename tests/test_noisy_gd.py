@@ -9,13 +9,14 @@ from scipy import stats
 from scipy.special import expit
 
 from skdpdyn import PrivateLogisticRegression
+from skdpdyn.data import rows as data_rows
+from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, NoisyGradientDescent, composition, last_iterate
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time, largest_step_size
 from skdpdyn.solvers import NoisyGD, noisy_gd
-from skdpdyn.solvers._descent import descend
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 
@@ -170,7 +171,7 @@ def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    monkeypatch.setattr(Objective, "bound_rows", lambda self, X, *how: (np.ones(len(X)), np.ones(len(X))))
+    monkeypatch.setattr(data_rows, "bound_rows", lambda objective, X, *how: (np.ones(len(X)), np.ones(len(X))))
     assert largest_part_of_the_sensitivity(lambda X: problem(X, clip=math.inf), 1.0, 0.5) > 2
 
 

@@ -16,9 +16,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from timing import times_as_long
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn._noise import largest_norm
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.kernels.minimise import largest_rounding
 from skdpdyn.losses import logistic, softmax, squared
+from skdpdyn.noise import largest_norm
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
@@ -40,7 +41,6 @@ from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.calibration import least_noise
 from skdpdyn.solvers import ObjectivePerturbation
-from skdpdyn.solvers._minimise import largest_rounding
 
 ADJACENCIES = list(Adjacency)
 NORMS = [0.1, 1.0, 12.0, 100.0]

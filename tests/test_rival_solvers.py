@@ -10,11 +10,12 @@ from scipy import optimize, sparse, stats
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.data import rows as data_rows
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Composition, GaussianDP, PoissonSubsampled, from_json, subsampling, to_json
 from skdpdyn.solvers import DPSVRG, BassilySGD
-from skdpdyn.solvers.dp_svrg import _bounded, _Records
+from skdpdyn.solvers.literature.dp_svrg import _bounded, _Records
 
 ADJACENCIES = ["replace_one", "add_remove"]
 LOSSES = {"logistic": logistic, "squared": squared, "softmax": softmax(3)}
@@ -124,7 +125,7 @@ def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
     records = _Records(problem(X, intercept_scaling=0.0), X.astype(np.float32), y)  # summed in double precision
     assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
-    monkeypatch.setattr(Objective, "_allowance", lambda self, dtype, n_chunks, aligned: seen.append(aligned) or 0.0)
+    monkeypatch.setattr(data_rows, "allowance", lambda self, dtype, n_chunks, aligned: seen.append(aligned) or 0.0)
     X, y = rows()
     _Records(problem(X), X, y)
     assert seen == [True, False]  # the sum of all records, and of a batch

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from test_models import CASES, LOGISTIC, RIDGE, SOFTMAX, STRANGE, assert_same_state, public_state
 
 from skdpdyn import solvers
-from skdpdyn._noise import generators
+from skdpdyn.noise import generators
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, from_json, least_noise, tightest, to_json
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, OutputPerturbation, Solver

@@ -9,14 +9,14 @@ import pytest
 from reference import gradients
 from scipy import sparse, stats
 
-from skdpdyn._noise import generators
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.kernels import normals as _normals
+from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, compiled_draw, descend_on_batches
+from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import LOSSES, logistic, squared
+from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, subsampling
-from skdpdyn.solvers import _normals
-from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, PoissonBatches, compiled_draw, descend_on_batches
 
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from skdpdyn._vectors import (
+from skdpdyn.kernels.vectors import (
     WIDTH,
     add_rows,
     clamp,

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.utils.multiclass import type_of_target
 
-from skdpdyn.linear_model._base import PrivateLinearClassifier
+from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.losses import logistic
 
 

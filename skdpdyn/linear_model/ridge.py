@@ -6,9 +6,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model._base import PrivateLinearModel, Target, numbers_of
+from skdpdyn.linear_model.base import PrivateLinearModel
+from skdpdyn.linear_model.targets import Target, numbers_of
 from skdpdyn.losses import squared
-from skdpdyn.privacy._numerics import as_float
+from skdpdyn.privacy.checks import as_float
 
 # The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of parameters, and its bounds:
 # the more parameters, the more noise the bound on a record adds up to. From so many records times mu a parameter on noise matters

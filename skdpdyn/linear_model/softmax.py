@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from skdpdyn import losses
-from skdpdyn.linear_model._base import PrivateLinearClassifier
+from skdpdyn.linear_model.base import PrivateLinearClassifier
 
 
 class PrivateSoftmaxRegression(PrivateLinearClassifier):

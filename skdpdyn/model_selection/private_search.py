@@ -20,25 +20,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
+from skdpdyn.base import SpentReprMixin, all_or_nothing, check_n_jobs, quoting_no_records, refuse_dates, silent_arithmetic
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model._base import (
-    PrivateLinearModel,
-    all_or_nothing,
-    as_labels,
-    check_n_jobs,
-    codes_of,
-    numbers_of,
-    quoting_no_records,
-    refuse_dates,
-    silent_arithmetic,
-)
-from skdpdyn.linear_model._spent import SpentReprMixin
+from skdpdyn.linear_model.base import PrivateLinearModel
+from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
+from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.privacy import GaussianDP, Selection, privacy_report
-from skdpdyn.privacy._numerics import as_float, checked_choice, is_auto
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
+from skdpdyn.privacy.checks import as_float, checked_choice, is_auto
 from skdpdyn.privacy.guarantees import Guarantee
 
 PUBLIC = ("classes", "target_bounds")

@@ -17,7 +17,7 @@ from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_sear
 from skdpdyn.model_selection._splits import training_sets
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.privacy import GaussianDP
-from skdpdyn.privacy._numerics import checked_flag
+from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.privacy.guarantees import Guarantee
 
 NOT_PRIVATE_SCORES = "scores, and what was chosen by them, were computed from the records without noise"

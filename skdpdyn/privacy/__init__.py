@@ -14,9 +14,11 @@ from skdpdyn.privacy.accountants import (
     subsampling,
     tightest,
 )
-from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP, chaudhuri, kifer, redberg
+from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
+from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
+from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
     Composition,
     CyclicBatches,
@@ -30,7 +32,7 @@ from skdpdyn.privacy.mechanisms import (
     WithoutReplacement,
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
-from skdpdyn.privacy.privacy_loss import PrivacyLossDP
+from skdpdyn.privacy.numerical import PrivacyLossDP
 from skdpdyn.privacy.report import privacy_report
 from skdpdyn.privacy.serialization import from_json, to_json
 
@@ -38,6 +40,7 @@ __all__ = [
     "ACCOUNTANTS",
     "Adjacency",
     "ApproximateDP",
+    "Budget",
     "Composition",
     "CyclicBatches",
     "Gaussian",

@@ -1,18 +1,19 @@
 """The accountants turned around: noise and number of steps from a budget, always on the safe side."""
 
 import math
-from collections.abc import Iterable
 from functools import cache
 from numbers import Integral
 
 from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy._numerics import as_float, checked_count, is_named, smallest_safe
+from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
+from skdpdyn.privacy.budget import Budget
+from skdpdyn.privacy.checks import as_float, checked_count, is_named
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
-from skdpdyn.privacy.privacy_loss import ACCURACY, roughly
+from skdpdyn.privacy.numerical import ACCURACY, roughly
 from skdpdyn.privacy.schedules import (
     curvature_aware_schedule,
     curvature_aware_time,
@@ -105,20 +106,8 @@ def split_budget(epsilon, delta, shares):
     >>> [(round(epsilon, 6), delta) for epsilon, delta in split_budget(1.0, 1e-9, shares=(0.2, 0.8))]
     [(0.431821, 1e-09), (0.889784, 1e-09)]
     """
-    mu = gdp_mu(*check_budget(epsilon, delta))
-    if not isinstance(shares, Iterable) or isinstance(shares, (str, bytes)):
-        raise ValueError(f"shares={shares!r} must be a sequence of numbers > 0, one for each part")
-    shares = list(shares)
-    parts = [as_float(share) for share in shares]
-    if not parts or not all(part > 0 for part in parts) or not sum(parts) < math.inf:
-        raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
-    pairs = []
-    for part in parts:
-        share = GaussianDP(mu * math.sqrt(part / math.fsum(parts)) * (1 - 1e-12)).epsilon(delta)  # rounded up by less than that
-        if not share > 0:
-            raise CalibrationError(f"shares={shares!r}: a part this small has epsilon=0 at delta={delta!r}. Take a smaller delta")
-        pairs.append((share, float(delta)))
-    return pairs
+    budget = Budget(*check_budget(epsilon, delta))
+    return [(part.epsilon, part.delta) for part in budget.split(shares)]
 
 
 def calibrate(

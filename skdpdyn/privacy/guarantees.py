@@ -17,6 +17,13 @@ from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     by_element,
+    gdp_log_delta,
+    gdp_log_deltas,
+    like,
+    minimum_over_orders,
+    smallest_safe,
+)
+from skdpdyn.privacy.checks import (
     checked,
     checked_choice,
     checked_delta,
@@ -24,11 +31,6 @@ from skdpdyn.privacy._numerics import (
     checked_number,
     checked_order,
     checked_rate,
-    gdp_log_delta,
-    gdp_log_deltas,
-    like,
-    minimum_over_orders,
-    smallest_safe,
 )
 
 _MANY = 16  # arguments from which on a vectorised evaluation pays
@@ -203,7 +205,7 @@ class Guarantee(ABC):
                 return joint
         return Guarantee._numerically(self._parts() + other._parts(), self.adjacency)
 
-    _numerically = None  # how parts without a closed form compose: `skdpdyn.privacy.privacy_loss` puts it here
+    _numerically = None  # how parts without a closed form compose: `skdpdyn.privacy.numerical` puts it here
 
     def _closed_form(self, other):  # noqa: B027
         """Composition with ``other`` in closed form, or None. Asked of both, in turn."""

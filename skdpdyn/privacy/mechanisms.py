@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy import optimize
 
-from skdpdyn.privacy._numerics import as_float, checked_choice, checked_count, checked_number
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_count, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
 
 MAX_STEPS = 10**18

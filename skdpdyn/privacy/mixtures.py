@@ -6,19 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy._numerics import (
-    by_element,
-    checked,
-    checked_delta,
-    checked_epsilon,
-    checked_order,
-    checked_probability,
-    checked_rate,
-    gdp_log_deltas,
-    like,
-    smallest_safe,
-    solve_epsilon,
-)
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, smallest_safe, solve_epsilon
+from skdpdyn.privacy.checks import checked, checked_delta, checked_epsilon, checked_order, checked_probability, checked_rate
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy._numerics import checked_count
+from skdpdyn.privacy.checks import checked_count
 from skdpdyn.privacy.guarantees import Adjacency, gdp_mu
 
 MIN_STEPS, MAX_STEPS = 16, 10_000

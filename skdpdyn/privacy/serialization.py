@@ -25,7 +25,7 @@ from skdpdyn.privacy.mechanisms import (
     WithoutReplacement,
 )
 from skdpdyn.privacy.mixtures import MixtureCurve, ProfileMixture, SubsampledDP
-from skdpdyn.privacy.privacy_loss import PrivacyLossDP, RepeatedCurve, SampledCurve, SampledGaussian
+from skdpdyn.privacy.numerical import PrivacyLossDP, RepeatedCurve, SampledCurve, SampledGaussian
 
 _RECORDS = (
     Composition,

@@ -1,9 +1,9 @@
 """Learning algorithms: each says what it would release, and runs exactly that."""
 
 from skdpdyn.solvers.base import Solver
-from skdpdyn.solvers.bassily_sgd import BassilySGD
 from skdpdyn.solvers.dp_sgd import DPSGD
-from skdpdyn.solvers.dp_svrg import DPSVRG
+from skdpdyn.solvers.literature.bassily_sgd import BassilySGD
+from skdpdyn.solvers.literature.dp_svrg import DPSVRG
 from skdpdyn.solvers.noisy_gd import NoisyGD
 from skdpdyn.solvers.noisy_sgd import NoisySGD
 from skdpdyn.solvers.objective_perturbation import ObjectivePerturbation

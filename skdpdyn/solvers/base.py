@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpdyn.privacy._numerics import as_float, is_auto
+from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
+from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
-from skdpdyn.privacy._numerics import as_float, checked_choice, is_auto, is_named
+from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
-from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
 from skdpdyn.solvers.base import (
     Solver,
     checked_batch_size,

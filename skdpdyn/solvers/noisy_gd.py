@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
+from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
-from skdpdyn.privacy._numerics import is_auto, is_named
+from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled, curvature_aware_schedule, largest_step_size, worst_case_steps
-from skdpdyn.solvers._descent import descend
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
     Solver,

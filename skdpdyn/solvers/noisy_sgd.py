@@ -5,11 +5,11 @@ from functools import singledispatch
 
 import numpy as np
 
+from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
-from skdpdyn.privacy._numerics import checked_choice, is_auto, is_named
+from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
-from skdpdyn.solvers._stochastic import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
     Solver,

@@ -2,11 +2,11 @@
 
 import math
 
-from skdpdyn._noise import largest_norm, standard_noise
+from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
+from skdpdyn.noise import largest_norm, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
-from skdpdyn.privacy._numerics import checked_choice, is_named
-from skdpdyn.solvers._minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
+from skdpdyn.privacy.checks import checked_choice, is_named
 from skdpdyn.solvers.base import Solver, training_time
 
 # The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training time is this times

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpdyn._noise import standard_noise
+from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
+from skdpdyn.kernels.descent import descend
+from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
+from skdpdyn.noise import standard_noise
 from skdpdyn.privacy import OutputPerturbation as Record
-from skdpdyn.privacy._numerics import checked_choice, checked_count, is_named
-from skdpdyn.solvers._descent import descend
-from skdpdyn.solvers._minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
-from skdpdyn.solvers._stochastic import FixedBatches, descend_on_batches
+from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
 
 _EPS = np.finfo(np.float64).eps

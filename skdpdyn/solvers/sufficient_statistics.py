@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
 
-from skdpdyn.objective import canonical_rows, row_factors, row_norms
+from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
-from skdpdyn.solvers._blas import one_blas_thread
 from skdpdyn.solvers.base import Solver
 
 _ROWS = 4096  # of X that are scaled at a time

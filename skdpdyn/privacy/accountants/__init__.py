@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_delta
 from skdpdyn.privacy.accountants.composition import composition
 from skdpdyn.privacy.accountants.contraction import contraction
 from skdpdyn.privacy.accountants.iteration import iteration
@@ -14,6 +13,7 @@ from skdpdyn.privacy.accountants.perturbation import perturbation
 from skdpdyn.privacy.accountants.recursion import recursion
 from skdpdyn.privacy.accountants.selection import selection
 from skdpdyn.privacy.accountants.subsampling import subsampling
+from skdpdyn.privacy.checks import checked_delta
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import Composition
 

@@ -7,8 +7,8 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import (
-    by_element,
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, solve_epsilon
+from skdpdyn.privacy.checks import (
     checked,
     checked_choice,
     checked_count,
@@ -16,9 +16,6 @@ from skdpdyn.privacy._numerics import (
     checked_epsilon,
     checked_flag,
     checked_number,
-    gdp_log_deltas,
-    like,
-    solve_epsilon,
 )
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 from skdpdyn.privacy.mechanisms import OnePass, check_index

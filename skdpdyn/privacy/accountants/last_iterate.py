@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_number
+from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import GaussianDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, NoisyGradientDescent, OnePass, check_index
 from skdpdyn.privacy.mixtures import ProfileMixture

@@ -7,7 +7,7 @@ from functools import lru_cache, singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_count, checked_number, checked_probability
+from skdpdyn.privacy.checks import checked_count, checked_number, checked_probability
 from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement
 

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_number, minimum_over_orders
+from skdpdyn.privacy._numerics import minimum_over_orders
+from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, adjacency_of, checked_curves
 from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
 

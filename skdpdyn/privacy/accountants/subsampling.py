@@ -7,11 +7,11 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked_number, checked_probability
+from skdpdyn.privacy.checks import checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, RenyiDP
 from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement
 from skdpdyn.privacy.mixtures import SubsampledDP
-from skdpdyn.privacy.privacy_loss import PrivacyLossDP, SampledGaussian
+from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian
 
 
 @singledispatch

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
-from skdpdyn.privacy._numerics import as_float, is_auto
-from skdpdyn.solvers._stochastic import PoissonBatches, descend_on_batches
+from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
 
 _MOST_STEPS = 4_000_000  # that "auto" takes: a few seconds

@@ -1,7 +1,7 @@
 """Noisy gradient descent on batches of rows: the samplers, and the loop over steps for every family of kernels.
 
 A step draws its batch, copies the batch's rows side by side, some at a time (of CSR rows, only where they are), and has the
-family's kernel sum their clipped gradients, as in `skdpdyn.solvers._descent`. Copying costs little beside the loading from
+family's kernel sum their clipped gradients, as in `skdpdyn.kernels.descent`. Copying costs little beside the loading from
 scattered places, and what was copied is summed from cache. In double, also rows of float32: a record that joins a batch moves
 the others to other blocks, and each block of single precision would round anew.
 
@@ -16,10 +16,10 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn._jit import aligned_empty, component, entry, first_class, generator, readonly, writable
-from skdpdyn.objective import canonical_rows
-from skdpdyn.solvers._descent import compiled_chunk, kernel_family, pass_types
-from skdpdyn.solvers._normals import check_noise, draw_normals
+from skdpdyn.data.rows import canonical_rows, make_room
+from skdpdyn.kernels.descent import compiled_chunk, kernel_family, pass_types
+from skdpdyn.kernels.jit import aligned_empty, component, entry, first_class, generator, readonly, writable
+from skdpdyn.kernels.normals import check_noise, draw_normals
 
 _HELD = 131_072  # normals at a time
 _PIECES = 10  # of a run, after each of which its progress can be told
@@ -246,7 +246,7 @@ def descend_on_batches(
     # chunk more is within bound_rows' factor of 2.
     n_chunks = max(1, objective.n_samples // n_rows)
     check_noise(noise_std)
-    bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks, np.float64, aligned=False)
+    bounded_rows, noise_std = make_room(objective, X, noise_std, n_chunks, np.float64, aligned=False)
     problem = data, y, *bounded_rows, rows, *np.zeros((3, n_rows))
     weights, intercept = aligned_empty(n_weights), np.zeros(objective.n_outputs)
     weights[:] = 0

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpdyn.objective import canonical_rows
+from skdpdyn.data.rows import bound_rows, canonical_rows
+from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.privacy import Composition, PoissonSubsampled
-from skdpdyn.privacy._numerics import is_auto
+from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import curvature_aware_schedule
-from skdpdyn.solvers._blas import one_blas_thread
 from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, checked_steps, training_time
 
 _ROWS = 4096  # of X that are looked at together
@@ -153,9 +153,9 @@ class _Records:
 
     def __init__(self, objective, X, y):
         self.objective, self.X, self.y = objective, X, y
-        self.row_scale, self.residual_bound = objective.bound_rows(X, n_chunks=1, dtype=np.float64)
+        self.row_scale, self.residual_bound = bound_rows(objective, X, n_chunks=1, dtype=np.float64)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
-        unit_bound = unit.bound_rows(X, n_chunks=1, dtype=np.float64, aligned=False)[1]
+        unit_bound = bound_rows(unit, X, n_chunks=1, dtype=np.float64, aligned=False)[1]
         self.unit_bound = np.minimum(unit_bound, 1e300)  # residuals of contributions of norm 1
 
     def gradient(self, theta):

@@ -12,16 +12,14 @@ from scipy import optimize
 from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import (
-    by_element,
+from skdpdyn.privacy._numerics import by_element, like, smallest_safe
+from skdpdyn.privacy.checks import (
     checked_count,
     checked_delta,
     checked_epsilon,
     checked_number,
     checked_order,
     checked_probability,
-    like,
-    smallest_safe,
 )
 from skdpdyn.privacy.guarantees import (
     Adjacency,

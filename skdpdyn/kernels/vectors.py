@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils, codegen
 from numba.extending import intrinsic, models, register_model
 
-from skdpdyn._jit import FASTMATH, element_pointer, prefetch_line
+from skdpdyn.kernels.jit import FASTMATH, element_pointer, prefetch_line
 
 WIDTH = 8
 

@@ -3,29 +3,34 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn._noise import check_random_state, generators, seed_leaks, source_of
+from skdpdyn.base import (
+    DTYPES,
+    SpentReprMixin,
+    all_or_nothing,
+    check_n_jobs,
+    silent_arithmetic,
+    validated,
+)
+from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model._spent import SpentReprMixin
-from skdpdyn.losses import Loss
-from skdpdyn.objective import Objective, canonical_rows, row_factors, row_norms
+from skdpdyn.linear_model.targets import Target, as_labels, codes_of
+from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
+from skdpdyn.objective import Objective
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
-from skdpdyn.privacy._numerics import as_float, checked_choice, checked_flag, is_auto, is_named
 from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
-
-DTYPES = [np.float64, np.float32]
 
 # Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to 10: a small intercept column
 # leaves the norm to the features.
@@ -42,84 +47,6 @@ class Plan:
     bound: str
     guarantee: Guarantee
     delta: float
-
-
-@dataclass(frozen=True)
-class Target:
-    """Targets as the loss takes them, the fitted attributes that describe them, and what of these is not private."""
-
-    values: np.ndarray
-    loss: Loss
-    attributes: dict
-    leaks: tuple = ()
-
-
-@contextmanager
-def all_or_nothing(estimator):
-    """Leave the estimator as it was before if an error, or an interrupt, ends what is done to it."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-def silent_arithmetic():
-    """Context in which numpy neither warns nor raises: a warning of records that overflow would tell of them."""
-    return np.errstate(all="ignore")
-
-
-_RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
-_FILL_ROWS = (
-    "Fill missing values with a public one, by "
-    "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one"
-)
-_FILL_TARGETS = "Give records without a target a public value"
-_MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
-_ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not private
-    "Expected 2D array, got 1D array instead": _RESHAPE,
-    "Expected 2D array, got scalar array instead": _RESHAPE,
-    "Input should have at least 1 dimension": _RESHAPE,
-    "Complex data not supported": "Real numbers are needed",
-    "could not convert string to float": "X, and the target of a regression, must be numbers. Columns of text "
-    "can be encoded, by OneHotEncoder(categories=...) for one",
-    "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
-    "Input y contains NaN": _FILL_TARGETS,
-    "Input X contains NaN": _FILL_ROWS,
-    "Input contains NaN": f"{_FILL_ROWS}. {_FILL_TARGETS}",
-    "boolean value of NA is ambiguous": _MISSING,
-    "float() argument must be a string or a real number, not 'NAType'": _MISSING,
-    "setting an array element with a sequence": "X must be a 2D array of numbers, and y an array of labels or of numbers",
-    "int too large to convert to float": "X, and the target of a regression, must be numbers that a float can hold",
-}
-
-
-@contextmanager
-def quoting_no_records():
-    """Tell such errors without the records that they quote."""
-    try:
-        yield
-    except (ValueError, TypeError, OverflowError) as error:
-        for start, advice in _ADVICE.items():
-            if str(error).startswith(start):
-                raise ValueError(f"{start}. {advice}") from None
-        raise
-
-
-def refuse_dates(X):
-    """Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative."""
-    dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))  # of a frame, of an array
-    if any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes):
-        raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
-
-
-def validated(estimator, X, *y, **options):
-    """What `validate_data` returns, or an error that quotes nothing of it."""
-    refuse_dates(X)
-    with quoting_no_records():
-        return validate_data(estimator, X, *y, **options)
 
 
 class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
@@ -460,82 +387,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self.classes_[codes]
 
 
-def as_labels(y, classes):
-    """A list of labels as objects, where there are ``classes`` to compare each with, or an error if it holds strings and others.
-
-    numpy would take all of them for strings, or for floats, which large integers share, as soon as one is one.
-    """
-    if not isinstance(y, (list, tuple)):
-        return y
-    if classes is not None:
-        return np.array(y, dtype=object)
-    if len({isinstance(label, str) for label in y}) > 1:
-        raise ValueError("y holds strings and other labels: pass labels of one kind")
-    return y
-
-
-def numbers_of(y):
-    """The targets of a regression in double precision, or an error that says what they are."""
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
-    y = y.astype(np.float64)
-    if not np.all(np.isfinite(y)):  # None in a column of objects, for one
-        raise ValueError(
-            "Input y contains NaN or infinity: give records without a target a public value. (Dropping them makes the number "
-            "of the others, which counts as public, depend on the records)"
-        )
-    return y
-
-
-def _other_kind(y, classes):
-    """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
-    kinds = [_kind_of(labels) for labels in (y, classes)]
-    if None in kinds or kinds[0] == kinds[1]:
-        return ""
-    return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
-
-
-def _kind_of(labels):
-    """What all of them are, or None."""
-    names = {str: "strings", Real: "numbers"}
-    found = {next((names[kind] for kind in names if isinstance(label, kind)), None) for label in labels.tolist()}
-    return found.pop() if len(found) == 1 else None
-
-
-def codes_of(y, classes):
-    """Position of each label in the sorted classes, or an error if one is not there."""
-    try:
-        codes = _codes(y, classes)
-    except TypeError:  # a label that is no hashable value
-        codes = np.array([-1])
-    if np.any(codes < 0):
-        raise ValueError(
-            f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur"
-            + _other_kind(y, classes)
-        )
-    return codes
-
-
-def _codes(y, classes):
-    """The same, -1 where it is not there: label by label, whatever the others are."""
-    kinds = {y.dtype.kind, classes.dtype.kind}
-    if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
-        codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
-        return np.where(classes[codes] == y, codes, -1)
-    positions = {label: code for code, label in enumerate(classes.tolist())}
-    return np.array([positions.get(label, -1) for label in y.tolist()])
-
-
-def check_n_jobs(n_jobs):
-    """Refuse what joblib would choke on, or not, depending on how large the data are."""
-    number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and 0 < abs(n_jobs) <= _MOST_JOBS
-    if n_jobs is not None and not number:
-        raise ValueError(
-            f"n_jobs={n_jobs!r} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: -1 is one thread for every core"
-        )
-
-
-_MOST_JOBS = 2**20  # processes or threads that any machine may have
 _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data
 
 

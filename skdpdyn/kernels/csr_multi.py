@@ -8,9 +8,9 @@ column's outputs, the next column's, products are not used, and zero is added to
 
 import numpy as np
 
-from skdpdyn._jit import prefetch, residual_matrix_function
-from skdpdyn._vectors import PREFETCHES_COLUMNS, filled, load, multiply_add, store
-from skdpdyn.solvers._csr import gather, gathered_dtype, room, room_type, rows, rows_type
+from skdpdyn.kernels.csr import gather, gathered_dtype, room, room_type, rows, rows_type
+from skdpdyn.kernels.jit import prefetch, residual_matrix_function
+from skdpdyn.kernels.vectors import PREFETCHES_COLUMNS, filled, load, multiply_add, store
 
 __all__ = [
     "chunk_gradients",

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn._jit import entry, generator, writable
+from skdpdyn.kernels.jit import entry, generator, writable
 
 _LEAST_NOISE = 1e-250  # standard deviation
 _BY_NUMPY = 1_000_000  # of a fit, from which on numba draws them: twice as fast, after 0.4 s of compilation

@@ -27,9 +27,9 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from skdpdyn._jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
-from skdpdyn.objective import canonical_rows
-from skdpdyn.solvers._normals import check_noise, draw_normals
+from skdpdyn.data.rows import canonical_rows, make_room
+from skdpdyn.kernels.jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
+from skdpdyn.kernels.normals import check_noise, draw_normals
 
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64
@@ -187,8 +187,8 @@ def compiled_run_shared(family, dtype, precision):
 
 def kernel_family(X, n_outputs):
     """The module with the kernels of these rows and outputs."""
-    name = f"_{'csr' if sparse.issparse(X) else 'dense'}{'_multi' if n_outputs > 1 else ''}"
-    return import_module(f"skdpdyn.solvers.{name}")
+    name = f"{'csr' if sparse.issparse(X) else 'dense'}{'_multi' if n_outputs > 1 else ''}"
+    return import_module(f"skdpdyn.kernels.{name}")
 
 
 def count_chunks(X, n_sums):
@@ -269,7 +269,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     n_chunks = count_chunks(X, n_sums)
     edges = chunk_edges(objective.n_samples, n_chunks)
     check_noise(noise_std)
-    bounded_rows, noise_std = objective.make_room(X, noise_std, n_chunks, precision)
+    bounded_rows, noise_std = make_room(objective, X, noise_std, n_chunks, precision)
     problem = first_class(objective.loss.residual), family.rows(X), y, *bounded_rows
     weights, intercept = aligned_empty(n_weights, precision), np.zeros(objective.n_outputs)
     weights[:] = 0

@@ -8,8 +8,8 @@ unsigned, because the test for negative ones would cost more than half as much a
 import numpy as np
 from numba import types
 
-from skdpdyn._jit import readonly, residual_function, writable
-from skdpdyn._vectors import zeros_on_stack
+from skdpdyn.kernels.jit import readonly, residual_function, writable
+from skdpdyn.kernels.vectors import zeros_on_stack
 
 _MIN_BLOCK, _MAX_BLOCK = 32, 1024  # rows; multiples of 8, the width of the loss
 _GATHERED = 4096  # rows of a batch at a time
@@ -31,7 +31,7 @@ def rows(X):
 
 
 def precision(dtype):
-    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.solvers._descent`."""
+    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.kernels.descent`."""
     return "float64"
 
 

@@ -20,12 +20,10 @@ import numpy as np
 from numba import types
 from scipy.sparse.linalg import LinearOperator, cg
 
-from skdpdyn._jit import entry, readonly, writable
+from skdpdyn.data.rows import bound_rows, canonical_rows
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.objective import canonical_rows
-from skdpdyn.privacy._numerics import as_float, is_auto
-from skdpdyn.solvers._blas import one_blas_thread
-from skdpdyn.solvers._descent import (
+from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.kernels.descent import (
     affordable_threads,
     chunk_edges,
     chunk_sums,
@@ -37,6 +35,8 @@ from skdpdyn.solvers._descent import (
     set_point,
     thread_shares,
 )
+from skdpdyn.kernels.jit import entry, readonly, writable
+from skdpdyn.privacy.checks import as_float, is_auto
 
 _EPS = np.finfo(np.float64).eps
 _LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothing of the penalty
@@ -173,7 +173,7 @@ class _Gradient:
         self.objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
         self._kernel = compiled_some_chunks(family, X.dtype.name)
-        self._problem = objective.loss.residual, family.rows(X), y, *objective.unclamped().bound_rows(X, n_chunks, np.float64)
+        self._problem = objective.loss.residual, family.rows(X), y, *bound_rows(objective.unclamped(), X, n_chunks, np.float64)
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
         n_threads = affordable_threads(X, n_threads, edges.size - 1, n_sums)
         self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)

@@ -9,8 +9,9 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import checked, checked_choice, like
+from skdpdyn.privacy._numerics import like
 from skdpdyn.privacy.accountants.composition import composition
+from skdpdyn.privacy.checks import checked, checked_choice
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, Gaussian, NoisyGradientDescent, PoissonSubsampled, WithoutReplacement
 
@@ -42,7 +43,7 @@ def zcdp(mechanism):
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
-    >>> from skdpdyn.privacy.accountants.dialects import zcdp
+    >>> from skdpdyn.privacy.literature.dialects import zcdp
     >>> zcdp(NoisyGradientDescent(n_steps=100, noise_multiplier=20.0, step_size=1.0)).curve.rate
     0.125
     """
@@ -78,7 +79,7 @@ def log_moment(guarantee, moment):
     Examples
     --------
     >>> from skdpdyn.privacy import GaussianDP
-    >>> from skdpdyn.privacy.accountants.dialects import log_moment
+    >>> from skdpdyn.privacy.literature.dialects import log_moment
     >>> log_moment(GaussianDP(1.0), 3.0)
     6.0
     """
@@ -103,7 +104,7 @@ def basic_composition(step, count):
     Examples
     --------
     >>> from skdpdyn.privacy import ApproximateDP
-    >>> from skdpdyn.privacy.accountants.dialects import basic_composition
+    >>> from skdpdyn.privacy.literature.dialects import basic_composition
     >>> basic_composition(ApproximateDP(0.25, 1e-6), 4).at_epsilon
     1.0
     """
@@ -136,7 +137,7 @@ def advanced_composition(step, count, slack):
     Examples
     --------
     >>> from skdpdyn.privacy import ApproximateDP
-    >>> from skdpdyn.privacy.accountants.dialects import advanced_composition
+    >>> from skdpdyn.privacy.literature.dialects import advanced_composition
     >>> round(advanced_composition(ApproximateDP(0.01, 1e-9), 1000, 1e-6).at_epsilon, 6)
     1.76276
     """
@@ -182,7 +183,7 @@ def subsampling_lemma(step, sampling_probability, sampling):
     Examples
     --------
     >>> from skdpdyn.privacy import ApproximateDP
-    >>> from skdpdyn.privacy.accountants.dialects import subsampling_lemma
+    >>> from skdpdyn.privacy.literature.dialects import subsampling_lemma
     >>> round(subsampling_lemma(ApproximateDP(1.0, 1e-5), 0.01, "fixed_size").at_epsilon, 8)
     0.01703686
     """
@@ -264,7 +265,7 @@ def naive_epsilon(mechanism, delta, theorem="advanced"):
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
-    >>> from skdpdyn.privacy.accountants.dialects import naive_epsilon
+    >>> from skdpdyn.privacy.literature.dialects import naive_epsilon
     >>> m = NoisyGradientDescent(n_steps=100, noise_multiplier=100.0, step_size=1.0)
     >>> round(naive_epsilon(m, 1e-5), 6), round(naive_epsilon(m, 1e-5, "basic"), 6)
     (2.18833, 3.928059)

@@ -11,9 +11,9 @@ A row's dot products have nothing of another row in them, not even times zero.
 
 import numpy as np
 
-from skdpdyn._jit import residual_matrix_function
-from skdpdyn._vectors import REGISTER_BYTES, add_rows, load_numbers, places, store_dots, zeros_on_stack
-from skdpdyn.solvers._dense import four_rows, gather, gathered_dtype, room, room_type, rows, rows_type
+from skdpdyn.kernels.dense import four_rows, gather, gathered_dtype, room, room_type, rows, rows_type
+from skdpdyn.kernels.jit import residual_matrix_function
+from skdpdyn.kernels.vectors import REGISTER_BYTES, add_rows, load_numbers, places, store_dots, zeros_on_stack
 
 __all__ = [
     "chunk_gradients",

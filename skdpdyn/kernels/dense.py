@@ -14,8 +14,8 @@ A row's dot product has nothing of another row in it, not even times zero: a rec
 
 import numpy as np
 
-from skdpdyn._jit import aligned_empty, inner, prefetch, readonly, residual_function, writable
-from skdpdyn._vectors import (
+from skdpdyn.kernels.jit import aligned_empty, inner, prefetch, readonly, residual_function, writable
+from skdpdyn.kernels.vectors import (
     PREFETCHES,
     ZEN,
     add_rows,
@@ -55,7 +55,7 @@ def rows(X):
 
 
 def precision(dtype):
-    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.solvers._descent`."""
+    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.kernels.descent`."""
     return "float64"
 
 

@@ -1,0 +1,84 @@
+"""Targets as losses take them: labels and numbers, matched one by one and refused without being quoted."""
+
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from skdpdyn.losses import Loss
+
+
+@dataclass(frozen=True)
+class Target:
+    """Targets as the loss takes them, the fitted attributes that describe them, and what of these is not private."""
+
+    values: np.ndarray
+    loss: Loss
+    attributes: dict
+    leaks: tuple = ()
+
+
+def as_labels(y, classes):
+    """A list of labels as objects, where there are ``classes`` to compare each with, or an error if it holds strings and others.
+
+    numpy would take all of them for strings, or for floats, which large integers share, as soon as one is one.
+    """
+    if not isinstance(y, (list, tuple)):
+        return y
+    if classes is not None:
+        return np.array(y, dtype=object)
+    if len({isinstance(label, str) for label in y}) > 1:
+        raise ValueError("y holds strings and other labels: pass labels of one kind")
+    return y
+
+
+def numbers_of(y):
+    """The targets of a regression in double precision, or an error that says what they are."""
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
+    y = y.astype(np.float64)
+    if not np.all(np.isfinite(y)):  # None in a column of objects, for one
+        raise ValueError(
+            "Input y contains NaN or infinity: give records without a target a public value. (Dropping them makes the number "
+            "of the others, which counts as public, depend on the records)"
+        )
+    return y
+
+
+def _other_kind(y, classes):
+    """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
+    kinds = [_kind_of(labels) for labels in (y, classes)]
+    if None in kinds or kinds[0] == kinds[1]:
+        return ""
+    return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
+
+
+def _kind_of(labels):
+    """What all of them are, or None."""
+    names = {str: "strings", Real: "numbers"}
+    found = {next((names[kind] for kind in names if isinstance(label, kind)), None) for label in labels.tolist()}
+    return found.pop() if len(found) == 1 else None
+
+
+def codes_of(y, classes):
+    """Position of each label in the sorted classes, or an error if one is not there."""
+    try:
+        codes = _codes(y, classes)
+    except TypeError:  # a label that is no hashable value
+        codes = np.array([-1])
+    if np.any(codes < 0):
+        raise ValueError(
+            f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur"
+            + _other_kind(y, classes)
+        )
+    return codes
+
+
+def _codes(y, classes):
+    """The same, -1 where it is not there: label by label, whatever the others are."""
+    kinds = {y.dtype.kind, classes.dtype.kind}
+    if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
+        codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
+        return np.where(classes[codes] == y, codes, -1)
+    positions = {label: code for code, label in enumerate(classes.tolist())}
+    return np.array([positions.get(label, -1) for label in y.tolist()])

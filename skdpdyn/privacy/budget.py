@@ -1,0 +1,138 @@
+"""What may be spent: one value that carries epsilon, delta and the neighbouring relation."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A privacy budget: (epsilon, delta) under one neighbouring relation.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest epsilon, finite and > 0.
+    delta : float
+        Largest delta, in [0, 1). 0 is a pure budget, which Gaussian noise cannot keep.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import Budget
+    >>> budget = Budget.for_samples(1.0, "auto", n_samples=10_000)
+    >>> budget.delta, round(budget.mu, 6)
+    (1e-08, 0.196067)
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self):
+        if not 0 < as_float(self.epsilon) < math.inf:
+            raise ValueError(f"epsilon={self.epsilon!r} must be a finite number > 0: the privacy budget")
+        if isinstance(self.delta, str):
+            raise ValueError(
+                f"delta={self.delta!r} must be a number in [0, 1), or 'auto' where the number of records is known: 1/n^2"
+            )
+        if not 0 <= as_float(self.delta) < 1:
+            raise ValueError(f"delta={self.delta!r} must be in (0, 1), or 0 for noise that is pure")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+
+    @classmethod
+    def for_samples(cls, epsilon, delta, *, n_samples, adjacency="replace_one"):
+        """Return the budget with ``delta="auto"`` replaced by 1 / n_samples^2.
+
+        Parameters
+        ----------
+        epsilon : float
+            Largest epsilon, finite and > 0.
+        delta : float or "auto"
+            Largest delta; "auto" is 1 / n_samples^2.
+        n_samples : int
+            Number of records, public.
+        adjacency : {"replace_one", "add_remove"}, default="replace_one"
+            Which data sets are neighbours.
+
+        Returns
+        -------
+        Budget
+
+        Raises
+        ------
+        ValueError
+            If a number is out of its range, or ``delta="auto"`` and there is a single record.
+        """
+        if is_auto(delta):
+            if n_samples == 1:
+                raise ValueError(
+                    "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"
+                )
+            delta = 1 / n_samples**2
+        return cls(epsilon, delta, adjacency)
+
+    @cached_property
+    def mu(self):
+        """Largest mu for which mu-Gaussian differential privacy stays within the budget."""
+        if self.delta == 0:
+            raise ValueError("delta=0: Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary")
+        return gdp_mu(self.epsilon, self.delta)
+
+    def split(self, shares):
+        """Divide the budget among several Gaussian releases from the same records.
+
+        Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``: the epsilons of the parts
+        add up to more than ``epsilon``, and composed they cost it.
+
+        Parameters
+        ----------
+        shares : sequence of float
+            Sizes of the parts relative to each other, positive.
+
+        Returns
+        -------
+        tuple of Budget
+
+        Raises
+        ------
+        ValueError
+            If a share is out of its range.
+        CalibrationError
+            If a part is so small that no epsilon > 0 stands for it at this delta.
+
+        Examples
+        --------
+        >>> from skdpdyn.privacy import Budget
+        >>> [round(part.epsilon, 6) for part in Budget(1.0, 1e-9).split((0.2, 0.8))]
+        [0.431821, 0.889784]
+        """
+        if not isinstance(shares, Iterable) or isinstance(shares, (str, bytes)):
+            raise ValueError(f"shares={shares!r} must be a sequence of numbers > 0, one for each part")
+        shares = list(shares)
+        parts = [as_float(share) for share in shares]
+        if not parts or not all(part > 0 for part in parts) or not sum(parts) < math.inf:
+            raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
+        budgets = []
+        for part in parts:
+            mu = self.mu * math.sqrt(part / math.fsum(parts)) * (1 - 1e-12)  # epsilon rounds up by less
+            epsilon = GaussianDP(mu).epsilon(self.delta)
+            if not epsilon > 0:
+                raise CalibrationError(
+                    f"shares={shares!r}: a part this small has epsilon=0 at delta={self.delta!r}. Take a smaller delta"
+                )
+            budgets.append(replace(self, epsilon=epsilon))
+        return tuple(budgets)

@@ -1,0 +1,1 @@
+"""Printed forms of the papers that never win: for comparison and reproduction."""

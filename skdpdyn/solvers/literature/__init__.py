@@ -1,0 +1,1 @@
+"""Algorithms of the literature that are kept for comparison."""
