@@ -11,8 +11,10 @@ from scipy.special import expit
 from scipy.special import softmax as softmax_of
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import bound_rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
@@ -280,7 +282,7 @@ def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, m
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         mechanism = Record(0.8, adjacency=adjacency)
         zeros = np.zeros((objective.n_samples, 1)), np.zeros(objective.n_samples)
-        noisy = solver.solve(objective, mechanism, *zeros, generator=generator())
+        noisy = solver.solve(objective, mechanism, LocalRows(*zeros), generator=generator())
         std = (noisy - learnt(solver, objective, *zeros))[0]
         guarantee = perturbation(mechanism)
         true_mu = abs(first - second) / std
@@ -325,7 +327,7 @@ def test_realised_gaussian_noise(method, data_norm, adjacency):
     alpha, clip = 0.03 * data_norm**2, 0.4 * data_norm
     objective = problem(logistic, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver = OutputPerturbation(method, n_epochs=200, batch_size=8)
-    theta = solver.solve(objective, Record(3.0, adjacency=adjacency), X, np.ones(8), generator=generator(1))
+    theta = solver.solve(objective, Record(3.0, adjacency=adjacency), LocalRows(X, np.ones(8)), generator=generator(1))
     std = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (8 * alpha)
     assert stats.chi2.ppf(5e-7, 200) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 200)
 
@@ -337,7 +339,7 @@ def test_realised_gamma_noise(adjacency):
     objective = problem(logistic, X, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver, rng = OutputPerturbation(noise="gamma"), generator(2)
     record = Record(3.0, "gamma", adjacency)
-    draws = np.array([solver.solve(objective, record, X, np.ones(10), generator=rng) for _ in range(150)])
+    draws = np.array([solver.solve(objective, record, LocalRows(X, np.ones(10)), generator=rng) for _ in range(150)])
     scale = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (10 * alpha)
     norms = np.linalg.norm(draws, axis=1)
     assert stats.kstest(norms, stats.gamma(3, scale=scale).cdf).pvalue > 5e-7
@@ -455,7 +457,7 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, data_norm / 4)
     objective = Objective(loss, 5000, 20, data_norm, 0.0, clip, data_norm / 4)
     budget = {"epsilon": 0.5, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "bound": "tightest"}
-    alpha = solver.auto_alpha(objective, **budget)
+    alpha = solver.auto_alpha(objective, *spent(**budget))
     size = objective.n_parameters
     noise_over_sensitivity = perturbation_noise(noise, 0.5, 1e-6, size)
 

@@ -7,7 +7,6 @@ import numpy as np
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers.base import (
     Solver,
@@ -79,18 +78,18 @@ class DPSGD(Solver):
         self.average = average
         self.radius = radius
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         self._check()
-        n_steps, step_size = self._schedule(objective, epsilon, delta, adjacency)
-        sampling_probability = self._sampling_probability(objective.n_samples, n_steps, gdp_mu(epsilon, delta), adjacency)
+        n_steps, step_size = self._schedule(objective, budget)
+        sampling_probability = self._sampling_probability(objective.n_samples, n_steps, budget)
 
         def record(noise_multiplier):
-            return PoissonSubsampled(sampling_probability, noise_multiplier, n_steps, adjacency, step_size)
+            return PoissonSubsampled(sampling_probability, noise_multiplier, n_steps, budget.adjacency, step_size)
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
         step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
@@ -98,8 +97,8 @@ class DPSGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            X,
-            y,
+            rows.X,
+            rows.y,
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=divisor,
             step_size=step_size,
@@ -127,9 +126,9 @@ class DPSGD(Solver):
             checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
         checked_radius(self.radius)
 
-    def _schedule(self, objective, epsilon, delta, adjacency):
+    def _schedule(self, objective, budget):
         """Number of steps and their sizes."""
-        time = training_time(objective, epsilon, delta, adjacency=adjacency)
+        time = training_time(objective, budget)
         constants = step_constants(objective)
         step_size = self.step_size
         named = is_named(step_size, "halved", "inverse")
@@ -147,10 +146,10 @@ class DPSGD(Solver):
             return n_steps, 1 / (objective.strong_convexity * np.arange(1, n_steps + 1))
         return n_steps, constant
 
-    def _sampling_probability(self, n_samples, n_steps, mu, adjacency):
+    def _sampling_probability(self, n_samples, n_steps, budget):
         if is_auto(self.batch_size):
             # With little amplification lost, mu = (S / C) q sqrt(n_steps) / noise_multiplier
-            batch_size = n_samples * ENOUGH_NOISE * mu / (adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
+            batch_size = n_samples * ENOUGH_NOISE * budget.mu / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             batch_size = max(batch_size, LEAST_BATCH)
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0  # all records: exact, and in closed form
         return checked_batch_size(self.batch_size, n_samples) / n_samples

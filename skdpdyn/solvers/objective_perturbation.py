@@ -70,22 +70,22 @@ class ObjectivePerturbation(Solver):
         """See `Solver.auto_clip`: softmax is learnt unclipped; Huber's loss at twice the bound, for its curvature is paid too."""
         if loss.n_outputs > 1:
             return loss.lipschitz
-        return 2 * clip if loss.name == "squared" else clip
+        return clip if math.isfinite(loss.lipschitz) else 2 * clip
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`: about where the noise moves the raw prediction of the longest row by 1.
 
         With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be just there. More parameters
         ask for more, a stronger signal (T times the curvature) for less. At least what leaves the Jacobian a quarter of epsilon.
         """
-        mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
-        time = training_time(objective, epsilon, delta, adjacency=adjacency, mu=mu, tolerable_noise=1.0)
+        mu = self.gaussian_mu(budget, objective.n_parameters)
+        time = training_time(objective, budget, mu=mu, tolerable_noise=1.0)
         shrinkage = AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
-        trace, rank = _trace(objective)
-        largest = rank * math.expm1(min(AUTO_TILT * epsilon / rank, 700.0))  # curvature of the record
+        trace, rank = objective.trace, objective.loss.rank
+        largest = rank * math.expm1(min(AUTO_TILT * budget.epsilon / rank, 700.0))  # curvature of the record
         return max(shrinkage / time, trace / (largest * objective.n_samples), _LEAST_ALPHA * objective.curvature)
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         checked_tolerance(self.tolerance)
@@ -97,27 +97,27 @@ class ObjectivePerturbation(Solver):
         if not objective.alpha > 0:
             raise ValueError("alpha=0: objective perturbation needs a penalty. Use alpha='auto' or alpha > 0")
         check_condition(objective)
-        trace, rank = _trace(objective)
         constants = {
-            "curvature": trace / (objective.n_samples * objective.alpha),
-            "rank": rank,
+            "curvature": objective.trace / (objective.n_samples * objective.alpha),
+            "rank": objective.loss.rank,
             "distribution": self.noise,
-            "adjacency": adjacency,
+            "adjacency": budget.adjacency,
         }
         tilt = Record(1.0, **constants).tilt
-        if not tilt < epsilon:
+        if not tilt < budget.epsilon:
             raise ValueError(
-                f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than epsilon={epsilon:.6g}. Raise alpha"
+                f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than "
+                f"epsilon={budget.epsilon:.6g}. Raise alpha"
             )
         hidden = 100.0 if self.pure else 10.0  # a hundredth of epsilon, or of mu^2
 
         def record(noise_multiplier):
-            output = OutputPerturbation(hidden * noise_multiplier, self.noise, adjacency)
+            output = OutputPerturbation(hidden * noise_multiplier, self.noise, budget.adjacency)
             return Composition((Record(noise_multiplier, **constants), output))
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         linear, output = mechanism.mechanisms
         sensitivity = objective.sensitivity(mechanism.adjacency)
@@ -128,7 +128,7 @@ class ObjectivePerturbation(Solver):
             scale * standard_noise(part.distribution, objective.n_parameters, generator)
             for part, scale in ((linear, linear_scale), (output, output_scale))
         )
-        return minimise(objective, X, y, tolerance=tolerance, linear=term, n_threads=n_threads) + hiding
+        return minimise(objective, rows.X, rows.y, tolerance=tolerance, linear=term, n_threads=n_threads) + hiding
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: there are no steps."""
@@ -148,11 +148,3 @@ class ObjectivePerturbation(Solver):
                 "well that the noise which hides the rest would not drown the model. Raise alpha, or use solver='noisy_gd'"
             )
         return certifiable(checked_tolerance(self.tolerance), _NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
-
-
-def _trace(objective):
-    """Largest trace of one record's Hessian, and the dimension of the space that its gradients lie in."""
-    n_outputs, curvature = objective.n_outputs, objective.curvature
-    if objective.loss.name == "softmax":  # diag(p) - pp' has trace 1 - |p|^2, the largest eigenvalue 1/2; residuals sum to 0
-        return 2 * curvature * (1 - 1 / n_outputs), n_outputs - 1
-    return n_outputs * curvature, n_outputs

@@ -155,27 +155,27 @@ class OutputPerturbation(Solver):
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`, and the notes of the class."""
-        mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
-        spread = objective.sensitivity(adjacency) * objective.row_norm / mu  # kappa alpha
+        mu = self.gaussian_mu(budget, objective.n_parameters)
+        spread = objective.sensitivity(budget.adjacency) * objective.row_norm / mu  # kappa alpha
         kappa = (5 * spread / (objective.row_norm * objective.loss.smoothness) ** 2) ** (1 / 3)
         return spread / kappa
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         self._check(objective)
 
         def record(noise_multiplier):
-            return Record(noise_multiplier, distribution=self.noise, adjacency=adjacency)
+            return Record(noise_multiplier, distribution=self.noise, adjacency=budget.adjacency)
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         statistic = self._statistic(objective)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
-        theta = statistic.run(objective, X, y, generator, n_threads, verbose)
+        theta = statistic.run(objective, rows.X, rows.y, generator, n_threads, verbose)
         return theta + scale * standard_noise(mechanism.distribution, theta.size, generator)
 
     def fitted_attributes(self, mechanism):
