@@ -372,6 +372,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
         budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency)
+        _ = budget.mu  # refuses delta=0
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 

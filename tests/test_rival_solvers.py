@@ -276,7 +276,10 @@ def test_realised_noise_of_bassily(lipschitz, n_steps):
     X = np.zeros((20, 500))
     objective = problem(X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
     theta = BassilySGD().solve(
-        objective, PoissonSubsampled(1 / 20, 0.01, n_steps), LocalRows(X, np.ones(20)), generator=generator(n_steps)
+        objective,
+        PoissonSubsampled(1 / 20, 0.01, n_steps, diameter=2 * objective.lipschitz / objective.alpha),
+        LocalRows(X, np.ones(20)),
+        generator=generator(n_steps),
     )
     std = 0.01 * lipschitz / 0.1 / math.sqrt(n_steps)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
@@ -286,23 +289,23 @@ def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
     objective = problem(X, intercept_scaling=0.0, alpha=0.0)
-    mechanism = PoissonSubsampled(1 / 20, 0.01, 1)
+    mechanism = PoissonSubsampled(1 / 20, 0.01, 1, diameter=2 * radius)
     theta = BassilySGD(radius=radius).solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator())
     std = 0.01 * 0.4
     std *= 2 * radius / math.sqrt(0.4**2 + 500 * std**2)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
-    large = PoissonSubsampled(1 / 20, 1e4, 3)
+    large = PoissonSubsampled(1 / 20, 1e4, 3, diameter=2 * radius)
     theta = BassilySGD(radius=radius).solve(objective, large, LocalRows(X, np.ones(20)), generator=generator())
     assert np.linalg.norm(theta) == pytest.approx(radius)
     with pytest.raises(ValueError, match="alpha=0: radius='auto' is L / alpha"):
-        BassilySGD().solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator())
+        BassilySGD().mechanism(objective, *spent(1.0, 1e-5))
 
 
 def test_a_step_of_bassily_is_one_record_in_the_mean():
     """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the full gradient."""
     X, y = rows(15, 2)
     objective = problem(X, alpha=1.0)
-    mechanism = PoissonSubsampled(1 / 15, 1e-12, 1)
+    mechanism = PoissonSubsampled(1 / 15, 1e-12, 1, diameter=1e9)
     steps = [BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(2000)]
     mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
     error = 6 * np.std(steps, axis=0) / math.sqrt(2000)  # failure probability below 1e-8 each
@@ -322,7 +325,10 @@ def test_bassily_finds_the_minimum(container):
     X_scaled = np.column_stack([X * np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None], np.full(100, 0.5)])
     least = optimize.minimize(risk, np.zeros(6), tol=1e-10)
     theta = BassilySGD().solve(
-        objective, PoissonSubsampled(0.01, 1e-9, 400_000), LocalRows(container(X), y), generator=generator()
+        objective,
+        PoissonSubsampled(0.01, 1e-9, 400_000, diameter=2 * objective.lipschitz / objective.alpha),
+        LocalRows(container(X), y),
+        generator=generator(),
     )
     assert risk(theta) - least.fun < 2e-4
     assert risk(np.zeros(6)) - least.fun > 0.01
@@ -335,7 +341,8 @@ def test_budget_of_bassily(adjacency):
     model = PrivateLogisticRegression(0.7, classes=[0, 1], solver=solver, adjacency=adjacency).fit(X, y)
     assert 0.7 * 0.999 < model.epsilon_ <= 0.7
     assert model.n_iter_ == 500
-    assert model.mechanism_ == PoissonSubsampled(0.01, model.noise_multiplier_, 500, adjacency)
+    ran = model.mechanism_
+    assert (ran.sampling_probability, ran.n_steps, ran.adjacency) == (0.01, 500, adjacency)
 
 
 def test_number_of_steps_of_bassily():

@@ -264,6 +264,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         objective = replace(problem, clip=clip, alpha=alpha)
         record = solver.mechanism(objective, budget, self.bound)
         mechanism = least_noise(record, budget.epsilon, budget.delta, self.bound)
+        solver.check_mechanism(objective, mechanism)
         bound, guarantee = judge(mechanism, budget.delta, self.bound)
         return Plan(objective, solver, mechanism, bound, guarantee, budget)
 

@@ -121,6 +121,17 @@ class Solver(BaseEstimator, ABC):
             ``noise_multiplier -> record``.
         """
 
+    def check_mechanism(self, objective, mechanism):
+        """Raise a ValueError if double precision cannot run a record, by public numbers alone.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem's public constants.
+        mechanism : record
+            What ``mechanism`` returned, with its noise.
+        """
+
     @abstractmethod
     def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """Run the record and return the parameters that it releases, and nothing else.

@@ -85,7 +85,16 @@ class DPSGD(Solver):
         sampling_probability = self._sampling_probability(objective.n_samples, n_steps, budget)
 
         def record(noise_multiplier):
-            return PoissonSubsampled(sampling_probability, noise_multiplier, n_steps, budget.adjacency, step_size)
+            return PoissonSubsampled(
+                sampling_probability=sampling_probability,
+                noise_multiplier=noise_multiplier,
+                n_steps=n_steps,
+                adjacency=budget.adjacency,
+                step_size=step_size,
+                momentum=self.momentum,
+                average=self.average,
+                diameter=None if self.radius is None else 2 * checked_radius(self.radius),
+            )
 
         return record
 
@@ -103,10 +112,10 @@ class DPSGD(Solver):
             divisor=divisor,
             step_size=step_size,
             noise_std=step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor),
-            radius=checked_radius(self.radius),
+            radius=math.inf if mechanism.diameter is None else mechanism.diameter / 2,
             rng=generator,
-            momentum=float(self.momentum),
-            average_weights=self._average_weights(mechanism.n_steps),
+            momentum=mechanism.momentum,
+            average_weights=_average_weights(mechanism),
             verbose=verbose,
         )
         return theta
@@ -154,8 +163,12 @@ class DPSGD(Solver):
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0  # all records: exact, and in closed form
         return checked_batch_size(self.batch_size, n_samples) / n_samples
 
-    def _average_weights(self, n_steps):
-        if self.average is None:
-            return None
-        step = np.arange(1.0, n_steps + 1)
-        return np.full(n_steps, 1 / n_steps) if self.average == "uniform" else 2 * step / (n_steps * (n_steps + 1))
+
+def _average_weights(mechanism):
+    """Return the weight of each iterate in the average that is released, or None for the last iterate."""
+    n_steps = mechanism.n_steps
+    if mechanism.average is None:
+        return None
+    if mechanism.average == "uniform":
+        return np.full(n_steps, 1 / n_steps)
+    return 2 * np.arange(1.0, n_steps + 1) / (n_steps * (n_steps + 1))

@@ -1,6 +1,7 @@
 """Objective perturbation: the minimiser of the empirical risk plus a random linear term, certified."""
 
 import math
+from dataclasses import replace
 
 from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.noise import largest_norm, standard_noise
@@ -88,7 +89,6 @@ class ObjectivePerturbation(Solver):
     def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
-        checked_tolerance(self.tolerance)
         if not objective.contracts:
             raise ValueError(
                 f"clip={objective.clip:.6g}: a clipped softmax is the gradient of no convex loss, and objective perturbation "
@@ -103,7 +103,7 @@ class ObjectivePerturbation(Solver):
             "distribution": self.noise,
             "adjacency": budget.adjacency,
         }
-        tilt = Record(1.0, **constants).tilt
+        tilt = Record(noise_multiplier=1.0, **constants).tilt
         if not tilt < budget.epsilon:
             raise ValueError(
                 f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than "
@@ -111,9 +111,16 @@ class ObjectivePerturbation(Solver):
             )
         hidden = 100.0 if self.pure else 10.0  # a hundredth of epsilon, or of mu^2
 
+        wanted = checked_tolerance(self.tolerance)
+
         def record(noise_multiplier):
-            output = OutputPerturbation(hidden * noise_multiplier, self.noise, budget.adjacency)
-            return Composition((Record(noise_multiplier, **constants), output))
+            shared = {"distribution": self.noise, "adjacency": budget.adjacency}
+            linear = Record(noise_multiplier=noise_multiplier, **constants)
+            output = OutputPerturbation(noise_multiplier=hidden * noise_multiplier, statistic="minimiser", **shared)
+            mechanism = Composition((linear, output))
+            unit, least = self._limits(objective, mechanism)
+            tolerance = max(_NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least) if wanted is None else wanted
+            return Composition((linear, replace(output, tolerance=tolerance)))
 
         return record
 
@@ -122,29 +129,34 @@ class ObjectivePerturbation(Solver):
         linear, output = mechanism.mechanisms
         sensitivity = objective.sensitivity(mechanism.adjacency)
         linear_scale = linear.noise_multiplier * sensitivity
-        tolerance = self._tolerance(objective, linear_scale, output)
-        output_scale = output.noise_multiplier * 2 * tolerance / objective.alpha
+        output_scale = output.noise_multiplier * 2 * output.tolerance / objective.alpha
         term, hiding = (
             scale * standard_noise(part.distribution, objective.n_parameters, generator)
             for part, scale in ((linear, linear_scale), (output, output_scale))
         )
-        return minimise(objective, rows.X, rows.y, tolerance=tolerance, linear=term, n_threads=n_threads) + hiding
+        return minimise(objective, rows.X, rows.y, tolerance=output.tolerance, linear=term, n_threads=n_threads) + hiding
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: there are no steps."""
         return {"noise_multiplier_": mechanism.mechanisms[0].noise_multiplier}
 
-    def _tolerance(self, objective, linear_scale, output):
-        """Largest norm of the gradient, from public numbers."""
-        per_coordinate = math.sqrt(objective.n_parameters) if output.distribution == "gamma" else 1.0  # deviation over scale
-        # The tolerance for which the noise on the output moves a raw prediction by 1
-        unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
-        # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
-        norm = objective.minimiser_norm(linear_scale * largest_norm(output.distribution, objective.n_parameters))
-        least = 4 * largest_rounding(objective, norm)
+    def check_mechanism(self, objective, mechanism):
+        """See `Solver.check_mechanism`: the certificate must be within reach, whatever the records."""
+        output = mechanism.mechanisms[1]
+        unit, least = self._limits(objective, mechanism)
         if least > unit:
             raise ValueError(
                 f"n_samples={objective.n_samples}, alpha={objective.alpha:.6g}: double precision cannot certify a minimiser so "
                 "well that the noise which hides the rest would not drown the model. Raise alpha, or use solver='noisy_gd'"
             )
-        return certifiable(checked_tolerance(self.tolerance), _NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
+        certifiable(output.tolerance, None, least)
+
+    def _limits(self, objective, mechanism):
+        """Return the tolerance whose hiding noise moves a raw prediction by 1, and the least one that can be certified."""
+        linear, output = mechanism.mechanisms
+        linear_scale = linear.noise_multiplier * objective.sensitivity(mechanism.adjacency)
+        per_coordinate = math.sqrt(objective.n_parameters) if linear.distribution == "gamma" else 1.0  # deviation over scale
+        unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
+        # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
+        norm = objective.minimiser_norm(linear_scale * largest_norm(linear.distribution, objective.n_parameters))
+        return unit, 4 * largest_rounding(objective, norm)

@@ -58,16 +58,22 @@ class BassilySGD(Solver):
         n_steps = checked_steps(self.n_steps, "n_steps")
         if n_steps is None:
             n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta)))
-        self._radius(objective)
+        diameter = 2 * self._radius(objective)
 
         def record(noise_multiplier):
-            return PoissonSubsampled(1 / objective.n_samples, noise_multiplier, n_steps, budget.adjacency)
+            return PoissonSubsampled(
+                sampling_probability=1 / objective.n_samples,
+                noise_multiplier=noise_multiplier,
+                n_steps=n_steps,
+                adjacency=budget.adjacency,
+                diameter=diameter,
+            )
 
         return record
 
     def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
-        radius, theta = self._radius(objective), np.zeros(objective.n_parameters)
+        radius, theta = mechanism.diameter / 2, np.zeros(objective.n_parameters)
         noise_std = mechanism.noise_multiplier * objective.lipschitz
         step = np.arange(1.0, mechanism.n_steps + 1)
         if objective.alpha > 0:
