@@ -568,10 +568,10 @@ def test_noise_is_drawn_once_and_never_again(monkeypatch):
         mechanism = ObjectivePerturbation(noise).mechanism(problem, *spent(**budget))(5.0)
         ObjectivePerturbation(noise).solve(problem, mechanism, LocalRows(X, y.astype(float)), generator=generator)
         assert generator.calls == calls
-        generator = Counting()
+        solver = ObjectivePerturbation(noise, 1e-30)
+        out_of_reach = solver.mechanism(problem, *spent(**budget))(5.0)
         with pytest.raises(ValueError, match="tolerance=1e-30 is below"):
-            solver = ObjectivePerturbation(noise, 1e-30)
-            solver.check_mechanism(problem, solver.mechanism(problem, *spent(**budget))(5.0))
+            solver.check_mechanism(problem, out_of_reach)
 
 
 def test_a_tolerance_out_of_reach_is_refused_before_the_records_are_seen():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,7 +25,7 @@ from skdpdyn.base import (
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model.targets import Target, as_labels, codes_of
+from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget
@@ -52,7 +52,15 @@ class Plan:
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
-    """Base of the estimators: the plan, the fit, raw predictions, and the display of what was spent."""
+    """Base of all estimators: the plan, the fit, raw predictions, and the display of what was spent.
+
+    To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, which need a loss and what
+    ``clip="auto"`` stands for. To derive from this class, write the four methods below besides. All of them see parameters
+    and public numbers only, but for ``_encode_target``, whose targets never leave the fit.
+
+    A fit goes through few hands: ``fit`` reads and checks X and y, ``_plan`` finds the record that the budget pays for, the
+    solver's ``solve`` runs that record in compiled code, and ``_unpack`` sets what was learnt.
+    """
 
     @abstractmethod
     def _public_loss(self):
@@ -363,6 +371,111 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         codes = self._predicted_codes(X)
         return self.classes_[codes]
+
+
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
+    """Base of the regressors: targets within public bounds, mapped to [-1, 1] for the loss.
+
+    A subclass says by ``_loss_of(target_bounds)`` which `Loss` it learns, of targets in [-1, 1], and by ``_auto_clip`` what
+    ``clip="auto"`` is. Parameters are those of `PrivateRidge`.
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta="auto",
+        *,
+        alpha="auto",
+        data_norm=1.0,
+        clip="auto",
+        target_bounds=None,
+        fit_intercept=True,
+        intercept_scaling="auto",
+        solver="noisy_gd",
+        bound="tightest",
+        adjacency="replace_one",
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.data_norm = data_norm
+        self.clip = clip
+        self.target_bounds = target_bounds
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.solver = solver
+        self.bound = bound
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # the checks train on 200 rows, at the default budget of 1
+        return tags
+
+    @abstractmethod
+    def _loss_of(self, target_bounds):
+        """Return the Loss for these bounds of the target; None for those that y has."""
+
+    def _public_loss(self):
+        return self._loss_of(None if self.target_bounds is None else self._public_bounds())
+
+    def _encode_target(self, y):
+        y = numbers_of(y)
+        leaks = ()
+        if self.target_bounds is None:
+            low, high = float(np.min(y)), float(np.max(y))
+            high = high if high > low else low + max(1.0, abs(low))
+            warnings.warn(
+                "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
+                "Pass target_bounds=(low, high)",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+            leaks = ("target_bounds were taken from y",)
+        else:
+            low, high = self._public_bounds()
+        centre, half_range = _scaling(low, high, self.fit_intercept)
+        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)  # bounds as close as their rounding
+        return Target(values, self._loss_of((low, high)), {"target_bounds_": (low, high)}, leaks)
+
+    def _public_bounds(self):
+        bounds = self.target_bounds
+        pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) == 1 and len(bounds) == 2
+        low, high = map(as_float, bounds) if pair else (0.0, 0.0)
+        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
+            raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")
+        return low, high
+
+    def _unpack(self, coef, intercept):
+        centre, half_range = _scaling(*self.target_bounds_, self.fit_intercept)
+        self.coef_ = coef[0] * coef.dtype.type(half_range)
+        self.intercept_ = float(intercept[0]) * half_range + centre
+
+    def predict(self, X):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        products = self._scaled_products(X)
+        return products + products.dtype.type(self.intercept_)
+
+
+def _scaling(low, high, centred):
+    """Centre and half-range that map the target's bounds to [-1, 1]; without an intercept there is nothing to centre."""
+    return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 
 
 _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data
