@@ -67,6 +67,7 @@ LAYERS = {
     "model_selection/__init__.py": (9, 5),
     "model_selection/_steps.py": (9, 1),
     "model_selection/_searches.py": (9, 3),
+    "model_selection/_candidates.py": (9, 3),
     "model_selection/_*.py": (9, 2),
     "model_selection/*.py": (9, 4),
     "inspection.py": (9, 6),
