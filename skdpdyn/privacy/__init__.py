@@ -18,6 +18,7 @@ from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
+from skdpdyn.privacy.ledger import Ledger
 from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
     Composition,
@@ -45,6 +46,7 @@ __all__ = [
     "CyclicBatches",
     "Gaussian",
     "GaussianDP",
+    "Ledger",
     "NoisyGradientDescent",
     "ObjectivePerturbation",
     "OnePass",
