@@ -168,7 +168,6 @@ def test_other_guarantees_compose_and_are_told_of(path):
         "c": ApproximateDP(0.2, 1e-8, "add_remove"),
     }.items():
         with ledger.reserve(name, cost):
-            pass
             alone = cost.epsilon(1e-6)
     assert alone < ledger.epsilon < GaussianDP(0.1).epsilon(1e-6 - 2e-8) + 0.5
     assert "chosen by an earlier outcome" in str(ledger)

@@ -34,7 +34,7 @@ from skdpdyn.privacy.mechanisms import (
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP
-from skdpdyn.privacy.report import privacy_report
+from skdpdyn.privacy.report import check_report, privacy_report
 from skdpdyn.privacy.serialization import from_json, to_json
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "WithoutReplacement",
     "calibrate",
     "chaudhuri",
+    "check_report",
     "composition",
     "contraction",
     "from_json",
