@@ -1,4 +1,4 @@
-"""A team's books for one data set: what was set aside, what was spent, what was cancelled, in a file that the user names."""
+"""A team's books for one data set: what was reserved, spent and cancelled, in a file of its own."""
 
 import contextlib
 import errno
@@ -64,24 +64,24 @@ class Event:
 
 
 class Ledger:
-    """The books of all that is released of one data set: a JSON file, and a cap that no reservation passes.
+    """Keep the books of all that is released of one data set, in a JSON file with a cap.
 
-    A cost is set aside before the fit, so that two people cannot spend the same budget, and settled after it. An entry whose fit
-    fails, or whose process dies, stays charged, since noise may have been drawn, until someone cancels it by name. The
-    cancellation is noted; no line is ever erased.
+    A cost is set aside before the fit, so that two people cannot spend the same budget, and settled
+    after it. An entry whose fit fails, or whose process dies, stays charged, since noise may have
+    been drawn, until someone cancels it by name. The cancellation is noted; no line is ever erased.
 
-    Several processes may write at once: they take turns by a lock on the file ``path + ".lock"``, and a new version of the file
-    replaces the old one as a whole. The file carries a checksum, by which damage and edits by hand are refused. (Whoever
-    computes a new checksum after an edit, or restores an old copy, is not found out: give the file the protection that you give
-    to accounts.)
+    Several processes may write at once: they take turns by a lock on the file ``path + ".lock"``,
+    and a new version of the file replaces the old one as a whole. The file carries a checksum, by
+    which damage and edits by hand are refused. (Whoever computes a new checksum after an edit, or
+    restores an old copy, is not found out: give the file the protection that you give to accounts.)
 
     Parameters
     ----------
     path : str or path-like
         The file. It is created if there is none.
     cap : Budget, (epsilon, delta) pair or None, default=None
-        The budget of the data set, all entries together. It is fixed when the file is created; after that it may be left out
-        and must be the same if it is given.
+        The budget of the data set, all entries together. It is fixed when the file is created;
+        after that it may be left out and must be the same if it is given.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of a cap that is a pair.
 
@@ -94,14 +94,17 @@ class Ledger:
 
     Notes
     -----
-    The total is the composition of all entries. It holds for entries whose data and queries were chosen with knowledge of
-    earlier outcomes. *Costs* may be chosen so too if all of them are Gaussian (`GaussianDP`, the default of the estimators):
-    Smith and Thakurta (2022). For other guarantees decide the costs in advance.
+    The total is the composition of all entries. It holds where data and queries of later entries
+    were chosen by what earlier ones released, and their costs were not. Where costs were chosen
+    so too, the total at a moment is not a guarantee, but the cap is, if all costs are Gaussian
+    (`GaussianDP`, the default of the estimators): Smith and Thakurta (2022). For other guarantees
+    decide the costs in advance.
 
     References
     ----------
-    A. Smith, A. Thakurta (2022), Fully adaptive composition for Gaussian differential privacy. R. Rogers, A. Roth, J. Ullman,
-    S. Vadhan (2016), Privacy odometers and filters: why costs that depend on outcomes are another matter.
+    A. Smith, A. Thakurta (2022), Fully adaptive composition for Gaussian differential privacy: the
+    cap. R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and filters: why costs
+    that depend on outcomes are another matter.
 
     Examples
     --------
@@ -145,7 +148,7 @@ class Ledger:
 
     @property
     def total(self) -> Guarantee:
-        """What all entries cost together, those that are only reserved and those that failed included."""
+        """What all entries cost together, reserved and failed ones included."""
         return _together(_charged(self.entries.values()), self.cap)
 
     @property
@@ -176,21 +179,22 @@ class Ledger:
         name : str
             Name of the entry, one that no other entry has had.
         cost : Guarantee or fitted estimator
-            What will be spent, ``estimator.privacy_cost(n_samples, n_features)``; or, of a release before there were books,
-            what has ``privacy_``.
+            What will be spent, ``estimator.privacy_cost(n_samples, n_features)``; or, of a release
+            before there were books, what has ``privacy_``.
 
         Returns
         -------
         Reservation
-            To be used in a ``with`` statement, which settles it. The cost is charged from now on, with the statement or
-            without.
+            To be used in a ``with`` statement, which settles it. The cost is charged from now on,
+            with the statement or without.
 
         Raises
         ------
         BudgetExceededError
             If the cap would be passed. Nothing is charged then.
         ValueError
-            If the name is taken, or the cost is no guarantee, of another adjacency, or does not cover all that is released.
+            If the name is taken, or the cost is no guarantee, of another adjacency, or does not
+            cover all that is released.
         OSError
             If the file cannot be written. The old one stays as it was.
         """
@@ -215,7 +219,7 @@ class Ledger:
         return Reservation(self, name, cost)
 
     def cancel(self, name: str, reason: str) -> None:
-        """Take the charge off an entry that released nothing; the reservation and the reason stay in the books.
+        """Take the charge off an entry that released nothing; its lines stay in the books.
 
         Cancel only what never touched the records, or whose outcome no one will ever see.
 
@@ -290,7 +294,7 @@ class Ledger:
         notes = [f"{name} {event.state}: {event.note}" for name, event in entries.items() if event.note]
         notes += [f"NOT PRIVATE: {name}: {leak}" for name, event in entries.items() for leak in event.leaks]
         if not all(isinstance(cost, GaussianDP) for cost in charged):
-            notes.append("Not all costs are Gaussian: the total holds if no cost was chosen by an earlier outcome")
+            notes.append("Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome")
         title = f"{Path(self.path).name}: epsilon at delta={delta:g} ({self.cap.adjacency})"
         return title, rows, notes
 
@@ -445,13 +449,14 @@ class Reservation:
         Parameters
         ----------
         fitted : fitted estimator, Guarantee or None, default=None
-            What was released: anything with ``privacy_``, a total, or a guarantee. None: all that was reserved was spent.
+            What was released: anything with ``privacy_``, a total, or a guarantee. None: all that
+            was reserved was spent.
 
         Raises
         ------
         ValueError
-            If it was settled before, if no guarantee is known, or if more was spent than was reserved: that is charged all the
-            same, for it has happened.
+            If it was settled before, if no guarantee is known, or if more was spent than was
+            reserved: that is charged all the same, for it has happened.
         """
         cost, leaks = (self.cost, ()) if fitted is None else _released(fitted)
         if cost.adjacency != self.cost.adjacency:
