@@ -21,6 +21,8 @@ _ALL = (composition, langevin, last_iterate, contraction, iteration, subsampling
 ACCOUNTANTS = {accountant.__name__: accountant for accountant in _ALL}
 """Every accountant by name: what ``bound=`` of the estimators chooses from, beside "tightest"."""
 
+MIXED = "tightest"  # name of the bound of a composition whose parts are best judged by different accountants
+
 SHARPEST = {
     "contraction": partial(contraction, tight=True),
     "selection": partial(selection, tight=True),
@@ -43,7 +45,8 @@ class Tightest:
     Attributes
     ----------
     bound : str
-        Name of the accountant that won.
+        Name of the accountant that won; "tightest" where the parts of a composition are best judged by different ones. It is
+        a valid ``bound=`` of the estimators, of `least_noise` and of `most_steps`.
     guarantee : Guarantee
         What it proved. Everything that a guarantee answers can also be asked of this object.
     alternatives : dict of str to Guarantee or UnsupportedMechanismError
@@ -62,6 +65,9 @@ class Tightest:
 
 def tightest(mechanism, *, delta=1e-6):
     """The smallest valid bound on a release, with its name and all others.
+
+    Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of each part, composed, is
+    compared: guarantees compose whichever theorem proved them. Where it wins, its name is "tightest".
 
     Parameters
     ----------
@@ -86,6 +92,11 @@ def tightest(mechanism, *, delta=1e-6):
     >>> best = tightest(m)
     >>> best.bound, round(best.mu, 8)
     ('last_iterate', 0.03979786)
+    >>> from skdpdyn.privacy import Composition, Gaussian, PoissonSubsampled
+    >>> steps = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+    >>> best = tightest(Composition((steps, Gaussian(5.0, "add_remove"))), delta=1e-6)
+    >>> best.bound, round(best.epsilon(1e-6), 2)
+    ('tightest', 2.3)
     """
     checked_delta(delta)
     answers = {}
@@ -95,15 +106,36 @@ def tightest(mechanism, *, delta=1e-6):
         except UnsupportedMechanismError as error:
             answers[name] = error
     valid = {name: answer for name, answer in answers.items() if not isinstance(answer, UnsupportedMechanismError)}
+    mixed = _mixed(mechanism, delta) if isinstance(mechanism, Composition) else None
+    if mixed is not None:
+        valid[MIXED] = answers[MIXED] = mixed
     if not valid:
         reasons = "; ".join(f"{name}: {error}" for name, error in answers.items())
         raise UnsupportedMechanismError(f"no bound holds for this {type(mechanism).__name__}: {reasons}")
     # Among Gaussian guarantees the smallest mu is the smallest at every delta; they win ties, being exact
     gaussian = sorted((name for name in valid if isinstance(valid[name], GaussianDP)), key=lambda name: valid[name].mu)
     finalists = gaussian[:1] + [name for name in valid if name not in gaussian]
-    winner = min(finalists, key=lambda name: valid[name].epsilon(delta)) if len(finalists) > 1 else finalists[0]
+    winner = finalists[0]
+    if len(finalists) > 1:
+        epsilons = {name: valid[name].epsilon(delta) for name in finalists}
+        winner = min(finalists, key=epsilons.get)
+        if epsilons[winner] == 0:  # of several that are nothing at this delta, the one that composes best
+            winner = min((name for name in finalists if epsilons[name] == 0), key=lambda name: valid[name].advantage)
     guarantee = answers.pop(winner)
+    answers.pop(MIXED, None)  # it is no accountant
     return Tightest(winner, guarantee, answers)
+
+
+def _mixed(mechanism, delta):
+    """The best bounds of a composition's parts, composed, where no accountant proved all of them; else None."""
+    try:
+        best = {part: tightest(part, delta=delta) for part in dict.fromkeys(mechanism.mechanisms)}
+    except UnsupportedMechanismError:  # of a part that no theorem covers; the accountants have said so
+        return None
+    names = {each.bound for each in best.values()}
+    if len(names) == 1 and MIXED not in names:
+        return None
+    return reduce(lambda one, other: one.compose(other), (best[part].guarantee for part in mechanism.mechanisms))
 
 
 __all__ = [
