@@ -282,4 +282,4 @@ def _draw_noise(rng, distribution, out, n_steps):
     if distribution == "laplace":
         out[:] = rng.laplace(size=out.shape)
     else:
-        draw_normals(rng, out, n_steps * out.shape[1])
+        draw_normals(rng, out)

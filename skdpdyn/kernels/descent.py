@@ -290,7 +290,7 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
         for first in range(0, step_size.size, held):
             steps = slice(first, first + held)
             of_steps = normals[: step_size[steps].size]
-            draw_normals(rng, of_steps, step_size.size * theta.size)
+            draw_normals(rng, of_steps)
             schedule = step_size[steps], noise_std[steps], radius, theta, of_steps
             if n_threads > 1:
                 _share(pool, n_threads, edges.size - 1, len(of_steps), partial(run, *schedule))
