@@ -53,6 +53,7 @@ LAYERS = {
     "data/local.py": (6, 5),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
+    "kernels/release.py": (6, 1),
     "kernels/*_multi.py": (6, 7),
     "kernels/descent.py": (6, 8),
     "kernels/batches.py": (6, 9),
