@@ -4,13 +4,11 @@ import math
 import pickle
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 from scipy import sparse, stats
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import CalibrationError
@@ -322,11 +320,3 @@ def test_targets_are_learnt_by_ridge():
     y = X @ [1.0, -0.5, 0.2]
     model = PrivateRidge(5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved"), random_state=0).fit(X, y)
     assert model.score(X, y) > 0.8
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes minutes without compiled kernels")
-@parametrize_with_checks(
-    [each(epsilon=100.0, solver=DPSGD()) for each in (PrivateLogisticRegression, PrivateSoftmaxRegression, PrivateRidge)]
-)
-def test_estimator(estimator, check):
-    check(estimator)

@@ -8,7 +8,6 @@ import numba
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -717,15 +716,3 @@ def test_fits_do_not_share_their_order_or_noise():
     model = PrivateLogisticRegression(classes=[0, 1], solver=NoisySGD())
     coefficients = {float(model.fit(X, y).coef_[0, 0]) for _ in range(3)}
     assert len(coefficients) == 3
-
-
-@parametrize_with_checks(
-    [
-        PrivateLogisticRegression(epsilon=100.0, solver="noisy_sgd"),
-        PrivateSoftmaxRegression(epsilon=100.0, solver=NoisySGD("cyclic")),
-        PrivateRidge(epsilon=100.0, solver=NoisySGD("one_pass")),
-        PrivateRidge(epsilon=100.0, solver=NoisySGD("without_replacement", batch_size=1, n_epochs=1)),
-    ]
-)
-def test_scikit_learns_contract(estimator, check):
-    check(estimator)

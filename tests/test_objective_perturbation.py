@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import sparse, special, stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from timing import times_as_long
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -646,17 +645,6 @@ def test_tolerance_is_within_reach_of_double_precision():
         for noise in ("gaussian", "gamma"):
             model = private(epsilon=epsilon, data_norm=norm, solver=ObjectivePerturbation(noise))
             assert np.all(np.isfinite(model.fit(X, rng.integers(0, 2, n)).coef_))
-
-
-@parametrize_with_checks(
-    [
-        PrivateLogisticRegression(epsilon=100, solver=ObjectivePerturbation()),
-        PrivateRidge(epsilon=100, solver=ObjectivePerturbation()),
-        PrivateSoftmaxRegression(epsilon=100, solver=ObjectivePerturbation(noise="gamma")),
-    ]
-)
-def test_estimator_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("n_samples", "epsilon"), [(10**4, 1.0), (10**6, 10.0), (10**6, 50.0), (10**7, 10.0)])

@@ -10,7 +10,6 @@ from scipy import sparse, stats
 from scipy.special import expit
 from scipy.special import softmax as softmax_of
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -527,16 +526,3 @@ def test_without_a_penalty_the_descents_have_a_sensitivity():
         steps * 2 * objective.lipschitz / 400, rel=1e-9
     )
     assert OutputPerturbation("gradient_descent")._epochs(objective) == output_perturbation._MAX_EPOCHS
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        PrivateLogisticRegression(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateSoftmaxRegression(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateRidge(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateLogisticRegression(epsilon=100.0, solver=OutputPerturbation("permutation_sgd", "gamma")),
-    ]
-)
-def test_estimator_checks(estimator, check):
-    check(estimator)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from reference import gradients, shortened
 from scipy import optimize, sparse, stats
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.losses import logistic, softmax, squared
@@ -356,15 +355,3 @@ def test_all_models_learn(solver):
     assert PrivateSoftmaxRegression(**budget, classes=range(3)).fit(X, three).score(X, three) > 0.6
     target = np.clip(X[:, 0] / np.maximum(1, np.linalg.norm(X, axis=1)), -1, 1)
     assert PrivateRidge(**budget, target_bounds=(-1, 1)).fit(X, target).score(X, target) > 0.7
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        estimator(epsilon=100.0, solver=solver)
-        for estimator in (PrivateLogisticRegression, PrivateSoftmaxRegression, PrivateRidge)
-        for solver in (DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=2000))
-    ]
-)
-def test_estimator(estimator, check):
-    check(estimator)
