@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
 from scipy.special import expit
 from sklearn.base import clone
@@ -37,10 +38,6 @@ from skdpdyn.solvers.dp_sgd import LEAST_BATCH
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bound": "tightest"}
 each_adjacency = pytest.mark.parametrize("adjacency", list(Adjacency))
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def problem(loss=logistic, n_samples=500, n_features=4, **changes):
@@ -314,6 +311,7 @@ def test_same_seed_same_bits_and_fresh_noise_without_one():
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_targets_are_learnt_by_ridge():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (3000, 3))

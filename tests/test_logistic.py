@@ -293,6 +293,7 @@ def test_generators_are_refused(state):
 # --- inside scikit-learn -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_inside_pipelines_and_searches():
     X, y = data()
     pipeline = make_pipeline(BoundsScaler((-0.5, 0.5), (-1, 1)), model(epsilon=100.0))

@@ -7,6 +7,7 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -33,10 +34,6 @@ from skdpdyn.solvers import NoisySGD, noisy_sgd
 REPLACE_ONE, ADD_REMOVE = Adjacency
 DISJOINT = ("shuffled_once", "cyclic")
 SAMPLINGS = (*DISJOINT, "without_replacement", "one_pass")
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def record(objective, noise=1.0, *, adjacency=REPLACE_ONE, bound="tightest", epsilon=1.0, delta=1e-6, **hyperparameters):
@@ -197,6 +194,7 @@ def with_changes(**changes):
     return planted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [
@@ -653,6 +651,7 @@ def labelled(n_samples=400, n_classes=2, seed=0):
     return X, np.digitize(X[:, 0], np.linspace(-0.5, 0.5, n_classes + 1)[1:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("sampling", SAMPLINGS)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
 from scipy.special import expit
 from scipy.special import softmax as softmax_of
@@ -31,10 +32,6 @@ SOLVERS = (
     OutputPerturbation("gradient_descent"),
 )
 each_method = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s.method}-{s.n_epochs}")
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def problem(loss, X, **changes):
@@ -267,6 +264,7 @@ def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         yield objective, *(learnt(solver, objective, *pair)[0] for pair in ((X, y), (X2, y2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 @pytest.mark.parametrize("method", METHODS)

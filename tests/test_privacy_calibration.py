@@ -54,7 +54,7 @@ def test_reference_calibrations(case):
     assert real == pytest.approx(case["exact_n_steps_real"], rel=1e-9)
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     log_epsilon=st.floats(-3, math.log10(50)),
     log_delta=st.floats(-15, -2),
