@@ -108,6 +108,7 @@ def test_float32_and_float64_agree(layout, loss):
     np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-5 * np.abs(double).max())
 
 
+@pytest.mark.smoke
 @each_dtype
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
 def test_dense_and_csr_agree(loss, dtype):
@@ -269,6 +270,17 @@ def test_chunks_do_not_outgrow_the_rows():
         assert np.all(np.diff(edges) > 0)
         assert np.diff(edges).max() <= n_samples / n_chunks + 16
     assert count_chunks(sparse.csr_array((1000, 5000)), 5001) == 1
+
+
+def test_the_number_of_chunks_of_csr_rows_does_not_depend_on_what_they_store():
+    """Else one record with more values would move all others to other chunks."""
+    counts = set()
+    for row_length in (1, 20, 200):
+        columns = np.tile(np.arange(row_length), 4000)
+        X = sparse.csr_array((np.ones(columns.size), columns, np.arange(4001) * row_length), shape=(4000, 2500))
+        counts.add(count_chunks(X, 2501))
+    assert len(counts) == 1
+    assert 1 < counts.pop() < 4000 // 256
 
 
 @pytest.mark.slow
@@ -538,6 +550,7 @@ def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batche
     np.testing.assert_allclose(iterates[1], 4 * iterates[0], rtol=1e-12)
 
 
+@pytest.mark.smoke
 @each_kernel
 @each_dtype
 def test_every_parameter_gets_its_noise(layout, loss, dtype):

@@ -126,6 +126,7 @@ def exact_gradient(objective, X, y, theta, linear):
     return [g + objective.alpha * mpmath.mpf(t) + mpmath.mpf(v) for g, t, v in zip(mean, theta, linear, strict=True)]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 100.0])
 @pytest.mark.parametrize(("loss", "clip"), [(logistic, math.inf), (logistic, 0.3), (squared, 0.5), (softmax(3), math.inf)])

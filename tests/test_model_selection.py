@@ -178,6 +178,7 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
         assert together == pytest.approx(mu, rel=1e-12)
 
 
+@pytest.mark.smoke
 def test_the_score_has_the_noise_that_was_paid_for():
     """One trial, the same held-out records: the released score is the exact one plus N(0, (1/(m mu))^2).
 

@@ -100,6 +100,7 @@ BOUNDS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(("case", "changes", "bound"), BOUNDS, ids=[f"{c}-{[*changes]}-{b}" for c, changes, b in BOUNDS])
 def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency):

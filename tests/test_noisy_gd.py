@@ -89,6 +89,7 @@ def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtyp
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.smoke
 def test_schedules_run_as_recorded():
     X, y = rows()
     objective = problem(logistic, X)
@@ -150,6 +151,7 @@ def largest_part_of_the_sensitivity(objective_of, data_norm, intercept_scaling):
     return max(ratios)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("intercept", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])

@@ -134,6 +134,7 @@ def test_fresh_batches_have_no_modulo_bias():
     assert index[0] == (2**53 - 3) % 3
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("size", [1, 4, 10, 7])
 def test_fixed_batches_follow_the_order_epoch_after_epoch(size):
     order = generator(3).permutation(10)
