@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sklearn.base
+from mutations import MUTATIONS, place
 
 import skdpdyn
 
@@ -160,6 +161,7 @@ def test_every_module_has_a_number(module):
     )
 
 
+@pytest.mark.smoke
 @each_module
 def test_imports_go_down(module):
     for line, name in module.imports():
@@ -175,6 +177,7 @@ def test_imports_go_down(module):
         )
 
 
+@pytest.mark.smoke
 def test_no_cycles():
     edges = {m.name: {_module_of(n).name for _, n in m.imports() if _is_in(n, "skdpdyn")} for m in MODULES.values()}
     while free := {name for name, targets in edges.items() if not targets & edges.keys()}:
@@ -513,3 +516,10 @@ def test_second_process_hits_the_disk_cache(tmp_path):
 def test_modules_are_there_without_being_imported():
     code = "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert 'inspection' in dir(skdpdyn)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_faults_that_are_planted_by_hand_have_their_place(mutation):
+    """``python tests/mutations.py`` plants them; a test alone would take minutes."""
+    path, _ = place(mutation, PACKAGE)
+    assert path.suffix == ".py"

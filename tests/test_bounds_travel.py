@@ -68,6 +68,7 @@ RECORDS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_json_keeps_every_bit(record):
     assert from_json(to_json(record)) == record

@@ -1,11 +1,13 @@
 """Every family of kernels, dense and CSR rows, one output and several, computes what the record says: for every loss."""
 
 import math
+from itertools import product
 from types import ModuleType
 
 import numba
 import numpy as np
 import pytest
+from problems import data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
@@ -18,7 +20,6 @@ from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import chunk_edges, count_chunks, descend, kernel_family
 from skdpdyn.kernels.minimise import compiled_some_chunks, largest_rounding, minimise
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
@@ -30,23 +31,6 @@ each_kernel = pytest.mark.parametrize(
 )
 needs_plain_python = pytest.mark.skipif(not numba.config.DISABLE_JIT, reason="compiled code holds its constants")
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
-
-
-def problem(loss, X, **changes):
-    defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
-    return Objective(loss, *X.shape, **{**defaults, **changes})
-
-
-def data(loss, n_samples=37, n_features=5, dtype=np.float64, seed=0):
-    """Rows with zeros, some of them empty, longer and shorter than 1."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.6)
-    X[rng.random(n_samples) < 0.1] = 0
-    return X.astype(dtype), rng.integers(0, max(2, loss.n_outputs), n_samples).astype(float)
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def run(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.inf, n_threads=1):
@@ -69,18 +53,31 @@ def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=
 # --- the kernel is the algorithm ---------------------------------------------------------------------------------------------
 
 
-@each_kernel
-@pytest.mark.parametrize("n_samples", [1, 3, 4, 33, 67])
-@pytest.mark.parametrize("n_features", [1, 9, 24])
 @pytest.mark.parametrize(
-    "changes", [{}, {"intercept_scaling": 0.0}, {"clip": 1e3}, {"data_norm": 30.0, "alpha": 0.0}], ids=lambda c: str([*c])
+    ("layout", "loss", "n_samples", "n_features", "changes"),
+    pairwise(
+        LAYOUTS,
+        LOSSES,
+        [1, 3, 4, 33, 67],
+        [1, 9, 24],
+        [{}, {"intercept_scaling": 0.0}, {"clip": 1e3}, {"data_norm": 30.0, "alpha": 0.0}],
+    ),
+    ids=lambda value: getattr(value, "name", None),
 )
 def test_against_numpy_on_the_same_noise(layout, loss, n_samples, n_features, changes):
     X, y = data(loss, n_samples, n_features)
     objective = problem(loss, X, **changes)
     for radius in (math.inf, 0.05):
-        ours = run(objective, layout(X), y, radius=radius)
+        ours = run(objective, LAYOUTS[layout](X), y, radius=radius)
         np.testing.assert_allclose(ours, by_numpy(objective, X, y, radius=radius), rtol=1e-8, atol=1e-9)
+
+
+def test_pairs_of_a_grid_are_covered_by_few_cases():
+    cases = pairwise("abc", range(7), [None, math.inf])
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        axes = ("abc", range(7), [None, math.inf])
+        assert {(case[one], case[other]) for case in cases} == set(product(axes[one], axes[other]))
+    assert len(cases) == 21  # of 42: no fewer hold the pairs of the first two
 
 
 @pytest.mark.parametrize("n_classes", [*range(3, 12), 16, 17, 25])
@@ -113,6 +110,7 @@ def test_float32_and_float64_agree(layout, loss):
     np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-5 * np.abs(double).max())
 
 
+@pytest.mark.smoke
 @each_dtype
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
 def test_dense_and_csr_agree(loss, dtype):
@@ -167,7 +165,7 @@ def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
     if not patient:
         monkeypatch.setattr(descent, "_SPINS", 0)
     X, y = data(logistic, 5000, 3)
-    objective, step_size = problem(logistic, X), np.full(20 if numba.config.DISABLE_JIT else 2000, 0.1)
+    objective, step_size = problem(logistic, X), np.full(4 if numba.config.DISABLE_JIT else 2000, 0.1)
     one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
     np.testing.assert_array_equal(many, one)
 
@@ -274,6 +272,17 @@ def test_chunks_do_not_outgrow_the_rows():
         assert np.all(np.diff(edges) > 0)
         assert np.diff(edges).max() <= n_samples / n_chunks + 16
     assert count_chunks(sparse.csr_array((1000, 5000)), 5001) == 1
+
+
+def test_the_number_of_chunks_of_csr_rows_does_not_depend_on_what_they_store():
+    """Else one record with more values would move all others to other chunks."""
+    counts = set()
+    for row_length in (1, 20, 200):
+        columns = np.tile(np.arange(row_length), 4000)
+        X = sparse.csr_array((np.ones(columns.size), columns, np.arange(4001) * row_length), shape=(4000, 2500))
+        counts.add(count_chunks(X, 2501))
+    assert len(counts) == 1
+    assert 1 < counts.pop() < 4000 // 256
 
 
 @pytest.mark.slow
@@ -546,6 +555,7 @@ def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batche
     np.testing.assert_allclose(iterates[1], 4 * iterates[0], rtol=1e-12)
 
 
+@pytest.mark.smoke
 @each_kernel
 @each_dtype
 def test_every_parameter_gets_its_noise(layout, loss, dtype):

@@ -127,6 +127,7 @@ def exact_gradient(objective, X, y, theta, linear):
     return [g + objective.alpha * mpmath.mpf(t) + mpmath.mpf(v) for g, t, v in zip(mean, theta, linear, strict=True)]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 100.0])
 @pytest.mark.parametrize(("loss", "clip"), [(logistic, math.inf), (logistic, 0.3), (squared, 0.5), (softmax(3), math.inf)])
@@ -166,6 +167,7 @@ def gradient_of(objective, X, y, linear):
     return _minimise._Gradient(objective, X, y, linear, None, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_hard_problems(loss):
     """Any shape, any scale, separable or not, kinks, penalties down to a millionth of the curvature."""
@@ -227,6 +229,7 @@ def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):
     np.testing.assert_allclose(minimise(objective, X, y, tolerance=1e-11), expected, atol=2e-11 / 1e-2)
 
 
+@pytest.mark.slow
 def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
     """Whether an error is raised must not depend on the records: on the worst of them the last point is good enough."""
     monkeypatch.setattr(_minimise, "_MAX_STEPS", 0)
@@ -239,6 +242,7 @@ def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
         minimise(objective, X, y, tolerance=1e-6 * objective.lipschitz)
 
 
+@pytest.mark.slow
 def test_kinks_that_stall_newton():
     """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do not arrive."""
     X = np.array([[237, 383, 218], [-5, -313, 1268], [-16479, -34320, -14459], [343548, -551983, 1666409], [-18, 0, -33]]) / 1e6
@@ -284,6 +288,7 @@ def test_a_minimiser_is_within_its_bound(loss, clip, reached):
     assert reached < largest <= 1 + 1e-6  # the tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [1e-50, 1.0, 1e50])
 def test_the_unit_of_the_rows_does_not_matter(norm):
     """Between the kinks of a clipped loss the Hessian is the penalty alone, and conjugate gradients may find no way down."""

@@ -101,6 +101,7 @@ BOUNDS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(("case", "changes", "bound"), BOUNDS, ids=[f"{c}-{[*changes]}-{b}" for c, changes, b in BOUNDS])
 def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency):
@@ -1147,6 +1148,7 @@ def test_missing_values_of_any_kind_are_named():
         PrivateLogisticRegression(classes=[0, 1]).fit(huge, np.arange(20) % 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
 @pytest.mark.parametrize("kind", [float, np.uint64, np.float32])
 def test_a_label_of_another_type_relabels_no_other_record(case, kind):

@@ -43,6 +43,7 @@ def test_tolerable_noise_is_one_unit_or_what_residuals_are_clipped_to(clip):
     assert Objective(squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0).tolerable_noise == min(1.0, math.sqrt(clip))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1.0, 1e3, 1e12])
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])

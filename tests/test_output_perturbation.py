@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
 from scipy.special import expit
 from scipy.special import softmax as softmax_of
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -34,10 +34,6 @@ SOLVERS = (
     OutputPerturbation("gradient_descent"),
 )
 each_method = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s.method}-{s.n_epochs}")
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def problem(loss, X, **changes):
@@ -276,6 +272,7 @@ def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         yield objective, *(learnt(solver, objective, *pair)[0] for pair in ((X, y), (X2, y2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 @pytest.mark.parametrize("method", METHODS)
@@ -541,16 +538,3 @@ def test_without_a_penalty_the_descents_have_a_sensitivity():
         steps * 2 * objective.lipschitz / 400, rel=1e-9
     )
     assert OutputPerturbation("gradient_descent")._epochs(objective) == output_perturbation._MAX_EPOCHS
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        PrivateLogisticRegression(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateSoftmaxRegression(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateRidge(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateLogisticRegression(epsilon=100.0, solver=OutputPerturbation("permutation_sgd", "gamma")),
-    ]
-)
-def test_estimator_checks(estimator, check):
-    check(estimator)

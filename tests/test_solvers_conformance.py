@@ -248,6 +248,7 @@ def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeyp
 # --- seeds and containers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @each_problem
 def test_fresh_fits_differ_and_seeds_repeat_their_bits(case, name, options):
     """Equal doubles by chance: failure probability below 1e-9."""
