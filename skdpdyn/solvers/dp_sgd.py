@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
@@ -98,8 +99,7 @@ class DPSGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            X,
-            y,
+            LocalRows(X, y),
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=divisor,
             step_size=step_size,

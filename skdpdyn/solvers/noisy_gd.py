@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
@@ -98,7 +99,7 @@ class NoisyGD(Solver):
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
         theta = np.zeros(objective.n_parameters)
-        descend(theta, objective, X, y, step_size, noise_std, radius, generator, n_threads)
+        descend(theta, objective, LocalRows(X, y), step_size, noise_std, radius, generator, n_threads)
         return theta
 
     def fitted_attributes(self, mechanism):

@@ -5,6 +5,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
@@ -179,7 +180,7 @@ class NoisySGD(Solver):
         theta = np.zeros(objective.n_parameters)
         run = _run_of(mechanism, objective, generator)
         told = verbose and run.get("stop") is None
-        descend_on_batches(theta, objective, X, y, rng=generator, verbose=told, **run)
+        descend_on_batches(theta, objective, LocalRows(X, y), rng=generator, verbose=told, **run)
         return theta
 
     def fitted_attributes(self, mechanism):

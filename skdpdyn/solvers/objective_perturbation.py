@@ -2,6 +2,7 @@
 
 import math
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.noise import largest_norm, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
@@ -128,7 +129,7 @@ class ObjectivePerturbation(Solver):
             scale * standard_noise(part.distribution, objective.n_parameters, generator)
             for part, scale in ((linear, linear_scale), (output, output_scale))
         )
-        return minimise(objective, X, y, tolerance=tolerance, linear=term, n_threads=n_threads) + hiding
+        return minimise(objective, LocalRows(X, y), tolerance=tolerance, linear=term, n_threads=n_threads) + hiding
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: there are no steps."""

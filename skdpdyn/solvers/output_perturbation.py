@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
@@ -35,7 +36,7 @@ class Minimiser:
 
     def run(self, objective, X, y, generator, n_threads, verbose):
         """The result, without noise."""
-        return minimise(objective, X, y, tolerance=self.tolerance, n_threads=n_threads)
+        return minimise(objective, LocalRows(X, y), tolerance=self.tolerance, n_threads=n_threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +70,12 @@ class Descent:
         """The result, without noise."""
         theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
         if self.n_batches == 1:
-            descend(theta, objective.unclamped(), X, y, self.step_size, quiet, math.inf, generator, n_threads)
+            descend(theta, objective.unclamped(), LocalRows(X, y), self.step_size, quiet, math.inf, generator, n_threads)
             return theta
         descend_on_batches(
             theta,
             objective.unclamped(),
-            X,
-            y,
+            LocalRows(X, y),
             batches=FixedBatches(self.batch_size, generator.permutation(objective.n_samples)),
             divisor=self.batch_size,
             step_size=self.step_size,

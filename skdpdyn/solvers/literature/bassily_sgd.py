@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
@@ -77,8 +78,7 @@ class BassilySGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            X,
-            y,
+            LocalRows(X, y),
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=mechanism.sampling_probability * objective.n_samples,
             step_size=step_size,
