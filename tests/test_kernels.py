@@ -500,7 +500,8 @@ def test_neighbours_move_one_update_by_at_most_the_sensitivity(layout, loss, dty
         moved = []
         for rows, targets in ((X, y), (X2, y2)):
             theta = start.copy()
-            descend(theta, objective, LocalRows(layout(rows.astype(dtype)), targets), np.ones(1), np.zeros(1), math.inf, generator())
+            given = LocalRows(layout(rows.astype(dtype)), targets)
+            descend(theta, objective, given, np.ones(1), np.zeros(1), math.inf, generator())
             moved.append(theta)
         largest = max(largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(REPLACE_ONE))
     assert 0.9 <= largest <= 1 + 1e-8  # the difference of two large iterates has fewer digits than the step

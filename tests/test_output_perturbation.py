@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.data.rows import bound_rows
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
@@ -220,7 +220,7 @@ def test_a_softmax_is_not_clamped(method, kernel, monkeypatch):
     monkeypatch.setattr(output_perturbation, kernel, spy)
     X = np.zeros((9, 2), np.float32)
     learnt(OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9))
-    assert np.all(bound_rows(seen[0], X)[1] > math.sqrt(2))
+    assert np.all(LocalRows(X).bounded(seen[0]).bound > math.sqrt(2))
 
 
 def test_the_short_batch_is_divided_by_the_batch_size():

@@ -56,7 +56,7 @@ class LocalRows:
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpdyn.data import LocalRows
+    >>> from skdpdyn.data.local import LocalRows
     >>> rows = LocalRows(np.array([[0.6, 0.8], [3.0, 4.0]]), np.array([0.0, 1.0]))
     >>> rows.shape, rows.factors(data_norm=1.0)[0].round(6).tolist()
     ((2, 2), [1.0, 0.2])
@@ -238,8 +238,12 @@ class LocalRows:
             The problem.
         noise_std : ndarray of shape (n_steps,)
             Standard deviation of the noise of each step.
-        n_chunks, dtype, aligned
-            See `bounded`.
+        n_chunks : int, default=64
+            Largest number of chunks, see `bounded`.
+        dtype : dtype, default=None
+            Precision that blocks are summed in; None for that of X.
+        aligned : bool, default=True
+            Whether every row is summed at the same place with a record and without it.
 
         Returns
         -------
@@ -257,12 +261,6 @@ class LocalRows:
             mapping = 16 if self.map.is_diagonal else 2 * self.map.n_features + 32
         growth = self.growth(objective)
         return allowance(objective, dtype or self.dtype, n_chunks, aligned, growth, mapping)
-
-    def for_rounding(self, objective):
-        """Return the problem whose `Objective.gradient_rounding` is that of gradients on these rows."""
-        if self.map is None:
-            return objective
-        return rounding_objective(objective, self.map)
 
     # --- sums for conditioning --------------------------------------------------------------------
     # Of rows a block at a time, in float64. See `sum_rounding`.
@@ -369,9 +367,7 @@ class LocalRows:
         of_terms = (2 * n_features + 32) * _EPS if self.map is None else 4 * self.map.error
         rounding = (2 * size**2 + n_samples**2 / size) * _EPS + 2 * n_samples * of_terms
         if not rounding < 0.5:
-            raise ValueError(
-                f"n_samples={n_samples}: sums in float64 cannot tell one record among so many"
-            )
+            raise ValueError(f"n_samples={n_samples}: sums in float64 cannot tell one record among so many")
         return float(rounding)
 
     def _weighted(self, factor, part=slice(None)):
@@ -425,7 +421,5 @@ def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> flo
     blocks = 640 * np.finfo(dtype).eps * n_blocks
     room = (blocks + double_sums * _EPS + mapping * objective.n_samples * _EPS) * growth
     if not room < 0.5:
-        raise ValueError(
-            f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many"
-        )
+        raise ValueError(f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many")
     return float(room)

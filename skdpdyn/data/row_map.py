@@ -52,10 +52,11 @@ class RowMap:
     --------
     >>> import numpy as np
     >>> from skdpdyn.data.row_map import RowMap
-    >>> row_map = RowMap(centre=np.array([1.0, 0.0]), weights=np.array([1.0, 0.5]), norm=2.0, radius=5.0)
+    >>> centre, weights = np.array([1.0, 0.0]), np.array([1.0, 0.5])
+    >>> row_map = RowMap(centre, weights, norm=2.0, radius=5.0)
     >>> scale, offset, norms = row_map.factors(np.array([[2.0, 2.0], [4.0, 8.0]]))
     >>> scale.round(6).tolist(), offset.round(6).tolist(), norms.round(6).tolist()
-    ([0.5, 0.220447], [0.5, 0.394348], [0.707107, 1.0])
+    ([0.5, 0.218796], [0.5, 0.391394], [0.707107, 1.0])
     """
 
     centre: np.ndarray | None
@@ -67,17 +68,12 @@ class RowMap:
     def __post_init__(self):
         weights = _frozen(self.weights, "weights")
         if weights.ndim not in (1, 2) or weights.size == 0 or len(set(weights.shape)) > 1:
-            raise ValueError(
-                f"weights has shape {weights.shape}: give a vector, or a square matrix"
-            )
+            raise ValueError(f"weights has shape {weights.shape}: give a vector, or a square matrix")
         object.__setattr__(self, "weights", weights)
         if self.centre is not None:
             centre = _frozen(self.centre, "centre")
             if centre.shape != (len(weights),):
-                raise ValueError(
-                    f"centre has shape {centre.shape}: give one number for each of "
-                    f"{len(weights)} columns"
-                )
+                raise ValueError(f"centre has shape {centre.shape}: give one number for each of {len(weights)} columns")
             object.__setattr__(self, "centre", centre)
         for name in ("norm", "radius"):
             if not 1e-50 <= getattr(self, name) <= 1e50:
@@ -86,8 +82,7 @@ class RowMap:
             raise ValueError("unit=True needs a vector of weights and centre=None")
         if not self.error <= _LARGEST_ERROR:
             raise ValueError(
-                f"norm={self.norm!r} is too small beside rows of norm up to {self.radius!r}: "
-                "rounding would matter. Raise norm"
+                f"norm={self.norm!r} is too small beside rows of norm up to {self.radius!r}: rounding would matter. Raise norm"
             )
 
     @property
