@@ -16,7 +16,7 @@ from skdpdyn.kernels import batches, descent
 from skdpdyn.kernels import minimise as minimise_module
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import minimise
+from skdpdyn.kernels.minimise import largest_rounding, minimise
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
@@ -170,9 +170,13 @@ def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch)
 
     np.testing.assert_allclose(learnt(), right, atol=1e-11)
     gradient, arguments = RowMap.gradient, descent.map_arguments
+
+    def uncentred(matrix, centre, scratch):
+        return matrix, 0 * centre, scratch
+
     monkeypatch.setattr(RowMap, "gradient", lambda self, sums, offsets: gradient(self, sums, 0 * offsets))
     if loop is not minimise_module:
-        monkeypatch.setattr(loop, "map_arguments", lambda row_map: [(a := arguments(row_map))[0], 0 * a[1], a[2]])
+        monkeypatch.setattr(loop, "map_arguments", lambda row_map: uncentred(*arguments(row_map)))
     assert np.linalg.norm(learnt() - right) > 1e-3
 
 
@@ -232,6 +236,26 @@ def test_room_for_rounding_grows_with_the_parts_of_rows():
     assert LocalRows(X, y, map=MAPS["diagonal"]).growth(objective) == 1
     with pytest.raises(ValueError, match="squared loss without a bound on its residuals"):
         rows[0].growth(problem(squared, 100, intercept_scaling=0.0))
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs extended precision")
+@pytest.mark.parametrize("weights", [np.ones(D), FULL], ids=["diagonal", "full"])
+def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weights):
+    """Long parts, a short difference: what would bound the rounding of plain rows is exceeded."""
+    X, y, _ = data(100)
+    X = CENTRE + 1e-6 * X
+    objective, row_map = problem(logistic, 100, clip=1e9), RowMap(CENTRE, weights, 1e-6, RADIUS)
+    rows = LocalRows(X, y, map=row_map)
+    gradient = minimise_module._Gradient(objective, rows, None, None, 1)
+    theta = np.linspace(-1, 1, D + 1)
+    scale, offset, _ = rows.factors()
+    Z = X.astype(np.longdouble) * scale[:, None] - row_map.centre.astype(np.longdouble) * offset[:, None]
+    Z = np.array([((np.diag(weights) if row_map.is_diagonal else weights) * z).sum(axis=1) for z in Z])
+    Z = np.column_stack([Z, np.full(100, 0.5)])
+    exact = Z.T @ (1 / (1 + np.exp(-(Z @ theta))) - y) / 100 + objective.alpha * theta
+    error, norm = np.linalg.norm((gradient(theta) - exact).astype(float)), np.linalg.norm(theta)
+    assert largest_rounding(objective, norm) < error <= gradient.rounding(theta)
+    assert gradient.rounding(theta) <= 1.1 * largest_rounding(objective, norm, row_map)
 
 
 def test_where_single_precision_would_not_do():
