@@ -22,6 +22,7 @@ from scipy import optimize
 from speed import medians, problem
 from threadpoolctl import threadpool_limits
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.batches import PoissonBatches, compiled_draw, descend_on_batches
 from skdpdyn.kernels.jit import first_class
 from skdpdyn.losses import logistic
@@ -48,7 +49,7 @@ def our_steps(X, y, n_steps, rng):
     options = {"divisor": float(BATCH), "radius": math.inf, "rng": rng, "batches": PoissonBatches(BATCH / len(X))}
     schedule = {"step_size": np.full(n_steps, 4.0), "noise_std": np.full(n_steps, 1e-3)}
     theta = np.zeros(objective.n_parameters)
-    return lambda: descend_on_batches(theta, objective, X, y, **options, **schedule)
+    return lambda: descend_on_batches(theta, objective, LocalRows(X, y), **options, **schedule)
 
 
 def gathers(X, n_repeats):

@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic
 from skdpdyn.noise import generators
@@ -103,8 +104,8 @@ def problem(n_samples, n_features, dtype):
 def our_steps(X, y, n_steps, n_threads, rng):
     """``n_steps`` steps, as fit runs them, without the preparation that fit does once."""
     objective = Objective(logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25)
-    theta = np.zeros(objective.n_parameters)
-    return lambda: descend(theta, objective, X, y, np.full(n_steps, 4.0), np.full(n_steps, 1e-3), np.inf, rng, n_threads)
+    theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
+    return lambda: descend(theta, objective, rows, np.full(n_steps, 4.0), np.full(n_steps, 1e-3), np.inf, rng, n_threads)
 
 
 DTYPES = np.float64, np.float32

@@ -19,6 +19,7 @@ from scipy import sparse
 from speed import medians, one_read
 from threadpoolctl import threadpool_limits
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.losses import logistic, softmax
@@ -34,10 +35,10 @@ N_STEPS = {"dense": 6, "csr": 24}  # 24 of 50,000 columns draw their noise in co
 def step_and(others, objective, X, y, rounds, n_steps):
     """Seconds of a step of ours, and of the other variants."""
     (rng,) = generators(None)
-    theta = np.zeros(objective.n_parameters)
+    theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
 
     def fit(n_steps):
-        return lambda: descend(theta, objective, X, y, np.full(n_steps, 0.1), np.full(n_steps, 1e-3), np.inf, rng)
+        return lambda: descend(theta, objective, rows, np.full(n_steps, 0.1), np.full(n_steps, 1e-3), np.inf, rng)
 
     seconds = medians({"short": fit(1), "long": fit(1 + n_steps), **others}, rounds, quiet=False)
     return (seconds["long"] - seconds["short"]) / n_steps, seconds

@@ -51,7 +51,9 @@ LAYERS = {
     "rounding.py": (6, 4),
     "data/__init__.py": (6, 4),
     "data/rows.py": (6, 5),
-    "data/local.py": (6, 5),
+    "data/chunks.py": (6, 5),
+    "data/row_map.py": (6, 6),
+    "data/local.py": (6, 7),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
     "kernels/release.py": (6, 1),
@@ -477,6 +479,7 @@ from scipy import sparse
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.losses import softmax
 from skdpdyn.objective import Objective
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 
 X = np.random.default_rng(0).uniform(-1, 1, (600, 3))
@@ -484,7 +487,8 @@ for rows in (X, sparse.csr_array(X)):
     for n_jobs in (1, 2):
         PrivateLogisticRegression(classes=[False, True], n_jobs=n_jobs).fit(rows, X[:, 0] > 0)
     one = np.ones(1)
-    descend(np.zeros(6), Objective(softmax(2), 600, 3, 1.0), rows, 1.0 * (X[:, 0] > 0), one, one, 1.0, np.random.default_rng())
+    rows = LocalRows(rows, 1.0 * (X[:, 0] > 0))
+    descend(np.zeros(6), Objective(softmax(2), 600, 3, 1.0), rows, one, one, 1.0, np.random.default_rng())
 kernels = [k for k in gc.get_objects() if isinstance(k, CPUDispatcher) and k.py_func.__module__.startswith("skdpdyn.")]
 for kernel in kernels:
     print(kernel.py_func.__name__, sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))

@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.utils import shuffle
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, noise
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.kernels.descent import descend
@@ -1097,7 +1098,7 @@ def test_noise_that_would_be_rounded_away_is_refused():
     objective = Objective(logistic, *X.shape, 1.0, 0.1)
     theta, y = np.zeros(objective.n_parameters), np.zeros(len(X))
     with pytest.raises(ValueError, match="would be rounded away"):
-        descend(theta, objective, X, y, np.ones(1), np.full(1, 5e-324), math.inf, None)
+        descend(theta, objective, LocalRows(X, y), np.ones(1), np.full(1, 5e-324), math.inf, None)
 
 
 def test_labels_that_floats_cannot_tell_apart():

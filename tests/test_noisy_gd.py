@@ -11,7 +11,6 @@ from scipy.special import expit
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.data import rows as data_rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic, softmax
@@ -119,7 +118,7 @@ def test_an_unbounded_residual_never_escapes():
 def one_step(objective, X, y, start, step_size=1.0):
     """The noiseless update from any point."""
     theta = np.array(start, dtype=float)
-    descend(theta, objective, X, y, np.array([step_size]), np.zeros(1), math.inf, generator())
+    descend(theta, objective, LocalRows(X, y), np.array([step_size]), np.zeros(1), math.inf, generator())
     return theta
 
 
@@ -172,7 +171,13 @@ def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    monkeypatch.setattr(data_rows, "bound_rows", lambda objective, X, *how: (np.ones(len(X)), np.ones(len(X))))
+    bounded = LocalRows.bounded
+
+    def unbounded(self, *how):
+        ones = np.ones(self.shape[0])
+        return bounded(self, *how)._replace(scale=ones, bound=ones)
+
+    monkeypatch.setattr(LocalRows, "bounded", unbounded)
     assert largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
 
 
@@ -233,8 +238,8 @@ def test_planted_bug_too_little_noise(monkeypatch, scale):
     monkeypatch.setattr(
         noisy_gd,
         "descend",
-        lambda theta, objective, X, y, step_size, noise_std, *rest: honest(
-            theta, objective, X, y, step_size, noise_std * scale, *rest
+        lambda theta, objective, rows, step_size, noise_std, *rest: honest(
+            theta, objective, rows, step_size, noise_std * scale, *rest
         ),
     )
     with pytest.raises(AssertionError):
@@ -275,7 +280,7 @@ def test_the_ball_has_a_sharp_edge():
     objective = problem(logistic, X, alpha=0.0, intercept_scaling=0.0)
     for norm in (1 - 1e-9, 1 + 1e-9, 1.0004):
         theta = np.array([norm, 0.0, 0.0])
-        descend(theta, objective, X, np.ones(5), np.ones(1), np.zeros(1), 1.0, generator())
+        descend(theta, objective, LocalRows(X, np.ones(5)), np.ones(1), np.zeros(1), 1.0, generator())
         assert theta[0] == pytest.approx(min(norm, 1.0), rel=1e-14)
 
 
@@ -285,7 +290,7 @@ def test_every_iterate_is_projected():
 
 def test_planted_bug_projection_skipped(monkeypatch):
     honest = noisy_gd.descend
-    monkeypatch.setattr(noisy_gd, "descend", lambda *args: honest(*args[:6], math.inf, *args[7:]))
+    monkeypatch.setattr(noisy_gd, "descend", lambda *args: honest(*args[:5], math.inf, *args[6:]))
     with pytest.raises(AssertionError):
         assert_projected()
 

@@ -15,7 +15,6 @@ from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.rows import bound_rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
@@ -49,7 +48,7 @@ def statistic_of(solver, objective):
 
 def learnt(solver, objective, X, y, seed=0):
     """What is computed without noise."""
-    return statistic_of(solver, objective).run(objective, X, y, generator(seed), 1, 0)
+    return statistic_of(solver, objective).run(objective, LocalRows(X, y), generator(seed), 1, 0)
 
 
 def sensitivity(solver, objective, adjacency="replace_one"):
@@ -223,7 +222,7 @@ def test_a_softmax_is_not_clamped(method, kernel, monkeypatch):
     monkeypatch.setattr(output_perturbation, kernel, spy)
     X = np.zeros((9, 2), np.float32)
     learnt(OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9))
-    assert np.all(bound_rows(seen[0], X)[1] > math.sqrt(2))
+    assert np.all(LocalRows(X).bounded(seen[0]).bound > math.sqrt(2))
 
 
 def test_the_short_batch_is_divided_by_the_batch_size():

@@ -11,7 +11,7 @@ from scipy import optimize, sparse, stats
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.data import rows as data_rows
+from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.privacy import Composition, GaussianDP, PoissonSubsampled, from_json, subsampling, to_json
@@ -95,7 +95,7 @@ def test_sensitivity_of_svrg(loss, data_norm):
         other_X, other_y = X.copy(), y.copy()
         other_X[0] = -X[0] if seed % 2 else 10 ** rng.uniform(-9, 9) * rng.standard_normal(4)
         other_y[0] = rng.permutation(y)[0]
-        records, others = _Records(objective, X, y), _Records(objective, other_X, other_y)
+        records, others = _Records(objective, LocalRows(X, y)), _Records(objective, LocalRows(other_X, other_y))
         batch = np.flatnonzero(np.append(True, rng.random(11) < 0.5))
         step, without = (records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:]))
         replaced = others.correction(theta, snapshot, batch, limit)
@@ -114,12 +114,12 @@ def test_sensitivity_of_svrg(loss, data_norm):
 
 def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
     X, y = rows(20_000)
-    records = _Records(problem(logistic, X, intercept_scaling=0.0), X.astype(np.float32), y)  # summed in double precision
+    records = _Records(problem(logistic, X, intercept_scaling=0.0), LocalRows(X.astype(np.float32), y))  # summed in double precision
     assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
-    monkeypatch.setattr(data_rows, "allowance", lambda self, dtype, n_chunks, aligned: seen.append(aligned) or 0.0)
+    monkeypatch.setattr(local, "allowance", lambda self, dtype, n_chunks, aligned, *of_map: seen.append(aligned) or 0.0)
     X, y = rows()
-    _Records(problem(logistic, X), X, y)
+    _Records(problem(logistic, X), LocalRows(X, y))
     assert seen == [True, False]  # the sum of all records, and of a batch
 
 
@@ -128,7 +128,7 @@ def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
     """BLAS may add up a row's products in another order when one more row is in the batch, which counts near the snapshot."""
     rng = np.random.default_rng(0)
     X, y = rows(2000, 20)
-    records = _Records(problem(logistic, X), X, y)
+    records = _Records(problem(logistic, X), LocalRows(X, y))
     snapshot = 3 * rng.standard_normal(records.objective.n_parameters)
     theta = snapshot + distance * rng.standard_normal(snapshot.size)
     limit = records.objective.curvature * np.linalg.norm(theta - snapshot)
@@ -147,7 +147,7 @@ def test_contributions_stay_bounded_when_predictions_overflow(loss):
     objective = problem(LOSSES[loss], X, data_norm=1.0, alpha=0.0)
     theta = np.full(objective.n_parameters, 1e308)
     theta[::2] *= -1
-    records = _Records(objective, X, y)
+    records = _Records(objective, LocalRows(X, y))
     for part in range(40):
         batch = np.array([part])
         assert np.linalg.norm(records.correction(theta, -theta, batch, 0.3)) <= 0.3

@@ -10,6 +10,7 @@ from problems import data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.kernels import normals as _normals
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, compiled_draw, descend_on_batches
@@ -158,7 +159,7 @@ SCHEDULE = {"step_size": np.linspace(0.5, 0.2, N_STEPS), "noise_std": np.linspac
 def run(objective, X, y, batches, seed=0, **options):
     theta = np.zeros(objective.n_parameters)
     options = {**SCHEDULE, "divisor": 6.5, "radius": math.inf, **options}
-    descend_on_batches(theta, objective, X, y, batches=batches, rng=generator(seed), **options)
+    descend_on_batches(theta, objective, LocalRows(X, y), batches=batches, rng=generator(seed), **options)
     return theta
 
 
@@ -237,7 +238,7 @@ def test_one_batch_of_all_is_the_full_batch(loss, layout, dtype):
     theta = np.zeros(objective.n_parameters)
     arguments = {**SCHEDULE, "radius": 0.7}
     few = {name: values[:10] for name, values in SCHEDULE.items()}
-    descend(theta, objective, layout(X.astype(np.float64)), y, **few, radius=0.7, rng=generator())
+    descend(theta, objective, LocalRows(layout(X.astype(np.float64)), y), **few, radius=0.7, rng=generator())
     shuffled = FixedBatches(301, generator(4).permutation(301))
     for batches in (FixedBatches(301), shuffled):
         ours = run(objective, layout(X), y, batches, divisor=301.0, stop=10, **arguments)
@@ -269,7 +270,8 @@ def test_our_generator_runs_in_the_loop():
         with pytest.warns(PrivacyLeakWarning):
             (rng,) = generators(7)
         theta = np.zeros(objective.n_parameters)
-        descend_on_batches(theta, objective, X, y, batches=PoissonBatches(0.3), rng=rng, divisor=6.5, radius=math.inf, **SCHEDULE)
+        run = {"batches": PoissonBatches(0.3), "rng": rng, "divisor": 6.5, "radius": math.inf, **SCHEDULE}
+        descend_on_batches(theta, objective, LocalRows(X, y), **run)
         thetas.append(theta)
     np.testing.assert_array_equal(*thetas)
 
