@@ -26,12 +26,18 @@ def nanoseconds(function, n, repeats=7):
 def main():
     generator = np.random.Generator(AESCounter())
     out = np.empty((10_000, 100))
-    print(f"{'numpy, ziggurat':30} {nanoseconds(lambda: generator.standard_normal(out=out), out.size):10.1f} ns")
-    print(f"{'normals of steps':30} {nanoseconds(lambda: draw_normals(generator, out), out.size):10.1f} ns")
+    drawers = {
+        "numpy, ziggurat": lambda: generator.standard_normal(out=out),
+        "normals of steps": lambda: draw_normals(generator, out),
+    }
+    for name, draw in drawers.items():
+        print(f"{name:30} {nanoseconds(draw, out.size):10.1f} ns")
     for n, distribution in ((1, "gaussian"), (7850, "gaussian"), (1, "gamma"), (1000, "gamma")):
         point = np.linspace(-1, 1, n)
         cost = nanoseconds(lambda: release(point, 0.1, generator, distribution), n)  # noqa: B023
-        print(f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all")
+        print(
+            f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all"
+        )
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ def below(n, generator):
 def descends_evenly(first, generator):
     """Return True with probability exp(-first).
 
-    This is whether first > U_1 > U_2 > ... stops after an even number of uniforms. The chance that it goes on for at least n of them is first^n / n! (von Neumann, 1951).
+    This is whether first > U_1 > U_2 > ... stops after an even number of uniforms. The chance that
+    it goes on for at least n of them is first^n / n! (von Neumann, 1951).
     """
     even, last = True, first
     while True:
@@ -168,10 +169,11 @@ def leading_bits(numerator, shift, count):
 def nearest(numerator, shift, scale, generator):
     """Return the integer nearest to a + b N for a standard normal N.
 
-    Here a = numerator / 2^shift and b = scale / 2^40. The sign s of N is drawn first. Wanted is s times the largest integer j <= b|N| + 1/2 + s a. A
-    first digit of the fraction of |N| leaves at most one boundary between two integers undecided.
-    `gap` then says where the sum is, seen from that boundary: the difference times 2^(bits in use)
-    is above gap - 1 and below gap + scale. Each further bit of |N| and a halves that.
+    Here a = numerator / 2^shift and b = scale / 2^40. The sign s of N is drawn first. Wanted is s
+    times the largest integer j <= b|N| + 1/2 + s a. A first digit of the fraction of |N| leaves at
+    most one boundary between two integers undecided. `gap` then says where the sum is, seen from
+    that boundary: the difference times 2^(bits in use) is above gap - 1 and below gap + scale. Each
+    further bit of |N| and a halves that.
 
     Integers stay below 2^63 in size. (A whole part of |N| from 1,024 on would break that. Its
     probability is below 1e-227000.)
@@ -241,9 +243,10 @@ def _compiled(function):
 def largest_point(scale: ArrayLike) -> float | np.ndarray:
     """Return the largest absolute coordinate that `release` takes as it is.
 
-    It is 2^40 times ``scale`` rounded down to a power of two. Beyond 2^52 lattice points from 0 a double cannot hold every sum of a coordinate and its noise.
-    Choose a public bound on the parameters, for instance the radius of the ball that they are
-    projected onto, and refuse a scale that it is too large for.
+    It is 2^40 times ``scale`` rounded down to a power of two. Beyond 2^52 lattice points from 0 a
+    double cannot hold every sum of a coordinate and its noise. Choose a public bound on the
+    parameters, for instance the radius of the ball that they are projected onto, and refuse a scale
+    that it is too large for.
 
     Parameters
     ----------
@@ -389,9 +392,9 @@ def _whole_numbers(numbers):
 def _nearest_gamma(numerator, shift, scale, generator):
     """Return the integers nearest to the coordinates of a + b Z for a Z of density exp(-norm(Z)).
 
-    a and b are as in `nearest`. Z = s G N / norm(N) for half-normal coordinates N, signs s and G a sum of as many exponentials:
-    the law Gamma(n) of its norm and a uniform direction. All of this is known to lie between
-    integers, in units of 2^-bits.
+    a and b are as in `nearest`. Z = s G N / norm(N) for half-normal coordinates N, signs s and G a
+    sum of as many exponentials: the law Gamma(n) of its norm and a uniform direction. All of this
+    is known to lie between integers, in units of 2^-bits.
     """
     negative = [_digit(generator) >= BASE // 2 for _ in numerator]
     normals = [_compiled(_half_normal)(generator) for _ in numerator]
