@@ -240,7 +240,7 @@ def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
         X, y = rng.standard_normal((n_samples, n_features)), rng.integers(0, 2, n_samples).astype(float)
         loss, alpha = (logistic, squared)[rng.integers(2)], 10 ** rng.uniform(-4, 0)
         objective = problem(loss, X, alpha=alpha, clip=10 ** rng.uniform(-3, 0))
-        minimise(objective, LocalRows(X, y), tolerance=1e-6 * objective.lipschitz)
+        minimise(objective, LocalRows(X, y), tolerance=1e-6 * objective.lipschitz)  # must not raise
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_kinks_that_stall_newton():
     """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do not arrive."""
     X = np.array([[237, 383, 218], [-5, -313, 1268], [-16479, -34320, -14459], [343548, -551983, 1666409], [-18, 0, -33]]) / 1e6
     objective = problem(squared, X, alpha=3.06e-7, clip=0.00227, intercept_scaling=1.0, data_norm=1.0)
-    minimise(objective, LocalRows(X, np.array([0.0, 1.0, 1.0, 0.0, 0.5])), tolerance=4.54e-10)
+    minimise(objective, LocalRows(X, np.array([0.0, 1.0, 1.0, 0.0, 0.5])), tolerance=4.54e-10)  # must not raise
 
 
 def test_what_is_certified_is_the_computed_norm_and_its_rounding():
