@@ -505,3 +505,16 @@ def test_second_process_hits_the_disk_cache(tmp_path):
 def test_modules_are_there_without_being_imported():
     code = "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert 'inspection' in dir(skdpdyn)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_editors_see_what_is_loaded_lazily():
+    """Types are marked as there, and what type checkers import is what the package offers."""
+    assert (PACKAGE / "py.typed").exists()
+    seen = {}
+    for node in MODULES["skdpdyn"].tree.body:
+        if isinstance(node, ast.If) and node.test.id == "TYPE_CHECKING":
+            seen |= {alias.name: f"{part.module}.{alias.name}" for part in node.body for alias in part.names}
+    assert set(seen) == set(dir(skdpdyn)) - {"__version__"}
+    for name, source in seen.items():
+        module, _, attribute = source.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute) is getattr(skdpdyn, name)
