@@ -1,6 +1,6 @@
 """Speed of a full-batch step, as ratios inside one run.
 
-Run ``python benchmarks/speed.py``. Every figure is a median over interleaved rounds in one process, BLAS on one thread:
+Run ``python -m benchmarks speed``. Every figure is a median over interleaved rounds in one process, BLAS on one thread:
 
 - one read: a jitted sum of X with reassociation, the physical limit of a pass over the data;
 - numpy: ``r = 1 / (1 + exp(-(X @ w))) - y``, clipped by the bound of each row, then ``r @ X``: the same link and clip.
@@ -231,13 +231,13 @@ def busy_processes(number):
             process.kill()
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--noisy", action="store_true", help="keep rounds in which other processes were busy")
     parser.add_argument("--shape", action="append", help="only this shape, like 45000x104; may be repeated")
     parser.add_argument("--busy", type=int, default=0, help="beside so many processes that never rest; implies --noisy")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     quiet = not (arguments.noisy or arguments.busy)
     shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shape] if arguments.shape else SHAPES
     print(
@@ -249,7 +249,3 @@ def main():
             growth(arguments.rounds, quiet)
             generator_cost(arguments.rounds, quiet)
     memory()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Speed of a full-batch step of softmax regression and on CSR rows, as ratios inside one run.
 
-Run ``python benchmarks/speed_softmax_sparse.py``. Every figure is a median over interleaved rounds in one process, one thread,
+Run ``python -m benchmarks speed_softmax_sparse``. Every figure is a median over interleaved rounds in one process, one thread,
 BLAS included:
 
 - one read: a jitted sum of X with reassociation, the physical limit of a pass over the data;
@@ -16,9 +16,9 @@ import argparse
 
 import numpy as np
 from scipy import sparse
-from speed import medians, one_read
 from threadpoolctl import threadpool_limits
 
+from benchmarks.speed import medians, one_read
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.jit import aligned_empty
@@ -89,10 +89,10 @@ def csr(n_samples, n_features, row_length, n_outputs, dtype, rounds):
     return step * 1e3, step / seconds["scipy"]
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
+    rounds = parser.parse_args(argv).rounds
     with threadpool_limits(1):
         print(f"softmax on dense rows (medians of {rounds} rounds)")
         print(f"{'rows x columns x classes':>26} {'dtype':>8} {'ms':>7} {'reads of X':>11} {'of peak':>8} {'numpy / ours':>13}")
@@ -113,7 +113,3 @@ def main():
                     milliseconds, ratio = csr(*shape, row_length, n_outputs, dtype, rounds)
                     name = " x ".join(f"{size:,}" for size in shape) + f", {row_length}"
                     print(f"{name:>26} {np.dtype(dtype).name:>8} {n_outputs:>8} {milliseconds:>7.2f} {ratio:>13.2f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -527,3 +527,16 @@ def test_faults_that_are_planted_by_hand_have_their_place(mutation):
     """``python tests/mutations.py`` plants them; a test alone would take minutes."""
     path, _ = place(mutation, PACKAGE)
     assert path.suffix == ".py"
+
+
+def test_editors_see_what_is_loaded_lazily():
+    """Types are marked as there, and what type checkers import is what the package offers."""
+    assert (PACKAGE / "py.typed").exists()
+    seen = {}
+    for node in MODULES["skdpdyn"].tree.body:
+        if isinstance(node, ast.If) and node.test.id == "TYPE_CHECKING":
+            seen |= {alias.name: f"{part.module}.{alias.name}" for part in node.body for alias in part.names}
+    assert set(seen) == set(dir(skdpdyn)) - {"__version__"}
+    for name, source in seen.items():
+        module, _, attribute = source.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute) is getattr(skdpdyn, name)

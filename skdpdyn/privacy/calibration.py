@@ -252,15 +252,17 @@ def judge(mechanism, delta, bound="tightest"):
     return bound, ACCOUNTANTS[bound](mechanism)
 
 
-def least_noise(mechanism, epsilon, delta, bound="tightest"):
+def least_noise(mechanism, epsilon, delta=None, bound="tightest"):
     """The record with the least noise whose guarantee meets a budget.
 
     Parameters
     ----------
     mechanism : callable
         ``mechanism(noise_multiplier)``: the record, more private the more noise.
-    epsilon, delta : float
-        The budget.
+    epsilon : float or Budget
+        The largest epsilon, or the whole `Budget`.
+    delta : float or None, default=None
+        The largest delta; None where a `Budget` is given.
     bound : str, default="tightest"
         Name of the accountant that judges the record.
 
@@ -284,7 +286,8 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
     >>> round(m.noise_multiplier, 2)
     1.41
     """
-    epsilon, delta = check_budget(epsilon, delta, pure=True)
+    budget = epsilon if isinstance(epsilon, Budget) else Budget(*check_budget(epsilon, delta, pure=True))
+    epsilon, delta = budget.epsilon, budget.delta
     _check_callable(mechanism, "noise_multiplier")
 
     def guarantee(noise_multiplier):
@@ -298,7 +301,7 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
     if delta == 0 and unit.epsilon(0.0) == math.inf:
         raise CalibrationError("delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary")
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
-    target = gdp_mu(epsilon, delta) if isinstance(unit, GaussianDP) else None
+    target = budget.mu if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget")
