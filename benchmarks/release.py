@@ -35,9 +35,7 @@ def main():
     for n, distribution in ((1, "gaussian"), (7850, "gaussian"), (1, "gamma"), (1000, "gamma")):
         point = np.linspace(-1, 1, n)
         cost = nanoseconds(lambda: release(point, 0.1, generator, distribution), n)  # noqa: B023
-        print(
-            f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all"
-        )
+        print(f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all")
 
 
 if __name__ == "__main__":
