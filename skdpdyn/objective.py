@@ -117,8 +117,8 @@ class Objective:
     def unclamped(self):
         """The same problem for kernels that must follow it to the last digit, with another way to allow for rounding.
 
-        `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that makes another convex loss of it, but a
-        softmax clamped even a little is the derivative of none. A bound far from the supremum never clamps.
+        `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that makes another convex loss of
+        it, but a softmax clamped even a little is the derivative of none. A bound far from the supremum never clamps.
         """
         if self.n_outputs == 1:
             return self
