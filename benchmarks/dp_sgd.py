@@ -118,7 +118,7 @@ def steps(rounds, quiet, large):
 
 def calibration(adjacency):
     def mechanism(noise_multiplier):
-        return PoissonSubsampled(0.01, noise_multiplier, 1000, adjacency)
+        return PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise_multiplier, n_steps=1000, adjacency=adjacency)
 
     def finest_excess(noise_multiplier):
         with roughly(1e-7):

@@ -389,7 +389,7 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), self.adjacency) for share in shares))
+            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency) for share in shares))
 
         return least_noise(record, epsilon, delta, "composition"), delta
 

@@ -278,7 +278,7 @@ def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, m
     rng, best = np.random.default_rng(1), 0.0
     solver = OutputPerturbation(method, n_epochs=3, batch_size=2)
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
-        mechanism = Record(0.8, adjacency=adjacency)
+        mechanism = Record(noise_multiplier=0.8, adjacency=adjacency)
         zeros = np.zeros((objective.n_samples, 1)), np.zeros(objective.n_samples)
         noisy = solver.solve(objective, mechanism, *zeros, generator=generator())
         std = (noisy - learnt(solver, objective, *zeros))[0]
@@ -301,7 +301,7 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
     rng, best = np.random.default_rng(1), 0.0
     solver = OutputPerturbation(noise="gamma")
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
-        mechanism = Record(0.8, "gamma", adjacency)
+        mechanism = Record(noise_multiplier=0.8, distribution="gamma", adjacency=adjacency)
         scale = mechanism.noise_multiplier * sensitivity(solver, objective, adjacency)
         guarantee = perturbation(mechanism)
         true = abs(first - second) / scale
@@ -325,7 +325,7 @@ def test_realised_gaussian_noise(method, data_norm, adjacency):
     alpha, clip = 0.03 * data_norm**2, 0.4 * data_norm
     objective = problem(logistic, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver = OutputPerturbation(method, n_epochs=200, batch_size=8)
-    theta = solver.solve(objective, Record(3.0, adjacency=adjacency), X, np.ones(8), generator=generator(1))
+    theta = solver.solve(objective, Record(noise_multiplier=3.0, adjacency=adjacency), X, np.ones(8), generator=generator(1))
     std = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (8 * alpha)
     assert stats.chi2.ppf(5e-7, 200) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 200)
 
@@ -336,7 +336,7 @@ def test_realised_gamma_noise(adjacency):
     X, alpha, clip = np.zeros((10, 3)), 0.5, 0.4
     objective = problem(logistic, X, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver, rng = OutputPerturbation(noise="gamma"), generator(2)
-    record = Record(3.0, "gamma", adjacency)
+    record = Record(noise_multiplier=3.0, distribution="gamma", adjacency=adjacency)
     draws = np.array([solver.solve(objective, record, X, np.ones(10), generator=rng) for _ in range(150)])
     scale = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (10 * alpha)
     norms = np.linalg.norm(draws, axis=1)
@@ -372,7 +372,7 @@ def test_the_budget_is_met_and_the_model_learns(name, method, noise, adjacency):
     model = clone(model).set_params(epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation", random_state=0)
     model.fit(X, target(raw))
     assert 3.0 * (1 - 1e-6) < model.epsilon_ <= 3.0
-    assert model.mechanism_ == Record(model.noise_multiplier_, noise, adjacency)
+    assert model.mechanism_ == Record(noise_multiplier=model.noise_multiplier_, distribution=noise, adjacency=adjacency)
     assert model.privacy_ == perturbation(model.mechanism_) == model.privacy_cost(4000, 3)
     assert model.bound_ == "perturbation"
     assert model.score(X, target(raw)) > 0.6

@@ -280,7 +280,10 @@ def least_noise(mechanism, epsilon, delta, bound="tightest"):
     Examples
     --------
     >>> from skdpdyn.privacy import PoissonSubsampled, least_noise
-    >>> m = least_noise(lambda noise: PoissonSubsampled(0.01, noise, 1000, "add_remove"), 1.0, 1e-5)
+    >>> def mechanism_for(noise):
+    ...     run = {"sampling_probability": 0.01, "n_steps": 1000, "adjacency": "add_remove"}
+    ...     return PoissonSubsampled(noise_multiplier=noise, **run)
+    >>> m = least_noise(mechanism_for, 1.0, 1e-5)
     >>> round(m.noise_multiplier, 2)
     1.41
     """
@@ -387,7 +390,7 @@ def most_steps(mechanism, epsilon, delta, bound="tightest", largest=1_000_000):
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, most_steps
-    >>> most_steps(lambda n_steps: NoisyGradientDescent(n_steps, 20.0, 1.0), 1.0, 1e-5).n_steps
+    >>> most_steps(lambda n_steps: NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0), 1.0, 1e-5).n_steps
     28
     """
     epsilon, delta = check_budget(epsilon, delta)

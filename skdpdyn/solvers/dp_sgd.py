@@ -86,7 +86,13 @@ class DPSGD(Solver):
         sampling_probability = self._sampling_probability(objective.n_samples, n_steps, gdp_mu(epsilon, delta), adjacency)
 
         def record(noise_multiplier):
-            return PoissonSubsampled(sampling_probability, noise_multiplier, n_steps, adjacency, step_size)
+            return PoissonSubsampled(
+                sampling_probability=sampling_probability,
+                noise_multiplier=noise_multiplier,
+                n_steps=n_steps,
+                adjacency=adjacency,
+                step_size=step_size,
+            )
 
         return record
 

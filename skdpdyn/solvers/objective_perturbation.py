@@ -104,7 +104,7 @@ class ObjectivePerturbation(Solver):
             "distribution": self.noise,
             "adjacency": adjacency,
         }
-        tilt = Record(1.0, **constants).tilt
+        tilt = Record(noise_multiplier=1.0, **constants).tilt
         if not tilt < epsilon:
             raise ValueError(
                 f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than epsilon={epsilon:.6g}. Raise alpha"
@@ -112,8 +112,8 @@ class ObjectivePerturbation(Solver):
         hidden = 100.0 if self.pure else 10.0  # a hundredth of epsilon, or of mu^2
 
         def record(noise_multiplier):
-            output = OutputPerturbation(hidden * noise_multiplier, self.noise, adjacency)
-            return Composition((Record(noise_multiplier, **constants), output))
+            output = OutputPerturbation(noise_multiplier=hidden * noise_multiplier, distribution=self.noise, adjacency=adjacency)
+            return Composition((Record(noise_multiplier=noise_multiplier, **constants), output))
 
         return record
 

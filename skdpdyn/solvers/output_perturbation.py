@@ -167,7 +167,7 @@ class OutputPerturbation(Solver):
         self._check(objective)
 
         def record(noise_multiplier):
-            return Record(noise_multiplier, distribution=self.noise, adjacency=adjacency)
+            return Record(noise_multiplier=noise_multiplier, distribution=self.noise, adjacency=adjacency)
 
         return record
 

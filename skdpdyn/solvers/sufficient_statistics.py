@@ -57,7 +57,9 @@ class SufficientStatistics(Solver):
         _rounding(objective)  # or an error
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency) for share in self._shares))
+            return Composition(
+                tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=adjacency) for share in self._shares)
+            )
 
         return record
 

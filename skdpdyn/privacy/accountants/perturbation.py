@@ -52,9 +52,9 @@ def perturbation(mechanism):
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, OutputPerturbation, perturbation
-    >>> perturbation(OutputPerturbation(2.0)).mu
+    >>> perturbation(OutputPerturbation(noise_multiplier=2.0)).mu
     0.5
-    >>> round(perturbation(ObjectivePerturbation(5.0, 0.1, distribution="gamma")).epsilon(0.0), 6)
+    >>> round(perturbation(ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, distribution="gamma")).epsilon(0.0), 6)
     0.29531
     """
     raise UnsupportedMechanismError(f"perturbation has no theorem for {type(mechanism).__name__}")

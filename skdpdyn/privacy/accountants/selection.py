@@ -53,7 +53,7 @@ def selection(mechanism, tight=False):
     Examples
     --------
     >>> from skdpdyn.privacy import GaussianDP, Selection, selection
-    >>> geometric = Selection(GaussianDP(0.1), expected_trials=10, shape=1.0)
+    >>> geometric = Selection(trial=GaussianDP(0.1), expected_trials=10, shape=1.0)
     >>> round(selection(geometric).rdp(20), 8)
     0.63878981
     """

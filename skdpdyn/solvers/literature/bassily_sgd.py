@@ -61,7 +61,12 @@ class BassilySGD(Solver):
         self._radius(objective)
 
         def record(noise_multiplier):
-            return PoissonSubsampled(1 / objective.n_samples, noise_multiplier, n_steps, adjacency)
+            return PoissonSubsampled(
+                sampling_probability=1 / objective.n_samples,
+                noise_multiplier=noise_multiplier,
+                n_steps=n_steps,
+                adjacency=adjacency,
+            )
 
         return record
 
