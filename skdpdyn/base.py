@@ -7,7 +7,10 @@ from numbers import Integral
 import numpy as np
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdpdyn.noise import seed_leaks, source_of
+from skdpdyn.privacy import privacy_report, tightest
 
 DTYPES = [np.float64, np.float32]
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
@@ -39,14 +42,23 @@ _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of
 
 @contextmanager
 def all_or_nothing(estimator):
-    """Leave the estimator as it was before if an error, or an interrupt, ends what is done to it."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+    """Fit a copy and publish what it learnt at once: an error, an interrupt or another thread leaves no mixture behind.
+
+    Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the estimator at the end.
+    """
+    copy = object.__new__(type(estimator))
+    copy.__dict__ = dict(vars(estimator))
+    yield copy
+    published = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
+    published |= {name: value for name, value in vars(copy).items() if name.endswith("_")}
+    estimator.__dict__ = published  # a single assignment, which no other thread sees half done
+
+
+def forget_fit(estimator):
+    """Remove what earlier fits learnt, but for the number and the names of columns."""
+    kept = "n_features_in_", "feature_names_in_"
+    for name in [name for name in vars(estimator) if name.endswith("_") and name not in kept]:
+        delattr(estimator, name)
 
 
 def silent_arithmetic():
@@ -54,16 +66,18 @@ def silent_arithmetic():
     return np.errstate(all="ignore")
 
 
-@contextmanager
-def quoting_no_records():
-    """Tell such errors without the records that they quote."""
+def quoting_no_records(function, *arguments, **options):
+    """Call a function; replace errors that quote cells by what is wrong with them.
+
+    The new error is raised outside of the handler, so that neither its ``__cause__`` nor its ``__context__`` is the old one.
+    """
     try:
-        yield
+        return function(*arguments, **options)
     except (ValueError, TypeError, OverflowError) as error:
-        for start, advice in _ADVICE.items():
-            if str(error).startswith(start):
-                raise ValueError(f"{start}. {advice}") from None
-        raise
+        start = next((start for start in _ADVICE if str(error).startswith(start)), None)
+        if start is None:
+            raise
+    raise ValueError(f"{start}. {_ADVICE[start]}")
 
 
 def refuse_dates(X):
@@ -76,8 +90,7 @@ def refuse_dates(X):
 def validated(estimator, X, *y, **options):
     """What `validate_data` returns, or an error that quotes nothing of it."""
     refuse_dates(X)
-    with quoting_no_records():
-        return validate_data(estimator, X, *y, **options)
+    return quoting_no_records(validate_data, estimator, X, *y, **options)
 
 
 def check_n_jobs(n_jobs):
@@ -89,11 +102,42 @@ def check_n_jobs(n_jobs):
         )
 
 
-class SpentReprMixin:
-    """Representations with a line on the budget below them, once there is a ``privacy_``."""
+class PrivateEstimatorMixin:
+    """What every estimator shows of a fit: the report, and a line on the budget below its representation.
+
+    The estimator has ``mechanism_``, ``privacy_``, ``bound_``, ``epsilon_``, ``delta_`` and ``leaks_`` after fit, and says by
+    ``_public_facts()`` what its guarantee takes as public.
+    """
+
+    def privacy_report(self):
+        """Return what the fit spent, under which theorem, what an attacker can reach, and what is not covered.
+
+        Returns
+        -------
+        PrivacyReport
+            Text by ``print``, HTML in notebooks, a plain dict by ``as_dict()``.
+        """
+        check_is_fitted(self)
+        others = tightest(self.mechanism_, delta=self.delta_).alternatives
+        return privacy_report(
+            self.mechanism_,
+            self.privacy_,
+            delta=self.delta_,
+            bound=self.bound_,
+            alternatives={name: other for name, other in others.items() if name != self.bound_},
+            public=self._public_facts(),
+            randomness=source_of(self.leaks_),
+            leaks=self.leaks_,
+        )
+
+    def _publish_plan(self, plan, leaks):
+        """Set the attributes that say what a fit spent."""
+        self.mechanism_, self.privacy_, self.bound_ = plan.mechanism, plan.guarantee, plan.bound
+        self.delta_, self.epsilon_ = plan.budget.delta, plan.guarantee.epsilon(plan.budget.delta)
+        self.leaks_ = leaks + seed_leaks(self.random_state)
 
     def _spent(self):
-        """One line: what the fit spent, and on what it does not hold."""
+        """Say in one line what the fit spent, and on what it does not hold."""
         line = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({self.privacy_.adjacency}, bound {self.bound_})"
         return line + "".join(f"; NOT PRIVATE: {leak}" for leak in self.leaks_)
 

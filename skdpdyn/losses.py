@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from skdpdyn.kernels.jit import double_of_bits, entry, inner, residual_matrix_signature, residual_signature
+from skdpdyn.privacy.checks import as_float, checked_count, checked_flag, checked_number
 
 # exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and unlike a call of libm it
 # vectorises. (Splitting log(2) in two words would not help: reassociation adds them up again.)
@@ -107,13 +108,24 @@ class Loss:
         shape (rows,), or for several outputs raw_prediction and out of shape (n_outputs, rows); raw_prediction may be
         overwritten. It writes all of out and raises nothing: compiled kernels would drop the error and go on.
     lipschitz : float
-        Supremum of ``|dl/dr|``; ``inf`` where only clipping bounds it.
+        Supremum of ``|dl/dr|``, > 0; ``inf`` where only clipping bounds it.
     smoothness : float
-        Supremum of the (largest eigenvalue of the) second derivative.
+        Supremum of the (largest eigenvalue of the) second derivative, finite and > 0.
     n_outputs : int, default=1
         Number of raw predictions of a row.
     at_zero : float, default=inf
         Supremum of l(0, y) less its infimum over r, which bounds how far training can bring any record's loss down.
+    trace : float or None, default=None
+        Supremum of the trace of the second derivative. None: ``n_outputs * smoothness``.
+    rank : int or None, default=None
+        Dimension of a subspace that holds every dl/dr. None: ``n_outputs``.
+    quadratic : bool, default=False
+        Whether l(r, y) = (r - y)^2 / 2, which sufficient statistics can learn.
+
+    Raises
+    ------
+    ValueError
+        If a constant is not a number in its range, naming it: a bound that is too small is a privacy bug.
     """
 
     name: str
@@ -122,13 +134,32 @@ class Loss:
     smoothness: float
     n_outputs: int = 1
     at_zero: float = math.inf
+    trace: float | None = None
+    rank: int | None = None
+    quadratic: bool = False
 
     def __post_init__(self):
+        if not callable(self.derivative):
+            raise ValueError(f"derivative={self.derivative!r} of the {self.name} loss must be a function")
         if _raises(self.derivative):
             raise ValueError(
                 f"derivative={self.derivative!r} of the {self.name} loss raises or asserts: compiled kernels would drop the "
                 "error and go on with what other rows left behind. Write a number for every row"
             )
+        checked_count(self.n_outputs, "n_outputs")
+        checked_flag(self.quadratic, "quadratic")
+        if self.trace is None:
+            object.__setattr__(self, "trace", self.n_outputs * as_float(self.smoothness))
+        if self.rank is None:
+            object.__setattr__(self, "rank", self.n_outputs)
+        checked_count(self.rank, "rank", largest=self.n_outputs)
+        for name, is_valid, requirement in (
+            ("lipschitz", lambda x: x > 0, "a number > 0, or inf where only clipping bounds it"),
+            ("smoothness", lambda x: 0 < x < math.inf, "a finite number > 0"),
+            ("at_zero", lambda x: x >= 0, "a number >= 0, or inf where it is not known"),
+            ("trace", lambda x: self.smoothness <= x < math.inf, "a finite number, at least the smoothness"),
+        ):
+            checked_number(getattr(self, name), name, is_valid, f"{requirement} (of the {self.name} loss)")
 
     @property
     def residual(self):
@@ -139,7 +170,7 @@ class Loss:
 logistic = Loss("logistic", _logistic_residual, lipschitz=1.0, smoothness=0.25, at_zero=math.log(2))
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
-squared = Loss("squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5)
+squared = Loss("squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5, quadratic=True)
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
 
@@ -155,10 +186,17 @@ def softmax(n_classes):
     -------
     Loss
     """
-    if n_classes < 2:
-        raise ValueError(f"n_classes={n_classes!r} must be an integer >= 2")
-    constants = {"lipschitz": math.sqrt(2), "smoothness": 0.5, "at_zero": math.log(n_classes)}
-    return Loss("softmax", _softmax_residual, n_outputs=n_classes, **constants)
+    checked_count(n_classes, "n_classes", least=2)
+    return Loss(
+        "softmax",
+        _softmax_residual,
+        n_outputs=n_classes,
+        lipschitz=math.sqrt(2),
+        smoothness=0.5,
+        at_zero=math.log(n_classes),
+        trace=1 - 1 / n_classes,  # of diag(p) - pp': 1 - |p|^2
+        rank=n_classes - 1,  # residuals add up to 0
+    )
 
 
 LOSSES = (logistic, squared, softmax(2), softmax(5))

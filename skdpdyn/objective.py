@@ -69,6 +69,11 @@ class Objective:
         return self.loss.smoothness * self.row_norm**2
 
     @property
+    def trace(self):
+        """Bound on the trace of one record's Hessian, without the regulariser."""
+        return self.loss.trace * self.row_norm**2
+
+    @property
     def tolerable_noise(self):
         """Noise in raw predictions that training may end with, see `skdpdyn.privacy.schedules.curvature_aware_time`.
 

@@ -1,18 +1,19 @@
 """Scaling: by public bounds, which costs nothing, and by a private mean, which says what it cost."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import SpentReprMixin, all_or_nothing, silent_arithmetic, validated
+from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, silent_arithmetic, validated
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.privacy import Adjacency, Composition, Gaussian, composition, privacy_report
-from skdpdyn.privacy.calibration import check_budget, check_shape, least_noise
-from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto
+from skdpdyn.noise import check_random_state, generators
+from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
+from skdpdyn.privacy.calibration import check_shape, least_noise
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag
 
 _BLOCK = 4096  # rows that are looked at together
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from
@@ -80,9 +81,9 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
         if not (-np.inf < low < high < np.inf and high - low < np.inf):
             raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
-        with all_or_nothing(self):
-            validated(self, X, dtype=[np.float64, np.float32])
-            self.bounds_, self.feature_range_ = self._bounds_by_column(), (low, high)
+        with all_or_nothing(self) as scaler:
+            validated(scaler, X, dtype=DTYPES)
+            scaler.bounds_, scaler.feature_range_ = scaler._bounds_by_column(), (low, high)
         return self
 
     def transform(self, X):
@@ -133,7 +134,16 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return array
 
 
-class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _Plan(NamedTuple):
+    """All that a fit will do and spend, known before it sees a record."""
+
+    mechanism: Composition
+    bound: str
+    guarantee: GaussianDP
+    budget: Budget
+
+
+class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Centre rows by a private mean and scale them into the unit ball, so that less of their norm is wasted.
 
     The noise of a private model is proportional to the largest norm of a row, and rows that all lie on one side of the origin
@@ -241,31 +251,14 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
             Equal to ``privacy_`` after such a fit.
         """
         n_samples, _ = check_shape(n_samples, n_features)
-        return composition(self._mechanism(n_samples)[0])
+        return self._plan(n_samples).guarantee
 
-    def privacy_report(self):
-        """What the fit spent, what an attacker can reach, and what is not covered.
-
-        Returns
-        -------
-        PrivacyReport
-            Text by ``print``, HTML in notebooks, a plain dict by ``as_dict()``.
-        """
-        check_is_fitted(self)
-        public = (
+    def _public_facts(self):
+        return (
             f"n_samples={self.n_samples_}",
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
             "every parameter of the scaler",
-        )
-        return privacy_report(
-            self.mechanism_,
-            self.privacy_,
-            delta=self.delta_,
-            bound=self.bound_,
-            public=public,
-            randomness=source_of(self.leaks_),
-            leaks=self.leaks_,
         )
 
     def fit(self, X, y=None):
@@ -297,13 +290,15 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
         """
         check_random_state(self.random_state)
         checked_flag(self.with_mean, "with_mean")
-        with all_or_nothing(self), silent_arithmetic():
-            return self._fit(X)
+        with all_or_nothing(self) as scaler, silent_arithmetic():
+            scaler._fit(X)
+        return self
 
     def _fit(self, X):
         X = self._rows(X, reset=True)
         n_samples, n_features = X.shape
-        mechanism, delta = self._mechanism(n_samples)
+        plan = self._plan(n_samples)
+        mechanism = plan.mechanism
         radius = float(self.data_norm)
         (generator,) = generators(self.random_state, stacklevel=4)
         noise = [part.noise_multiplier for part in mechanism.mechanisms]
@@ -321,11 +316,8 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
             count = np.count_nonzero(norms <= thresholds[middle]) + count_std * generator.standard_normal()
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         self.mean_, self.scale_ = mean, float(thresholds[high])
-        self.mechanism_, self.privacy_, self.bound_ = mechanism, composition(mechanism), "composition"
-        self.delta_, self.epsilon_ = delta, self.privacy_.epsilon(delta)
+        self._publish_plan(plan, ())
         self.n_samples_, self.data_norm_ = n_samples, radius
-        self.leaks_ = seed_leaks(self.random_state)
-        return self
 
     def transform(self, X):
         """Centre and scale rows into the unit ball, each by itself.
@@ -366,11 +358,11 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
         """Finite rows in C order or CSR; sparse ones only where they stay sparse."""
         if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=reset)
         return canonical_rows(X)
 
-    def _mechanism(self, n_samples):
-        """The record with the least noise for the budget, and its delta."""
+    def _plan(self, n_samples):
+        """Return the record with the least noise for the budget, and what it costs."""
         if not 1e-50 <= as_float(self.data_norm) <= 1e50:
             raise ValueError(
                 f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public bound on the norm of a row"
@@ -379,19 +371,16 @@ class PrivateScaler(SpentReprMixin, OneToOneFeatureMixin, TransformerMixin, Base
         if not 0 < as_float(self.quantile) < 1:
             raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
-        automatic = is_auto(self.delta)
-        if automatic and n_samples == 1:
-            raise ValueError(
-                "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"
-            )
-        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if automatic else self.delta)
+        budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency)
+        _ = budget.mu  # refuses delta=0
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
         def record(noise_multiplier):
             return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency) for share in shares))
 
-        return least_noise(record, epsilon, delta, "composition"), delta
+        mechanism = least_noise(record, budget.epsilon, budget.delta, "composition")
+        return _Plan(mechanism, "composition", composition(mechanism), budget)
 
 
 def _blocks(X):

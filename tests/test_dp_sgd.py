@@ -11,8 +11,10 @@ from scipy import sparse, stats
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.losses import LOSSES, logistic, softmax
 from skdpdyn.objective import Objective
@@ -50,7 +52,7 @@ def problem(loss=logistic, n_samples=500, n_features=4, **changes):
 
 
 def record_of(solver, objective, noise_multiplier=2.0, adjacency=Adjacency.REPLACE_ONE, **budget):
-    return solver.mechanism(objective, adjacency=adjacency, **{**BUDGET, **budget})(noise_multiplier)
+    return solver.mechanism(objective, *spent(adjacency=adjacency, **{**BUDGET, **budget}))(noise_multiplier)
 
 
 # --- the record is what runs -------------------------------------------------------------------------------------------------
@@ -66,7 +68,7 @@ def test_realised_noise_is_the_records(loss, adjacency, batch_size, step_size):
     objective = problem(loss, n_samples=40, n_features=n_features, alpha=1e-12 if step_size != "inverse" else 0.01)
     solver = DPSGD(n_steps=5, batch_size=batch_size, step_size=step_size)
     record = record_of(solver, objective, adjacency=adjacency)
-    theta = solver.solve(objective, record, np.zeros((40, n_features)), np.zeros(40), generator=generator())
+    theta = solver.solve(objective, record, LocalRows(np.zeros((40, n_features)), np.zeros(40)), generator=generator())
     steps = np.broadcast_to(record.step_size, 5)
     each = steps * record.noise_multiplier * 0.4 / (record.sampling_probability * 40)
     kept = np.append(np.cumprod(1 - steps[:0:-1] * objective.alpha)[::-1], 1.0)  # by the regulariser of later steps
@@ -94,9 +96,9 @@ def test_realised_schedule_is_the_records(step_size, average):
         theta = theta * min(1, 1.5 / np.linalg.norm(theta))
         iterates.append(theta)
     weights = {None: [0.0] * 8 + [1.0], "uniform": [1 / 9] * 9, "weighted": [2 * t / 90 for t in range(1, 10)]}[average]
-    ours = solver.solve(objective, record, X, y, generator=generator())
+    ours = solver.solve(objective, record, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, np.array(weights) @ np.array(iterates), rtol=1e-9)
-    other = solver.solve(objective, replace(record, step_size=0.01), X, y, generator=generator())
+    other = solver.solve(objective, replace(record, step_size=0.01), LocalRows(X, y), generator=generator())
     assert not np.allclose(other, ours)
 
 
@@ -104,7 +106,7 @@ def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
     """q = 1e-9: no record ever comes; the noise is divided by q n all the same."""
     objective = problem(n_samples=10, n_features=2000)
     record = PoissonSubsampled(sampling_probability=1e-9, noise_multiplier=0.5, n_steps=1, step_size=2.0)
-    theta = DPSGD().solve(objective, record, np.ones((10, 2000)), np.zeros(10), generator=generator())
+    theta = DPSGD().solve(objective, record, LocalRows(np.ones((10, 2000)), np.zeros(10)), generator=generator())
     assert np.std(theta) == pytest.approx(2.0 * 0.5 * 0.4 / 1e-8, rel=0.1)
 
 
@@ -114,7 +116,9 @@ def test_realised_batches_are_the_records(q, adjacency):
     """A row for each column, one step, no noise: who moved was in. Binomial, fails with probability < 1e-6."""
     objective = problem(n_samples=20_000, n_features=20_000)
     record = PoissonSubsampled(sampling_probability=q, noise_multiplier=1e-12, n_steps=1, adjacency=adjacency, step_size=1.0)
-    theta = DPSGD().solve(objective, record, sparse.eye_array(20_000, format="csr"), np.ones(20_000), generator=generator())
+    theta = DPSGD().solve(
+        objective, record, LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000)), generator=generator()
+    )
     moved = theta > 1e-9
     np.testing.assert_allclose(theta[moved], 0.4 / (q * 20_000))  # clipped, and divided by what is public
     assert stats.binom.sf(np.sum(moved) - 1, 20_000, q) > 4e-7
@@ -137,7 +141,7 @@ def test_defaults_train_as_long_as_the_noise_lets_pay(adjacency):
     time_to_train = curvature_aware_time(1.0, 1e-6, adjacency=adjacency, **constants)
     assert record.n_steps * record.step_size == pytest.approx(time_to_train, rel=0.01)
     assert record.step_size <= 2 / (objective.smoothness + objective.alpha)
-    calibrated = least_noise(DPSGD().mechanism(objective, adjacency=adjacency, **BUDGET), 1.0, 1e-6)
+    calibrated = least_noise(DPSGD().mechanism(objective, *spent(adjacency=adjacency, **BUDGET)), 1.0, 1e-6)
     assert 3.9 < calibrated.noise_multiplier < 4.4
     long = record_of(DPSGD(), problem(softmax(5), n_samples=40_000, alpha=1e-7))  # clipped: no step contracts anyway
     assert long.step_size > 2 / problem(softmax(5)).curvature

@@ -404,7 +404,7 @@ def test_trials_draw_independent_noise(n_jobs):
     plan = chosen._plan(40, WIDE[:2], {})
     trials = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(private_search._trial)(
-            chosen._candidate({"clip": 0.5}, plan.budget, {}, None), plan.score, WIDE, HALVES, WIDE, HALVES
+            chosen._candidate({"clip": 0.5}, plan.trial_budget, {}, None), plan.score, WIDE, HALVES, WIDE, HALVES
         )
         for _ in range(4)
     )
@@ -479,7 +479,7 @@ def test_the_budget_and_public_facts_are_not_tuned(name):
     ("changes", "error", "message"),
     [
         ({"epsilon": 0.0}, ValueError, "epsilon=0.0"),
-        ({"delta": 0.0}, ValueError, "delta=0.0"),
+        ({"delta": 0.0}, ValueError, "delta=0"),
         ({"expected_trials": 0.5}, ValueError, "expected_trials=0.5"),
         ({"expected_trials": "many"}, ValueError, "expected_trials='many'"),
         ({"trials": "geometric"}, ValueError, "trials='geometric'"),

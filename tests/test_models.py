@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.utils import shuffle
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, _noise
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, noise
 from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.kernels.descent import descend
@@ -219,7 +219,7 @@ def test_clones_refits_and_classes_draw_independent_noise(case):
 
 @each
 def test_planted_bug_a_reused_seed(case, monkeypatch):
-    monkeypatch.setattr(_noise.os, "urandom", lambda n: bytes(n))
+    monkeypatch.setattr(noise.os, "urandom", lambda n: bytes(n))
     with pytest.raises(AssertionError):
         assert_independent(noises_of_clones_and_refits(case))
 
@@ -438,8 +438,8 @@ def test_a_seed_repeats_and_is_marked(case):
         first = case.model(random_state=0).fit(X, y)
     np.testing.assert_array_equal(first.coef_, clone(first).fit(X, y).coef_)
     assert first.leaks_ == ("random_state=0 lets anyone recompute the noise",)
-    assert _noise.SEEDED in str(first.privacy_report())
-    assert _noise.SEEDED not in str(case.model().fit(X, y).privacy_report())
+    assert noise.SEEDED in str(first.privacy_report())
+    assert noise.SEEDED not in str(case.model().fit(X, y).privacy_report())
 
 
 # --- what it refuses ---------------------------------------------------------------------------------------------------------

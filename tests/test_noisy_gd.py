@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import expit
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.data import rows as data_rows
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.objective import Objective
@@ -78,7 +80,7 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
     X, y = rows(n_samples, n_features)
     objective = problem(X, **changes)
     mechanism = record(objective, radius=radius, noise_multiplier=0.5, step_size=0.5 / objective.smoothness)
-    ours = NoisyGD().solve(objective, mechanism, X, y, generator=generator())
+    ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
 
 
@@ -89,7 +91,7 @@ def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtyp
     X, y = rows(n_samples, n_features, dtype)
     objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
-    ours = NoisyGD().solve(objective, mechanism, X, y, generator=generator())
+    ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
 
 
@@ -97,7 +99,7 @@ def test_schedules_run_as_recorded():
     X, y = rows()
     objective = problem(X)
     mechanism = record(objective, 4, noise_multiplier=np.array([0.1, 2.0, 0.5, 1.0]), step_size=np.array([0.1, 0.2, 0.4, 0.05]))
-    ours = NoisyGD().solve(objective, mechanism, X, y, generator=generator())
+    ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9)
 
 
@@ -212,7 +214,7 @@ def assert_noise_is_as_declared(noise_scale=1.0):
     X = np.zeros((20, 3000))
     objective = problem(X, alpha=0.0, intercept_scaling=0.0)
     mechanism = record(objective, n_steps=4, noise_multiplier=0.7 * noise_scale, step_size=0.3)
-    theta = NoisyGD().solve(objective, mechanism, X, np.ones(20), generator=generator(3))
+    theta = NoisyGD().solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator(3))
     declared = math.sqrt(4) * 0.3 * 0.7 * objective.sensitivity(REPLACE_ONE)
     assert_chi_square(theta / declared)
 
@@ -247,7 +249,7 @@ def test_every_parameter_gets_its_noise(intercept_scaling):
     objective = problem(X, alpha=0.0, intercept_scaling=intercept_scaling, clip=0.4)
     mechanism = record(objective, n_steps=2, noise_multiplier=50.0, step_size=0.3)
     y = np.tile([0.0, 1.0], 5)
-    runs = np.array([NoisyGD().solve(objective, mechanism, X, y, generator=generator(seed)) for seed in range(300)])
+    runs = np.array([NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(300)])
     assert runs.shape == (300, 3 + (intercept_scaling > 0))
     declared = math.sqrt(2) * 0.3 * 50.0 * objective.sensitivity(REPLACE_ONE)
     for column in runs.T[:3]:
@@ -264,7 +266,9 @@ def assert_projected(radius=0.01):
     objective = problem(X)
     mechanism = record(objective, n_steps=6, noise_multiplier=20.0, radius=radius)
     for seed in range(5):
-        assert np.linalg.norm(NoisyGD().solve(objective, mechanism, X, y, generator=generator(seed))) <= radius * (1 + 1e-12)
+        assert np.linalg.norm(NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))) <= radius * (
+            1 + 1e-12
+        )
 
 
 def test_the_ball_has_a_sharp_edge():
@@ -294,7 +298,7 @@ def test_the_record_is_complete():
     X, _ = rows()
     objective = problem(X)
     budget = {"epsilon": 1.0, "delta": 1e-5, "adjacency": REPLACE_ONE, "bound": "tightest"}
-    mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(objective, **budget)(3.0)
+    mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(objective, *spent(**budget))(3.0)
     assert mechanism == NoisyGradientDescent(
         n_steps=7,
         noise_multiplier=3.0,
@@ -304,15 +308,15 @@ def test_the_record_is_complete():
         diameter=4.0,
         sensitivity=2 * 0.4 / 37,
     )
-    worst_case = NoisyGD(n_steps="worst_case").mechanism(objective, **budget)(1.0)
+    worst_case = NoisyGD(n_steps="worst_case").mechanism(objective, *spent(**budget))(1.0)
     assert worst_case.step_size == 2 / (objective.smoothness + 0.1)
     assert worst_case.n_steps >= 1
-    auto = NoisyGD(step_size=0.5).mechanism(objective, **budget)(1.0)
+    auto = NoisyGD(step_size=0.5).mechanism(objective, *spent(**budget))(1.0)
     assert auto.step_size == 0.5
 
 
 def schedule(solver, objective, epsilon=1.0, adjacency=REPLACE_ONE):
-    return solver.mechanism(objective, epsilon=epsilon, delta=1e-10, adjacency=adjacency, bound="tightest")(1.0)
+    return solver.mechanism(objective, *spent(epsilon=epsilon, delta=1e-10, adjacency=adjacency, bound="tightest"))(1.0)
 
 
 def test_cooled_steps_fall_to_nothing_and_train_for_as_long_as_said():
@@ -345,7 +349,7 @@ def test_steps_are_cooled_where_records_are_many_and_nothing_else_was_said():
         (NoisyGD(radius=5.0), many, 1.0),
     ]:
         assert np.ndim(schedule(solver, objective, epsilon).step_size) == 0
-    by_langevin = NoisyGD().mechanism(many, epsilon=1.0, delta=1e-10, adjacency=REPLACE_ONE, bound="langevin")(1.0)
+    by_langevin = NoisyGD().mechanism(many, *spent(epsilon=1.0, delta=1e-10, adjacency=REPLACE_ONE, bound="langevin"))(1.0)
     assert np.ndim(by_langevin.step_size) == 0
     ten = schedule(NoisyGD(n_steps=10, step_size=1.0, cooling=True), few).step_size
     np.testing.assert_allclose(ten, [1, 1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2])
@@ -405,4 +409,4 @@ def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
 def test_bad_hyperparameters_are_refused(hyperparameters, message):
     X, _ = rows()
     with pytest.raises(ValueError, match=message):
-        NoisyGD(**hyperparameters).mechanism(problem(X), epsilon=1.0, delta=1e-5, adjacency=REPLACE_ONE, bound="tightest")
+        NoisyGD(**hyperparameters).mechanism(problem(X), *spent(epsilon=1.0, delta=1e-5, adjacency=REPLACE_ONE, bound="tightest"))

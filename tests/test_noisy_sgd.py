@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
@@ -42,11 +44,11 @@ def generator(seed=0):
 
 def record(objective, noise=1.0, *, adjacency=REPLACE_ONE, bound="tightest", epsilon=1.0, delta=1e-6, **hyperparameters):
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "bound": bound}
-    return NoisySGD(**hyperparameters).mechanism(objective, **budget)(noise)
+    return NoisySGD(**hyperparameters).mechanism(objective, *spent(**budget))(noise)
 
 
 def solve(objective, mechanism, X, y, seed=0, **options):
-    return NoisySGD().solve(objective, mechanism, X, y, generator=generator(seed), **options)
+    return NoisySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed), **options)
 
 
 def line(n_samples, alpha=0.0, clip=1.0):
@@ -386,7 +388,7 @@ def captured(monkeypatch, name, objective, mechanism, n_fits):
     monkeypatch.setattr(noisy_sgd, "descend_on_batches", lambda *args, **options: values.append(options[name]))
     rng = generator()
     for _ in range(n_fits):
-        NoisySGD().solve(objective, mechanism, np.ones((objective.n_samples, 1)), None, generator=rng)
+        NoisySGD().solve(objective, mechanism, LocalRows(np.ones((objective.n_samples, 1)), None), generator=rng)
     return values
 
 

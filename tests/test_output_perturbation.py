@@ -11,14 +11,15 @@ from scipy.special import expit
 from scipy.special import softmax as softmax_of
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import bound_rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, perturbation
-from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.serialization import from_json, to_json
 from skdpdyn.solvers import OutputPerturbation, output_perturbation
@@ -44,13 +45,19 @@ def problem(loss, X, **changes):
     return Objective(loss, *X.shape, **{**defaults, **changes})
 
 
+def statistic_of(solver, objective):
+    """What is computed without noise, as the record says."""
+    record_of = solver.mechanism(objective, *spent(1.0, 1e-6))
+    return output_perturbation.statistic_of(objective, record_of(1.0))
+
+
 def learnt(solver, objective, X, y, seed=0):
     """What is computed without noise."""
-    return solver._statistic(objective).run(objective, X, y, generator(seed), 1, 0)
+    return statistic_of(solver, objective).run(objective, X, y, generator(seed), 1, 0)
 
 
 def sensitivity(solver, objective, adjacency="replace_one"):
-    return solver._statistic(objective).sensitivity(objective, Adjacency(adjacency))
+    return statistic_of(solver, objective).sensitivity(objective, Adjacency(adjacency))
 
 
 # --- sensitivity -------------------------------------------------------------------------------------------------------------
@@ -278,9 +285,9 @@ def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, m
     rng, best = np.random.default_rng(1), 0.0
     solver = OutputPerturbation(method, n_epochs=3, batch_size=2)
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
-        mechanism = Record(noise_multiplier=0.8, adjacency=adjacency)
+        mechanism = solver.mechanism(objective, *spent(1.0, 1e-6, adjacency))(0.8)
         zeros = np.zeros((objective.n_samples, 1)), np.zeros(objective.n_samples)
-        noisy = solver.solve(objective, mechanism, *zeros, generator=generator())
+        noisy = solver.solve(objective, mechanism, LocalRows(*zeros), generator=generator())
         std = (noisy - learnt(solver, objective, *zeros))[0]
         guarantee = perturbation(mechanism)
         true_mu = abs(first - second) / std
@@ -301,7 +308,7 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
     rng, best = np.random.default_rng(1), 0.0
     solver = OutputPerturbation(noise="gamma")
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
-        mechanism = Record(noise_multiplier=0.8, distribution="gamma", adjacency=adjacency)
+        mechanism = solver.mechanism(objective, *spent(1.0, 0.0, adjacency))(0.8)
         scale = mechanism.noise_multiplier * sensitivity(solver, objective, adjacency)
         guarantee = perturbation(mechanism)
         true = abs(first - second) / scale
@@ -325,7 +332,12 @@ def test_realised_gaussian_noise(method, data_norm, adjacency):
     alpha, clip = 0.03 * data_norm**2, 0.4 * data_norm
     objective = problem(logistic, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver = OutputPerturbation(method, n_epochs=200, batch_size=8)
-    theta = solver.solve(objective, Record(noise_multiplier=3.0, adjacency=adjacency), X, np.ones(8), generator=generator(1))
+    theta = solver.solve(
+        objective,
+        solver.mechanism(objective, *spent(1.0, 1e-6, adjacency))(3.0),
+        LocalRows(X, np.ones(8)),
+        generator=generator(1),
+    )
     std = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (8 * alpha)
     assert stats.chi2.ppf(5e-7, 200) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 200)
 
@@ -336,8 +348,8 @@ def test_realised_gamma_noise(adjacency):
     X, alpha, clip = np.zeros((10, 3)), 0.5, 0.4
     objective = problem(logistic, X, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver, rng = OutputPerturbation(noise="gamma"), generator(2)
-    record = Record(noise_multiplier=3.0, distribution="gamma", adjacency=adjacency)
-    draws = np.array([solver.solve(objective, record, X, np.ones(10), generator=rng) for _ in range(150)])
+    record = solver.mechanism(objective, *spent(1.0, 0.0, adjacency))(3.0)
+    draws = np.array([solver.solve(objective, record, LocalRows(X, np.ones(10)), generator=rng) for _ in range(150)])
     scale = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (10 * alpha)
     norms = np.linalg.norm(draws, axis=1)
     assert stats.kstest(norms, stats.gamma(3, scale=scale).cdf).pvalue > 5e-7
@@ -372,7 +384,8 @@ def test_the_budget_is_met_and_the_model_learns(name, method, noise, adjacency):
     model = clone(model).set_params(epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation", random_state=0)
     model.fit(X, target(raw))
     assert 3.0 * (1 - 1e-6) < model.epsilon_ <= 3.0
-    assert model.mechanism_ == Record(noise_multiplier=model.noise_multiplier_, distribution=noise, adjacency=adjacency)
+    ran = model.mechanism_
+    assert (ran.noise_multiplier, ran.distribution, ran.adjacency) == (model.noise_multiplier_, noise, adjacency)
     assert model.privacy_ == perturbation(model.mechanism_) == model.privacy_cost(4000, 3)
     assert model.bound_ == "perturbation"
     assert model.score(X, target(raw)) > 0.6
@@ -455,7 +468,7 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, data_norm / 4)
     objective = Objective(loss, 5000, 20, data_norm, 0.0, clip, data_norm / 4)
     budget = {"epsilon": 0.5, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "bound": "tightest"}
-    alpha = solver.auto_alpha(objective, **budget)
+    alpha = solver.auto_alpha(objective, *spent(**budget))
     size = objective.n_parameters
     noise_over_sensitivity = perturbation_noise(noise, 0.5, 1e-6, size)
 

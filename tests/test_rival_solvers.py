@@ -8,9 +8,11 @@ import pytest
 from reference import gradients, shortened
 from scipy import optimize, sparse, stats
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.data import rows as data_rows
+from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Composition, GaussianDP, PoissonSubsampled, from_json, subsampling, to_json
@@ -82,7 +84,7 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
     X[3] = 0
     objective = problem(X, loss, **changes)
     mechanism = svrg_record(step_size=0.5 / objective.curvature)
-    ours = DPSVRG().solve(objective, mechanism, container(X), y, generator=generator())
+    ours = DPSVRG().solve(objective, mechanism, LocalRows(container(X), y), generator=generator())
     theirs = svrg_by_numpy(objective, mechanism, X, y, generator())
     np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6 * np.max(np.abs(theirs)))
 
@@ -90,8 +92,8 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
 def test_svrg_in_single_precision():
     X, y = rows()
     objective, solver = problem(X), DPSVRG()
-    single = solver.solve(objective, svrg_record(), X.astype(np.float32), y, generator=generator())
-    np.testing.assert_allclose(single, solver.solve(objective, svrg_record(), X, y, generator=generator()), rtol=1e-3)
+    single = solver.solve(objective, svrg_record(), LocalRows(X.astype(np.float32), y), generator=generator())
+    np.testing.assert_allclose(single, solver.solve(objective, svrg_record(), LocalRows(X, y), generator=generator()), rtol=1e-3)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -191,19 +193,19 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
     X, y, step_size = np.zeros((20, 500)), np.ones(20), 0.7
     objective = problem(X, intercept_scaling=0.0, alpha=0.0)
     solver, low, high = DPSVRG(), stats.chi2.ppf(5e-7, 500), stats.chi2.isf(5e-7, 500)
-    first = solver.solve(objective, svrg_record(1, 1, probability), X, y, generator=generator())
+    first = solver.solve(objective, svrg_record(1, 1, probability), LocalRows(X, y), generator=generator())
     assert low < np.sum((first / (step_size * 2.0 * 0.4 / 20)) ** 2) < high
     # two steps with a known gradient g at the snapshot: the mean of their iterates is -1.5 step g - 0.5 step noise
     unit = np.full(500, 1 / math.sqrt(500))
     for size, limit in ((1.0, 0.25 * step_size), (1e3, 0.8)):  # beta |theta - s|, and 2 L
         mechanism = svrg_record(1, 2, probability, noise=3.0, snapshot_noise=20 / 0.4)
-        theta = solver.solve(objective, mechanism, X, y, generator=Planted(size * unit))
+        theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=Planted(size * unit))
         noise = (theta + 1.5 * step_size * size * unit) / (-0.5 * step_size) * 20 * probability
         assert low < np.sum((noise / (3.0 * limit)) ** 2) < high
     # one step, from the snapshot itself: only rounding can tell the two gradients apart
     monkeypatch.setattr(_Records, "rounding", lambda self, theta: 7.0)
     mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
-    theta = solver.solve(objective, mechanism, X, y, generator=Planted(1e3 * unit))
+    theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=Planted(1e3 * unit))
     noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * 1e3 * unit) * 20 * probability  # also of the sum at the snapshot
     assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
 
@@ -212,7 +214,7 @@ def test_svrg_finds_the_minimum():
     X, y = rows(300)
     objective = problem(X, clip=math.inf)
     mechanism = svrg_record(40, 30, 0.1, noise=1e-6, snapshot_noise=1e-6)
-    theta = DPSVRG().solve(objective, mechanism, X, y, generator=generator())
+    theta = DPSVRG().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(gradients(objective, X, y, theta).mean(axis=0) + 0.1 * theta, 0, atol=1e-6)
 
 
@@ -244,10 +246,10 @@ def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
 def test_a_fixed_schedule_is_kept():
     objective = problem(np.zeros((1000, 3)), alpha=1e-4)
     options = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one", "bound": "tightest"}
-    snapshots, steps = DPSVRG(n_rounds=7, n_inner=11, batch_size=25).mechanism(objective, **options)(2.0).mechanisms
+    snapshots, steps = DPSVRG(n_rounds=7, n_inner=11, batch_size=25).mechanism(objective, *spent(**options))(2.0).mechanisms
     assert (snapshots.n_steps, steps.n_steps, steps.sampling_probability, steps.noise_multiplier) == (7, 77, 0.025, 2.0)
     small, large = (
-        DPSVRG().mechanism(objective, **{**options, "epsilon": epsilon})(1.0).mechanisms[1] for epsilon in (0.1, 50.0)
+        DPSVRG().mechanism(objective, *spent(**{**options, "epsilon": epsilon}))(1.0).mechanisms[1] for epsilon in (0.1, 50.0)
     )
     assert small.n_steps < large.n_steps
     assert small.sampling_probability <= large.sampling_probability <= 1
@@ -284,9 +286,13 @@ def test_realised_noise_of_bassily(lipschitz, n_steps):
     objective = problem(X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
     theta = BassilySGD().solve(
         objective,
-        PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=n_steps),
-        X,
-        np.ones(20),
+        PoissonSubsampled(
+            sampling_probability=1 / 20,
+            noise_multiplier=0.01,
+            n_steps=n_steps,
+            diameter=2 * objective.lipschitz / objective.alpha,
+        ),
+        LocalRows(X, np.ones(20)),
         generator=generator(n_steps),
     )
     std = 0.01 * lipschitz / 0.1 / math.sqrt(n_steps)
@@ -297,24 +303,24 @@ def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
     objective = problem(X, intercept_scaling=0.0, alpha=0.0)
-    mechanism = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1)
-    theta = BassilySGD(radius=radius).solve(objective, mechanism, X, np.ones(20), generator=generator())
+    mechanism = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1, diameter=2 * radius)
+    theta = BassilySGD(radius=radius).solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator())
     std = 0.01 * 0.4
     std *= 2 * radius / math.sqrt(0.4**2 + 500 * std**2)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
-    large = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=1e4, n_steps=3)
-    theta = BassilySGD(radius=radius).solve(objective, large, X, np.ones(20), generator=generator())
+    large = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=1e4, n_steps=3, diameter=2 * radius)
+    theta = BassilySGD(radius=radius).solve(objective, large, LocalRows(X, np.ones(20)), generator=generator())
     assert np.linalg.norm(theta) == pytest.approx(radius)
     with pytest.raises(ValueError, match="alpha=0: radius='auto' is L / alpha"):
-        BassilySGD().solve(objective, mechanism, X, np.ones(20), generator=generator())
+        BassilySGD().mechanism(objective, *spent(1.0, 1e-5))
 
 
 def test_a_step_of_bassily_is_one_record_in_the_mean():
     """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the full gradient."""
     X, y = rows(15, 2)
     objective = problem(X, alpha=1.0)
-    mechanism = PoissonSubsampled(sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1)
-    steps = [BassilySGD().solve(objective, mechanism, X, y, generator=generator(seed)) for seed in range(2000)]
+    mechanism = PoissonSubsampled(sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1, diameter=1e9)
+    steps = [BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(2000)]
     mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
     error = 6 * np.std(steps, axis=0) / math.sqrt(2000)  # failure probability below 1e-8 each
     np.testing.assert_array_less(np.abs(mean - expected), error)
@@ -334,9 +340,10 @@ def test_bassily_finds_the_minimum(container):
     least = optimize.minimize(risk, np.zeros(6), tol=1e-10)
     theta = BassilySGD().solve(
         objective,
-        PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1e-9, n_steps=400_000),
-        container(X),
-        y,
+        PoissonSubsampled(
+            sampling_probability=0.01, noise_multiplier=1e-9, n_steps=400_000, diameter=2 * objective.lipschitz / objective.alpha
+        ),
+        LocalRows(container(X), y),
         generator=generator(),
     )
     assert risk(theta) - least.fun < 2e-4
@@ -350,16 +357,15 @@ def test_budget_of_bassily(adjacency):
     model = PrivateLogisticRegression(0.7, classes=[0, 1], solver=solver, adjacency=adjacency).fit(X, y)
     assert 0.7 * 0.999 < model.epsilon_ <= 0.7
     assert model.n_iter_ == 500
-    assert model.mechanism_ == PoissonSubsampled(
-        sampling_probability=0.01, noise_multiplier=model.noise_multiplier_, n_steps=500, adjacency=adjacency
-    )
+    ran = model.mechanism_
+    assert (ran.sampling_probability, ran.n_steps, ran.adjacency) == (0.01, 500, adjacency)
 
 
 def test_number_of_steps_of_bassily():
     def steps(n_samples, delta):
         objective = problem(np.zeros((n_samples, 3)))
         options = {"epsilon": 1.0, "adjacency": "replace_one", "bound": "tightest"}
-        return BassilySGD().mechanism(objective, delta=delta, **options)(1.0).n_steps
+        return BassilySGD().mechanism(objective, *spent(delta=delta, **options))(1.0).n_steps
 
     assert steps(100, 1e-4) == 10_000
     assert steps(3000, 1e-6) == 4_000_000

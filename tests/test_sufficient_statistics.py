@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.linear_model import Ridge
+from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, composition
@@ -28,7 +30,7 @@ def problem(X, **changes):
 
 def record(objective, noise_multiplier, adjacency="replace_one"):
     budget = {"epsilon": 1.0, "delta": 1e-6, "adjacency": Adjacency(adjacency), "bound": "tightest"}
-    return SufficientStatistics().mechanism(objective, **budget)(noise_multiplier)
+    return SufficientStatistics().mechanism(objective, *spent(**budget))(noise_multiplier)
 
 
 def with_column(X, constant):
@@ -123,7 +125,7 @@ def test_realised_noise(adjacency, rounding, monkeypatch):
     mechanism = record(objective, 3.0, adjacency)
     assert composition(mechanism).mu == pytest.approx(1 / 3.0, rel=1e-12)
     rng = np.random.Generator(np.random.PCG64(7))
-    theta = SufficientStatistics().solve(objective, mechanism, X, np.ones(10), generator=rng)
+    theta = SufficientStatistics().solve(objective, mechanism, LocalRows(X, np.ones(10)), generator=rng)
     _, gram, moment = (part.noise_multiplier for part in mechanism.mechanisms)
     replaced = adjacency is Adjacency.REPLACE_ONE
     gram_std, moment_std = room * gram * (math.sqrt(2) if replaced else 1), room * moment * (2 if replaced else 1)
@@ -160,7 +162,7 @@ def test_the_budget_is_met(adjacency):
 
 def test_refusals():
     X, y = data()
-    with pytest.raises(ValueError, match="solver='sufficient_statistics' learns the squared loss only, not the logistic loss"):
+    with pytest.raises(ValueError, match="solver='sufficient_statistics' learns quadratic losses only, not the logistic loss"):
         PrivateLogisticRegression(classes=[0, 1], solver="sufficient_statistics").fit(X, y > 0)
     with pytest.raises(ValueError, match="n_features=30000: sufficient statistics of more than 20000 columns"):
         PrivateRidge(target_bounds=(-1, 1), solver="sufficient_statistics").privacy_cost(10, 30_000)

@@ -9,25 +9,27 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import (
     DTYPES,
-    SpentReprMixin,
+    PrivateEstimatorMixin,
     all_or_nothing,
     check_n_jobs,
+    forget_fit,
     silent_arithmetic,
     validated,
 )
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model.targets import Target, as_labels, codes_of
-from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
+from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
+from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import ACCOUNTANTS, Adjacency, privacy_report, tightest
-from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
+from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget
+from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, Solver
@@ -46,11 +48,19 @@ class Plan:
     mechanism: Any
     bound: str
     guarantee: Guarantee
-    delta: float
+    budget: Budget
 
 
-class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
-    """Base of the estimators: the plan, the fit, raw predictions, and the display of what was spent."""
+class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
+    """Base of all estimators: the plan, the fit, raw predictions, and the display of what was spent.
+
+    To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, which need a loss and what
+    ``clip="auto"`` stands for. To derive from this class, write the four methods below besides. All of them see parameters
+    and public numbers only, but for ``_encode_target``, whose targets never leave the fit.
+
+    A fit goes through few hands: ``fit`` reads and checks X and y, ``_plan`` finds the record that the budget pays for, the
+    solver's ``solve`` runs that record in compiled code, and ``_unpack`` sets what was learnt.
+    """
 
     @abstractmethod
     def _public_loss(self):
@@ -121,32 +131,13 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
         """
         return self._plan(n_samples, n_features, self._public_loss()).guarantee
 
-    def privacy_report(self):
-        """What the fit spent, under which theorem, what an attacker can reach, and what is not covered.
-
-        Returns
-        -------
-        PrivacyReport
-            Text by ``print``, HTML in notebooks, a plain dict by ``as_dict()``.
-        """
-        check_is_fitted(self)
-        alternatives = tightest(self.mechanism_, delta=self.delta_).alternatives
-        public = (
+    def _public_facts(self):
+        return (
             f"n_samples={self.n_samples_}",
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
             "every parameter of the estimator",
             "the sets of possible labels or target bounds",
-        )
-        return privacy_report(
-            self.mechanism_,
-            self.privacy_,
-            delta=self.delta_,
-            bound=self.bound_,
-            alternatives={name: other for name, other in alternatives.items() if name != self.bound_},
-            public=public,
-            randomness=source_of(self.leaks_),
-            leaks=self.leaks_,
         )
 
     def fit(self, X, y):
@@ -180,8 +171,9 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
         PrivacyLeakWarning
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
-        with all_or_nothing(self), silent_arithmetic():
-            return self._fit(X, y)
+        with all_or_nothing(self) as model, silent_arithmetic():
+            model._fit(X, y)
+        return self
 
     def _fit(self, X, y):
         check_random_state(self.random_state)
@@ -193,32 +185,32 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
         plan = self._plan(*X.shape, target.loss)
         (generator,) = generators(self.random_state, stacklevel=4)
         if self.verbose:
-            steps = f" of {plan.mechanism.n_steps} steps" if hasattr(plan.mechanism, "n_steps") else ""
-            spent = f"epsilon={plan.guarantee.epsilon(plan.delta):.6g} at delta={plan.delta:.3g} by {plan.bound}"
-            print(f"[{type(self).__name__}] {spent} for {type(plan.mechanism).__name__}{steps}")
+            self._tell(plan)
         theta = plan.solver.solve(
             plan.objective,
             plan.mechanism,
-            X,
-            target.values,
+            LocalRows(X, target.values),
             generator=generator,
             n_threads=effective_n_jobs(self.n_jobs),
             verbose=self.verbose,
         )
-        for name in [name for name in vars(self) if name.endswith("_") and name not in ("n_features_in_", "feature_names_in_")]:
-            delattr(self, name)
-        self.mechanism_, self.privacy_, self.bound_ = plan.mechanism, plan.guarantee, plan.bound
-        self.delta_, self.epsilon_ = plan.delta, plan.guarantee.epsilon(plan.delta)
+        forget_fit(self)
+        self._publish_plan(plan, target.leaks)
         objective = plan.objective
         self.n_samples_, self.alpha_, self.clip_ = objective.n_samples, objective.alpha, objective.lipschitz
         self.data_norm_, self.intercept_scaling_ = objective.data_norm, objective.intercept_scaling
-        self.leaks_ = target.leaks + seed_leaks(self.random_state)
         for name, value in {**target.attributes, **plan.solver.fitted_attributes(plan.mechanism)}.items():
             setattr(self, name, value)
         self._unpack(*(part.astype(X.dtype) for part in objective.split(theta)))
         if not (np.all(np.isfinite(self.coef_)) and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))):
             raise FloatingPointError("the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale")
-        return self
+
+    def _tell(self, plan):
+        """Print what will run and what it spends: public numbers."""
+        steps = f" of {plan.mechanism.n_steps} steps" if hasattr(plan.mechanism, "n_steps") else ""
+        delta = plan.budget.delta
+        spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
+        print(f"[{type(self).__name__}] {spent} for {type(plan.mechanism).__name__}{steps}")
 
     def _scaled_products(self, X):
         """Products of rows, mapped into the ball as they were in fit, with the coefficients."""
@@ -257,38 +249,32 @@ class PrivateLinearModel(SpentReprMixin, BaseEstimator, ABC):
             raise ValueError(f"solver={solver!r} must be one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers")
         if not is_named(self.bound, "tightest", *ACCOUNTANTS):
             raise ValueError(f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
-        check_budget(self.epsilon, 0.5 if is_auto(self.delta) else self.delta, pure=solver.pure)
         check_n_jobs(self.n_jobs)
         if not isinstance(self.verbose, Integral | np.bool_) or self.verbose < 0:
             raise ValueError(f"verbose={self.verbose!r} must be True, False or an integer >= 0")
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
     def _plan(self, n_samples, n_features, loss):
-        """What a fit on data of this shape will run and spend."""
+        """Return what a fit on data of this shape will run and spend."""
         n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
-        if is_auto(self.delta) and n_samples == 1:
-            raise ValueError(
-                "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"
-            )
-        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if is_auto(self.delta) else self.delta, pure=solver.pure)
-        if solver.losses is not None and loss.name not in solver.losses:
-            raise ValueError(
-                f"solver={self.solver!r} learns the {' or '.join(solver.losses)} loss only, not the {loss.name} loss"
-            )
-        objective = Objective(loss, n_samples, n_features, data_norm, intercept_scaling=intercept_scaling)
+        budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=adjacency)
+        if not solver.pure:
+            _ = budget.mu  # refuses delta=0
+        solver.check_loss(loss)
+        problem = Objective(loss, n_samples, n_features, data_norm, intercept_scaling=intercept_scaling)
         if clip is None:
-            mu = solver.gaussian_mu(epsilon, delta, objective.n_parameters)
+            mu = solver.gaussian_mu(budget, problem.n_parameters)
             strength = 2 * n_samples * mu / adjacency.sum_sensitivity(1.0)
-            clip = solver.auto_clip(loss, self._auto_clip(objective.n_parameters, strength)) * objective.row_norm
-        objective = replace(objective, clip=clip)
+            clip = solver.auto_clip(loss, self._auto_clip(problem.n_parameters, strength)) * problem.row_norm
         if alpha is None:
-            alpha = solver.auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency, bound=self.bound)
-        objective = replace(objective, alpha=alpha)
-        record = solver.mechanism(objective, epsilon=epsilon, delta=delta, adjacency=adjacency, bound=self.bound)
-        mechanism = least_noise(record, epsilon, delta, self.bound)
-        bound, guarantee = judge(mechanism, delta, self.bound)
-        return Plan(objective, solver, mechanism, bound, guarantee, delta)
+            alpha = solver.auto_alpha(replace(problem, clip=clip), budget, self.bound)
+        objective = replace(problem, clip=clip, alpha=alpha)
+        record = solver.mechanism(objective, budget, self.bound)
+        mechanism = least_noise(record, budget.epsilon, budget.delta, self.bound)
+        solver.check_mechanism(objective, mechanism)
+        bound, guarantee = judge(mechanism, budget.delta, self.bound)
+        return Plan(objective, solver, mechanism, bound, guarantee, budget)
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -385,6 +371,111 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         codes = self._predicted_codes(X)
         return self.classes_[codes]
+
+
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
+    """Base of the regressors: targets within public bounds, mapped to [-1, 1] for the loss.
+
+    A subclass says by ``_loss_of(target_bounds)`` which `Loss` it learns, of targets in [-1, 1], and by ``_auto_clip`` what
+    ``clip="auto"`` is. Parameters are those of `PrivateRidge`.
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta="auto",
+        *,
+        alpha="auto",
+        data_norm=1.0,
+        clip="auto",
+        target_bounds=None,
+        fit_intercept=True,
+        intercept_scaling="auto",
+        solver="noisy_gd",
+        bound="tightest",
+        adjacency="replace_one",
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.data_norm = data_norm
+        self.clip = clip
+        self.target_bounds = target_bounds
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.solver = solver
+        self.bound = bound
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # the checks train on 200 rows, at the default budget of 1
+        return tags
+
+    @abstractmethod
+    def _loss_of(self, target_bounds):
+        """Return the Loss for these bounds of the target; None for those that y has."""
+
+    def _public_loss(self):
+        return self._loss_of(None if self.target_bounds is None else self._public_bounds())
+
+    def _encode_target(self, y):
+        y = numbers_of(y)
+        leaks = ()
+        if self.target_bounds is None:
+            low, high = float(np.min(y)), float(np.max(y))
+            high = high if high > low else low + max(1.0, abs(low))
+            warnings.warn(
+                "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
+                "Pass target_bounds=(low, high)",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+            leaks = ("target_bounds were taken from y",)
+        else:
+            low, high = self._public_bounds()
+        centre, half_range = _scaling(low, high, self.fit_intercept)
+        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)  # bounds as close as their rounding
+        return Target(values, self._loss_of((low, high)), {"target_bounds_": (low, high)}, leaks)
+
+    def _public_bounds(self):
+        bounds = self.target_bounds
+        pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) == 1 and len(bounds) == 2
+        low, high = map(as_float, bounds) if pair else (0.0, 0.0)
+        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
+            raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")
+        return low, high
+
+    def _unpack(self, coef, intercept):
+        centre, half_range = _scaling(*self.target_bounds_, self.fit_intercept)
+        self.coef_ = coef[0] * coef.dtype.type(half_range)
+        self.intercept_ = float(intercept[0]) * half_range + centre
+
+    def predict(self, X):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        products = self._scaled_products(X)
+        return products + products.dtype.type(self.intercept_)
+
+
+def _scaling(low, high, centred):
+    """Centre and half-range that map the target's bounds to [-1, 1]; without an intercept there is nothing to centre."""
+    return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 
 
 _SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data

@@ -1,15 +1,7 @@
 """Private ridge regression."""
 
-import warnings
-
-import numpy as np
-from sklearn.base import RegressorMixin
-
-from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model.base import PrivateLinearModel
-from skdpdyn.linear_model.targets import Target, numbers_of
+from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.losses import squared
-from skdpdyn.privacy.checks import as_float
 
 # The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of parameters, and its bounds:
 # the more parameters, the more noise the bound on a record adds up to. From so many records times mu a parameter on noise matters
@@ -17,7 +9,7 @@ from skdpdyn.privacy.checks import as_float
 AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL, AMPLE_STRENGTH = 2.5, 1 / 16, 1 / 4, 40.0
 
 
-class PrivateRidge(RegressorMixin, PrivateLinearModel):
+class PrivateRidge(PrivateLinearRegressor):
     """Ridge regression under (epsilon, delta)-differential privacy.
 
     Minimises ``mean of Huber losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases the last iterate: the squared
@@ -118,101 +110,9 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
     (True, 1.0)
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        delta="auto",
-        *,
-        alpha="auto",
-        data_norm=1.0,
-        clip="auto",
-        target_bounds=None,
-        fit_intercept=True,
-        intercept_scaling="auto",
-        solver="noisy_gd",
-        bound="tightest",
-        adjacency="replace_one",
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.alpha = alpha
-        self.data_norm = data_norm
-        self.clip = clip
-        self.target_bounds = target_bounds
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.solver = solver
-        self.bound = bound
-        self.adjacency = adjacency
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # the checks train on 200 rows, at the default budget of 1
-        return tags
-
-    def _public_loss(self):
-        if self.target_bounds is not None:
-            self._public_bounds()
+    def _loss_of(self, target_bounds):
         return squared
 
     def _auto_clip(self, n_parameters, strength):
         residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
         return min(residual, MOST_RESIDUAL)
-
-    def _encode_target(self, y):
-        y = numbers_of(y)
-        leaks = ()
-        if self.target_bounds is None:
-            low, high = float(np.min(y)), float(np.max(y))
-            high = high if high > low else low + max(1.0, abs(low))
-            warnings.warn(
-                "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
-                "Pass target_bounds=(low, high)",
-                PrivacyLeakWarning,
-                stacklevel=4,
-            )
-            leaks = ("target_bounds were taken from y",)
-        else:
-            low, high = self._public_bounds()
-        centre, half_range = _scaling(low, high, self.fit_intercept)
-        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)  # bounds as close as their rounding
-        return Target(values, squared, {"target_bounds_": (low, high)}, leaks)
-
-    def _public_bounds(self):
-        bounds = self.target_bounds
-        pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) == 1 and len(bounds) == 2
-        low, high = map(as_float, bounds) if pair else (0.0, 0.0)
-        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
-            raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")
-        return low, high
-
-    def _unpack(self, coef, intercept):
-        centre, half_range = _scaling(*self.target_bounds_, self.fit_intercept)
-        self.coef_ = coef[0] * coef.dtype.type(half_range)
-        self.intercept_ = float(intercept[0]) * half_range + centre
-
-    def predict(self, X):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        products = self._scaled_products(X)
-        return products + products.dtype.type(self.intercept_)
-
-
-def _scaling(low, high, centred):
-    """Centre and half-range that map the target's bounds to [-1, 1]; without an intercept there is nothing to centre."""
-    return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))

@@ -20,16 +20,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpdyn.base import SpentReprMixin, all_or_nothing, check_n_jobs, quoting_no_records, refuse_dates, silent_arithmetic
+from skdpdyn.base import (
+    PrivateEstimatorMixin,
+    all_or_nothing,
+    check_n_jobs,
+    forget_fit,
+    quoting_no_records,
+    refuse_dates,
+    silent_arithmetic,
+)
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.model_selection._costs import costed, largest, with_parameters
 from skdpdyn.model_selection._scores import Score, score_of
-from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.privacy import GaussianDP, Selection, privacy_report
-from skdpdyn.privacy.calibration import check_budget, check_shape, judge, least_noise
-from skdpdyn.privacy.checks import as_float, checked_choice, is_auto
+from skdpdyn.noise import check_random_state, generators
+from skdpdyn.privacy import Budget, GaussianDP, Selection
+from skdpdyn.privacy.calibration import check_shape, judge, least_noise
+from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
 
 PUBLIC = ("classes", "target_bounds")
@@ -37,7 +45,7 @@ NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)  # the bu
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
 
 
-class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
+class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     """Search for hyperparameters that is private as a whole: one (epsilon, delta) for all fits and all scores.
 
     A random number of trials is made. Each picks a candidate at random, fits it privately on the training part of the records,
@@ -213,8 +221,9 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
-        with all_or_nothing(self), silent_arithmetic(), quoting_no_records():
-            return self._fit(X, y)
+        with all_or_nothing(self) as search, silent_arithmetic():
+            quoting_no_records(search._fit, X, y)
+        return self
 
     def _fit(self, X, y):
         X, y = indexable(X, self._target(y))
@@ -228,7 +237,7 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
         seeds = drawing.integers(2**31, size=number).tolist() if self.random_state is not None else [None] * number
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(  # what is printed for each trial would tell how many there were
-            delayed(_trial)(self._candidate(candidate, plan.budget, public, seed), plan.score, *parts)
+            delayed(_trial)(self._candidate(candidate, plan.trial_budget, public, seed), plan.score, *parts)
             for candidate, seed in zip(candidates, seeds, strict=True)
         )
         for winner, _ in outcomes:
@@ -236,23 +245,19 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last digits of the sum
         score_std = (1 + 64 * len(held) * np.finfo(float).eps) / (len(held) * plan.score_mu)
         scores = [score + score_std * noise.standard_normal() for _, score in outcomes]
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        self.mechanism_, self.privacy_, self.bound_ = plan.mechanism, plan.guarantee, plan.bound
-        self.delta_, self.epsilon_ = plan.delta, plan.guarantee.epsilon(plan.delta)
+        forget_fit(self)
+        self._publish_plan(plan, leaks)
         self.n_samples_ = n_samples
-        self.leaks_ = leaks + seed_leaks(self.random_state)
         if number == 0:
             self.best_estimator_, self.best_params_, self.best_score_ = plan.score.constant(), {}, math.nan
             validate_data(self.best_estimator_, X, skip_check_array=True)  # number and names of columns
-            return self
+            return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], candidates[best]
         self.best_score_ = plan.score.in_units(scores[best])
         model = _model(self.best_estimator_)
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
             setattr(model, name, getattr(self, name))
-        return self
 
     def privacy_cost(self, n_samples, n_features):
         """What a search on data of this shape will spend, from public numbers alone.
@@ -287,24 +292,8 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
             ) from error
         return self._plan(n_samples, rows, {}).guarantee
 
-    def privacy_report(self):
-        """What the search spent, under which theorem, what an attacker can reach, and what is not covered.
-
-        Returns
-        -------
-        PrivacyReport
-            Text by ``print``, HTML in notebooks, a plain dict by ``as_dict()``.
-        """
-        check_is_fitted(self)
-        return privacy_report(
-            self.mechanism_,
-            self.privacy_,
-            delta=self.delta_,
-            bound=self.bound_,
-            public=(f"n_samples={self.n_samples_}", "the candidates", "which records are held out", "every parameter"),
-            randomness=source_of(self.leaks_),
-            leaks=self.leaks_,
-        )
+    def _public_facts(self):
+        return (f"n_samples={self.n_samples_}", "the candidates", "which records are held out", "every parameter")
 
     def _plan(self, n_samples, head, public):
         """What a search on this many records will run and spend, from the shape of ``head``, a few rows of X."""
@@ -314,9 +303,8 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
                 f"random_state={model.random_state!r} of the estimator would repeat the noise in every trial: "
                 "leave it None there; for tests pass random_state to the search"
             )
-        if is_auto(self.delta) and n_samples < 2:
-            raise ValueError(f"n_samples={n_samples}: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta")
-        epsilon, delta = check_budget(self.epsilon, 1 / n_samples**2 if is_auto(self.delta) else self.delta)
+        budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency)
+        epsilon, delta, _ = budget.epsilon, budget.delta, budget.mu
         checked_choice(self.bound, "bound", ("selection", "tightest"))
         shape = self._shape()
         if not 1 <= as_float(self.expected_trials) <= 1000:
@@ -357,7 +345,9 @@ class PrivateSearchCV(SpentReprMixin, MetaEstimatorMixin, BaseEstimator):
         bound, guarantee = judge(mechanism, delta, self.bound)
         score = score_of(self.scoring, model, public)
         fit_mu = fit_part * mu
-        return _SearchPlan(mechanism, bound, guarantee, delta, fit_mu, score_part * mu, _budget(fit_mu, delta), guarantees, score)
+        return _SearchPlan(
+            mechanism, bound, guarantee, budget, fit_mu, score_part * mu, _budget(fit_mu, delta), guarantees, score
+        )
 
     def _shape(self):
         if checked_choice(self.trials, "trials", ("truncated_negative_binomial", "poisson")) == "poisson":
@@ -608,10 +598,10 @@ class _SearchPlan:
     mechanism: Selection
     bound: str
     guarantee: Guarantee
-    delta: float
+    budget: Budget
     fit_mu: float  # of a Gaussian candidate
     score_mu: float
-    budget: dict
+    trial_budget: dict
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
     score: Score
 

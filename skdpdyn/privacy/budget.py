@@ -45,7 +45,7 @@ class Budget:
             raise ValueError(f"epsilon={self.epsilon!r} must be a finite number > 0: the privacy budget")
         if isinstance(self.delta, str):
             raise ValueError(
-                f"delta={self.delta!r} must be a number in [0, 1), or 'auto' where the number of records is known: 1/n^2"
+                f"delta={self.delta!r} must be a number in (0, 1), or 'auto' where the number of records is known: 1/n^2"
             )
         if not 0 <= as_float(self.delta) < 1:
             raise ValueError(f"delta={self.delta!r} must be in (0, 1), or 0 for noise that is pure")
@@ -89,7 +89,9 @@ class Budget:
     def mu(self):
         """Largest mu for which mu-Gaussian differential privacy stays within the budget."""
         if self.delta == 0:
-            raise ValueError("delta=0: Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary")
+            raise ValueError(
+                f"delta={self.delta:g} must be in (0, 1): Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary"
+            )
         return gdp_mu(self.epsilon, self.delta)
 
     def split(self, shares):

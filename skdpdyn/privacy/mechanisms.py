@@ -123,6 +123,12 @@ class OutputPerturbation:
         The noise. "gamma": a uniform direction and a norm of the law Gamma(number of parameters, s).
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of that sensitivity.
+    statistic : {None, "minimiser", "permutation_sgd", "gradient_descent"}, default=None
+        What was computed, where it is told: it decides the sensitivity, not the cost.
+    n_epochs, batch_size : int or None, default=None
+        Passes over the records, and records in a batch, of a statistic that descends.
+    tolerance : float or None, default=None
+        Norm of the gradient up to which a minimiser is certified.
 
     Examples
     --------
@@ -136,6 +142,10 @@ class OutputPerturbation:
     noise_multiplier: float
     distribution: str = "gaussian"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    statistic: str | None = None
+    n_epochs: int | None = None
+    batch_size: int | None = None
+    tolerance: float | None = None
 
     def __post_init__(self):
         _settle(
@@ -144,6 +154,13 @@ class OutputPerturbation:
             adjacency=Adjacency(self.adjacency),
         )
         checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
+        if self.statistic is not None:
+            checked_choice(self.statistic, "statistic", ("minimiser", "permutation_sgd", "gradient_descent"), others="None, ")
+        for name in ("n_epochs", "batch_size"):
+            if getattr(self, name) is not None:
+                _settle(self, **{name: _integer(name, getattr(self, name))})
+        if self.tolerance is not None:
+            _settle(self, tolerance=_number("tolerance", self.tolerance))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,6 +384,12 @@ class PoissonSubsampled:
     step_size : float, array-like of shape (n_steps,) or None, default=None
         Step sizes, positive, where they are known. No bound depends on them: every noisy sum may be released, and what is made
         of it is free.
+    momentum : float, default=0.0
+        What is kept of the last direction, in [0, 1). Free, as step sizes are.
+    average : {None, "uniform", "weighted"}, default=None
+        What is released: the last iterate, the mean of all T iterates, or their mean with weights 2 t / (T (T + 1)).
+    diameter : float or None, default=None
+        Diameter of the ball that every step projects onto. None: no projection.
 
     Examples
     --------
@@ -381,6 +404,9 @@ class PoissonSubsampled:
     n_steps: int
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     step_size: float | np.ndarray | None = None
+    momentum: float = 0.0
+    average: str | None = None
+    diameter: float | None = None
 
     def __post_init__(self):
         _settle(
@@ -394,6 +420,11 @@ class PoissonSubsampled:
             raise ValueError(f"sampling_probability={self.sampling_probability} must be in (0, 1]")
         if self.step_size is not None:
             _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
+        _settle(self, momentum=checked_number(self.momentum, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)"))
+        if self.average is not None:
+            checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
+        if self.diameter is not None:
+            _settle(self, diameter=_number("diameter", self.diameter))
 
     __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
     __setstate__ = NoisyGradientDescent.__setstate__

@@ -20,7 +20,7 @@ def largest_step_size(strong_convexity, smoothness, bound="tightest"):
 
 
 def curvature_aware_time(
-    epsilon, delta, *, n_samples, lipschitz, curvature, adjacency="replace_one", mu=None, tolerable_noise=1.0
+    epsilon=None, delta=None, *, n_samples, lipschitz, curvature, adjacency="replace_one", mu=None, tolerable_noise=1.0
 ):
     """Training time (number of steps x step size) at which the noise starts to drown the signal.
 
@@ -33,8 +33,8 @@ def curvature_aware_time(
 
     Parameters
     ----------
-    epsilon, delta : float
-        The budget.
+    epsilon, delta : float or None, default=None
+        The budget; None where ``mu`` is given.
     n_samples : int
         Number of records.
     lipschitz : float

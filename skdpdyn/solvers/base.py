@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpdyn.privacy.checks import as_float, is_auto
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
 AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
@@ -23,18 +22,20 @@ _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
 
-def training_time(objective, epsilon, delta, **changes):
-    """`skdpdyn.privacy.schedules.curvature_aware_time` of an objective, under an ``adjacency`` and other ``changes``."""
+def training_time(objective, budget, **changes):
+    """Return `skdpdyn.privacy.schedules.curvature_aware_time` of an objective, with some ``changes``."""
     constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")}
-    return curvature_aware_time(epsilon, delta, **(constants | changes))
+    if "mu" not in changes:
+        changes["mu"] = budget.mu
+    return curvature_aware_time(**({"adjacency": budget.adjacency} | constants | changes))
 
 
-def cooled_training_time(objective, epsilon, delta, adjacency, cooling=None):
-    """Training time, and whether steps are cooled: ``cooling`` says so, or, if it is None, whether that pays."""
+def cooled_training_time(objective, budget, cooling=None):
+    """Return the training time, and whether steps are cooled: None for ``cooling`` means where it pays."""
     shape = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
-    factor = cooled_time_factor(gdp_mu(epsilon, delta), adjacency=adjacency, **shape)
+    factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **shape)
     cooling = factor > 1 if cooling is None else cooling
-    time = training_time(objective, epsilon, delta, adjacency=adjacency)
+    time = training_time(objective, budget)
     return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling
 
 
@@ -52,22 +53,28 @@ class Solver(BaseEstimator, ABC):
 
     Attributes
     ----------
-    losses : tuple of str or None
-        Names of the losses that it can learn; None for all.
     pure : bool
         Whether its release has a guarantee with delta = 0.
     """
 
-    losses = None
     pure = False
 
-    def gaussian_mu(self, epsilon, delta, n_parameters):
+    def check_loss(self, loss):
+        """Raise a ValueError if the loss lacks a fact that this solver needs.
+
+        Parameters
+        ----------
+        loss : Loss
+            What would be learnt.
+        """
+
+    def gaussian_mu(self, budget, n_parameters):
         """The budget as mu of Gaussian noise; where the noise is pure, of Gaussian noise with the same variance.
 
         Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single parameter, has variance
         (d + 1) / epsilon^2 in each of d coordinates.
         """
-        return epsilon / math.sqrt(n_parameters + 1) if self.pure else gdp_mu(epsilon, delta)
+        return budget.epsilon / math.sqrt(n_parameters + 1) if self.pure else budget.mu
 
     def auto_clip(self, loss, clip):
         """The bound on one record's gradient that clip="auto" stands for, where the largest norm of a row is 1.
@@ -81,34 +88,30 @@ class Solver(BaseEstimator, ABC):
         """
         return clip
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """The penalty that alpha="auto" stands for, from public numbers alone.
 
         Parameters
         ----------
         objective : Objective
             The problem, without a penalty.
-        epsilon, delta : float
-            The budget.
-        adjacency : Adjacency
-            The neighbouring relation.
+        budget : Budget
+            What may be spent.
         bound : str
             The bound that will judge it.
         """
-        return AUTO_FORGETTING / training_time(objective, epsilon, delta, adjacency=adjacency)
+        return AUTO_FORGETTING / training_time(objective, budget)
 
     @abstractmethod
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """What would run, from public numbers alone.
 
         Parameters
         ----------
         objective : Objective
             The problem's public constants.
-        epsilon, delta : float
-            The budget, for hyperparameters that depend on it.
-        adjacency : Adjacency
-            The neighbouring relation.
+        budget : Budget
+            What may be spent, for hyperparameters that depend on it.
         bound : str
             The bound that will judge it, for hyperparameters that it restricts.
 
@@ -118,8 +121,19 @@ class Solver(BaseEstimator, ABC):
             ``noise_multiplier -> record``.
         """
 
+    def check_mechanism(self, objective, mechanism):
+        """Raise a ValueError if double precision cannot run a record, by public numbers alone.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem's public constants.
+        mechanism : record
+            What ``mechanism`` returned, with its noise.
+        """
+
     @abstractmethod
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """Run the record and return the parameters that it releases, and nothing else.
 
         Parameters
@@ -128,10 +142,8 @@ class Solver(BaseEstimator, ABC):
             The problem's public constants.
         mechanism : record
             What ``mechanism`` returned, with its noise.
-        X : ndarray or CSR array of shape (n_samples, n_features)
-            C-ordered or canonical CSR float64 or float32 rows, finite.
-        y : ndarray of shape (n_samples,)
-            Targets as the loss takes them, float64.
+        rows : LocalRows
+            The rows and their targets, as the loss takes these.
         generator : numpy.random.Generator
             The source of all randomness.
         n_threads : int, default=1

@@ -7,7 +7,6 @@ import numpy as np
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers.base import (
     Solver,
@@ -79,24 +78,27 @@ class DPSGD(Solver):
         self.average = average
         self.radius = radius
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         self._check()
-        n_steps, step_size = self._schedule(objective, epsilon, delta, adjacency)
-        sampling_probability = self._sampling_probability(objective.n_samples, n_steps, gdp_mu(epsilon, delta), adjacency)
+        n_steps, step_size = self._schedule(objective, budget)
+        sampling_probability = self._sampling_probability(objective.n_samples, n_steps, budget)
 
         def record(noise_multiplier):
             return PoissonSubsampled(
                 sampling_probability=sampling_probability,
                 noise_multiplier=noise_multiplier,
                 n_steps=n_steps,
-                adjacency=adjacency,
+                adjacency=budget.adjacency,
                 step_size=step_size,
+                momentum=self.momentum,
+                average=self.average,
+                diameter=None if self.radius is None else 2 * checked_radius(self.radius),
             )
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
         step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
@@ -104,16 +106,16 @@ class DPSGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            X,
-            y,
+            rows.X,
+            rows.y,
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=divisor,
             step_size=step_size,
             noise_std=step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor),
-            radius=checked_radius(self.radius),
+            radius=math.inf if mechanism.diameter is None else mechanism.diameter / 2,
             rng=generator,
-            momentum=float(self.momentum),
-            average_weights=self._average_weights(mechanism.n_steps),
+            momentum=mechanism.momentum,
+            average_weights=_average_weights(mechanism),
             verbose=verbose,
         )
         return theta
@@ -133,9 +135,9 @@ class DPSGD(Solver):
             checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
         checked_radius(self.radius)
 
-    def _schedule(self, objective, epsilon, delta, adjacency):
+    def _schedule(self, objective, budget):
         """Number of steps and their sizes."""
-        time = training_time(objective, epsilon, delta, adjacency=adjacency)
+        time = training_time(objective, budget)
         constants = step_constants(objective)
         step_size = self.step_size
         named = is_named(step_size, "halved", "inverse")
@@ -153,16 +155,20 @@ class DPSGD(Solver):
             return n_steps, 1 / (objective.strong_convexity * np.arange(1, n_steps + 1))
         return n_steps, constant
 
-    def _sampling_probability(self, n_samples, n_steps, mu, adjacency):
+    def _sampling_probability(self, n_samples, n_steps, budget):
         if is_auto(self.batch_size):
             # With little amplification lost, mu = (S / C) q sqrt(n_steps) / noise_multiplier
-            batch_size = n_samples * ENOUGH_NOISE * mu / (adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
+            batch_size = n_samples * ENOUGH_NOISE * budget.mu / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             batch_size = max(batch_size, LEAST_BATCH)
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0  # all records: exact, and in closed form
         return checked_batch_size(self.batch_size, n_samples) / n_samples
 
-    def _average_weights(self, n_steps):
-        if self.average is None:
-            return None
-        step = np.arange(1.0, n_steps + 1)
-        return np.full(n_steps, 1 / n_steps) if self.average == "uniform" else 2 * step / (n_steps * (n_steps + 1))
+
+def _average_weights(mechanism):
+    """Return the weight of each iterate in the average that is released, or None for the last iterate."""
+    n_steps = mechanism.n_steps
+    if mechanism.average is None:
+        return None
+    if mechanism.average == "uniform":
+        return np.full(n_steps, 1 / n_steps)
+    return 2 * np.arange(1.0, n_steps + 1) / (n_steps * (n_steps + 1))

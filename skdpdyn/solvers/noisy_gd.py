@@ -7,7 +7,6 @@ import numpy as np
 from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled, curvature_aware_schedule, largest_step_size, worst_case_steps
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -69,13 +68,13 @@ class NoisyGD(Solver):
         self.radius = radius
         self.cooling = cooling
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`."""
-        return AUTO_FORGETTING / self._time(objective, epsilon, delta, adjacency, bound)[0]
+        return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
-        n_steps, step_size = self._schedule(objective, epsilon, delta, adjacency, bound)
+        n_steps, step_size = self._schedule(objective, budget, bound)
         radius = checked_radius(self.radius)
 
         def record(noise_multiplier):
@@ -86,19 +85,19 @@ class NoisyGD(Solver):
                 strong_convexity=objective.strong_convexity,
                 smoothness=objective.smoothness,
                 diameter=None if math.isinf(radius) else 2 * radius,
-                sensitivity=objective.sensitivity(adjacency),
-                adjacency=adjacency,
+                sensitivity=objective.sensitivity(budget.adjacency),
+                adjacency=budget.adjacency,
             )
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
         theta = np.zeros(objective.n_parameters)
-        descend(theta, objective, X, y, step_size, noise_std, radius, generator, n_threads)
+        descend(theta, objective, rows.X, rows.y, step_size, noise_std, radius, generator, n_threads)
         return theta
 
     def fitted_attributes(self, mechanism):
@@ -111,17 +110,17 @@ class NoisyGD(Solver):
             "step_size_": step_size,
         }
 
-    def _time(self, objective, epsilon, delta, adjacency, bound):
+    def _time(self, objective, budget, bound):
         """Training time, the sum of all step sizes, and whether they are cooled."""
         cooling = checked_cooling(self.cooling)
         undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
         if cooling is None and not (undecided and objective.contracts and bound != "langevin"):
             cooling = False
-        return cooled_training_time(objective, epsilon, delta, adjacency, cooling)
+        return cooled_training_time(objective, budget, cooling)
 
-    def _schedule(self, objective, epsilon, delta, adjacency, bound):
+    def _schedule(self, objective, budget, bound):
         """Number of steps, and the size of all or of each."""
-        time, cooling = self._time(objective, epsilon, delta, adjacency, bound)
+        time, cooling = self._time(objective, budget, bound)
         constants = step_constants(objective)
         step_size = checked_step_size(self.step_size)
         if is_auto(self.n_steps):
@@ -129,13 +128,13 @@ class NoisyGD(Solver):
         elif is_named(self.n_steps, "worst_case"):
             step_size = step_size or largest_step_size(**constants, bound=bound)
             steps = worst_case_steps(
-                gdp_mu(epsilon, delta),
+                budget.mu,
                 n_samples=objective.n_samples,
                 n_features=objective.n_parameters,
                 lipschitz=objective.lipschitz,
                 strong_convexity=objective.strong_convexity,
                 step_size=step_size,
-                adjacency=adjacency,
+                adjacency=budget.adjacency,
             )
             n_steps = max(1, math.ceil(steps))
         else:

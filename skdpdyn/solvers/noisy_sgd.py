@@ -8,7 +8,6 @@ import numpy as np
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -139,33 +138,35 @@ class NoisySGD(Solver):
         """See `Solver.auto_clip`: what contracts, where the bounds need that."""
         return clip if loss.n_outputs == 1 or self._sampling(loss) == "without_replacement" else loss.lipschitz
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`."""
-        return AUTO_FORGETTING / self._time(objective, epsilon, delta, adjacency, bound)[0]
+        return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         sampling = self._sampling(objective.loss)
         self._check(sampling, objective)
         constants = step_constants(objective)
         largest = largest_step_size(**constants, bound=bound) * _STRICTLY
-        (time, cooling), step_size = self._time(objective, epsilon, delta, adjacency, bound), checked_step_size(self.step_size)
+        (time, cooling), step_size = self._time(objective, budget, bound), checked_step_size(self.step_size)
         if sampling == "one_pass":
-            return self._one_pass(objective, step_size or min(largest, time / objective.n_samples), adjacency)
+            return self._one_pass(objective, step_size or min(largest, time / objective.n_samples), budget.adjacency)
         schedule = {"step_size": step_size, "cooling": cooling, "max_steps": _MAX_STEPS if cooling else MAX_STEPS}
         n_steps, planned = curvature_aware_schedule(time, **constants, bound=bound, **schedule)
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
-            least_epochs = max(least_epochs, math.ceil(_ENOUGH_NOISE * gdp_mu(epsilon, delta) * math.sqrt(n_steps)))
+            least_epochs = max(least_epochs, math.ceil(_ENOUGH_NOISE * budget.mu * math.sqrt(n_steps)))
         batch_size, n_batches, n_epochs = self._batches(sampling, objective.n_samples, n_steps, least_epochs)
         step_size = step_size or min(largest, n_steps * planned / (n_epochs * n_batches))
         shape = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
-        problem = {name: getattr(objective, name) for name in ("strong_convexity", "smoothness")} | {"adjacency": adjacency}
+        problem = {name: getattr(objective, name) for name in ("strong_convexity", "smoothness")} | {
+            "adjacency": budget.adjacency
+        }
         if sampling == "without_replacement":
             return lambda noise: WithoutReplacement(noise_multiplier=noise, step_size=step_size, **shape, **problem)
         radius = checked_radius(self.radius)
         problem["diameter"] = None if math.isinf(radius) else 2 * radius
-        problem["sensitivity"] = adjacency.sum_sensitivity(objective.lipschitz) / batch_size
+        problem["sensitivity"] = budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
         problem["order"] = "shuffled_once" if sampling == "shuffled_once" else "fixed"
         slowdown = 1.0
         if n_batches > 1 and self._cools(objective, step_size, bound):
@@ -174,12 +175,12 @@ class NoisySGD(Solver):
             step_size = step_size * cooled(n_epochs * n_batches)
         return lambda noise: CyclicBatches(noise_multiplier=noise / slowdown, step_size=step_size * slowdown, **shape, **problem)
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`; on one thread, for batches are small."""
         theta = np.zeros(objective.n_parameters)
         run = _run_of(mechanism, objective, generator)
         told = verbose and run.get("stop") is None
-        descend_on_batches(theta, objective, X, y, rng=generator, verbose=told, **run)
+        descend_on_batches(theta, objective, rows.X, rows.y, rng=generator, verbose=told, **run)
         return theta
 
     def fitted_attributes(self, mechanism):
@@ -231,22 +232,21 @@ class NoisySGD(Solver):
                 "and Calmon (2020) is about an interval"
             )
 
-    def _time(self, objective, epsilon, delta, adjacency, bound):
+    def _time(self, objective, budget, bound):
         """Training time, the sum of all step sizes, and whether those of the second half fall linearly."""
         sampling = self._sampling(objective.loss)
         if sampling in ("shuffled_once", "cyclic"):
             undecided = all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size))) and self.radius is None
             pays = None if undecided and objective.contracts and bound in ("tightest", "last_iterate") else False
-            return cooled_training_time(objective, epsilon, delta, adjacency, pays)
+            return cooled_training_time(objective, budget, pays)
         one_pass, fresh = sampling == "one_pass", sampling == "without_replacement"
         time = training_time(
             objective,
-            epsilon,
-            delta,
+            budget,
             # A step that hides one record by itself: n of them pile up root n times the noise
             n_samples=math.sqrt(objective.n_samples) if one_pass else objective.n_samples,
-            adjacency=Adjacency.REPLACE_ONE if fresh else adjacency,  # in place of who vanishes another is drawn
-            mu=self.gaussian_mu(epsilon, delta, objective.n_parameters),
+            adjacency=Adjacency.REPLACE_ONE if fresh else budget.adjacency,  # in place of who vanishes another is drawn
+            mu=self.gaussian_mu(budget, objective.n_parameters),
         )
         return time, False
 

@@ -1,6 +1,7 @@
 """Objective perturbation: the minimiser of the empirical risk plus a random linear term, certified."""
 
 import math
+from dataclasses import replace
 
 from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
 from skdpdyn.noise import largest_norm, standard_noise
@@ -70,25 +71,24 @@ class ObjectivePerturbation(Solver):
         """See `Solver.auto_clip`: softmax is learnt unclipped; Huber's loss at twice the bound, for its curvature is paid too."""
         if loss.n_outputs > 1:
             return loss.lipschitz
-        return 2 * clip if loss.name == "squared" else clip
+        return clip if math.isfinite(loss.lipschitz) else 2 * clip
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`: about where the noise moves the raw prediction of the longest row by 1.
 
         With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be just there. More parameters
         ask for more, a stronger signal (T times the curvature) for less. At least what leaves the Jacobian a quarter of epsilon.
         """
-        mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
-        time = training_time(objective, epsilon, delta, adjacency=adjacency, mu=mu, tolerable_noise=1.0)
+        mu = self.gaussian_mu(budget, objective.n_parameters)
+        time = training_time(objective, budget, mu=mu, tolerable_noise=1.0)
         shrinkage = AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
-        trace, rank = _trace(objective)
-        largest = rank * math.expm1(min(AUTO_TILT * epsilon / rank, 700.0))  # curvature of the record
+        trace, rank = objective.trace, objective.loss.rank
+        largest = rank * math.expm1(min(AUTO_TILT * budget.epsilon / rank, 700.0))  # curvature of the record
         return max(shrinkage / time, trace / (largest * objective.n_samples), _LEAST_ALPHA * objective.curvature)
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
-        checked_tolerance(self.tolerance)
         if not objective.contracts:
             raise ValueError(
                 f"clip={objective.clip:.6g}: a clipped softmax is the gradient of no convex loss, and objective perturbation "
@@ -97,62 +97,66 @@ class ObjectivePerturbation(Solver):
         if not objective.alpha > 0:
             raise ValueError("alpha=0: objective perturbation needs a penalty. Use alpha='auto' or alpha > 0")
         check_condition(objective)
-        trace, rank = _trace(objective)
         constants = {
-            "curvature": trace / (objective.n_samples * objective.alpha),
-            "rank": rank,
+            "curvature": objective.trace / (objective.n_samples * objective.alpha),
+            "rank": objective.loss.rank,
             "distribution": self.noise,
-            "adjacency": adjacency,
+            "adjacency": budget.adjacency,
         }
         tilt = Record(noise_multiplier=1.0, **constants).tilt
-        if not tilt < epsilon:
+        if not tilt < budget.epsilon:
             raise ValueError(
-                f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than epsilon={epsilon:.6g}. Raise alpha"
+                f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than "
+                f"epsilon={budget.epsilon:.6g}. Raise alpha"
             )
         hidden = 100.0 if self.pure else 10.0  # a hundredth of epsilon, or of mu^2
 
+        wanted = checked_tolerance(self.tolerance)
+
         def record(noise_multiplier):
-            output = OutputPerturbation(noise_multiplier=hidden * noise_multiplier, distribution=self.noise, adjacency=adjacency)
-            return Composition((Record(noise_multiplier=noise_multiplier, **constants), output))
+            shared = {"distribution": self.noise, "adjacency": budget.adjacency}
+            linear = Record(noise_multiplier=noise_multiplier, **constants)
+            output = OutputPerturbation(noise_multiplier=hidden * noise_multiplier, statistic="minimiser", **shared)
+            mechanism = Composition((linear, output))
+            unit, least = self._limits(objective, mechanism)
+            tolerance = max(_NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least) if wanted is None else wanted
+            return Composition((linear, replace(output, tolerance=tolerance)))
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         linear, output = mechanism.mechanisms
         sensitivity = objective.sensitivity(mechanism.adjacency)
         linear_scale = linear.noise_multiplier * sensitivity
-        tolerance = self._tolerance(objective, linear_scale, output)
-        output_scale = output.noise_multiplier * 2 * tolerance / objective.alpha
+        output_scale = output.noise_multiplier * 2 * output.tolerance / objective.alpha
         term, hiding = (
             scale * standard_noise(part.distribution, objective.n_parameters, generator)
             for part, scale in ((linear, linear_scale), (output, output_scale))
         )
-        return minimise(objective, X, y, tolerance=tolerance, linear=term, n_threads=n_threads) + hiding
+        return minimise(objective, rows.X, rows.y, tolerance=output.tolerance, linear=term, n_threads=n_threads) + hiding
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: there are no steps."""
         return {"noise_multiplier_": mechanism.mechanisms[0].noise_multiplier}
 
-    def _tolerance(self, objective, linear_scale, output):
-        """Largest norm of the gradient, from public numbers."""
-        per_coordinate = math.sqrt(objective.n_parameters) if output.distribution == "gamma" else 1.0  # deviation over scale
-        # The tolerance for which the noise on the output moves a raw prediction by 1
-        unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
-        # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
-        norm = objective.minimiser_norm(linear_scale * largest_norm(output.distribution, objective.n_parameters))
-        least = 4 * largest_rounding(objective, norm)
+    def check_mechanism(self, objective, mechanism):
+        """See `Solver.check_mechanism`: the certificate must be within reach, whatever the records."""
+        output = mechanism.mechanisms[1]
+        unit, least = self._limits(objective, mechanism)
         if least > unit:
             raise ValueError(
                 f"n_samples={objective.n_samples}, alpha={objective.alpha:.6g}: double precision cannot certify a minimiser so "
                 "well that the noise which hides the rest would not drown the model. Raise alpha, or use solver='noisy_gd'"
             )
-        return certifiable(checked_tolerance(self.tolerance), _NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
+        certifiable(output.tolerance, None, least)
 
-
-def _trace(objective):
-    """Largest trace of one record's Hessian, and the dimension of the space that its gradients lie in."""
-    n_outputs, curvature = objective.n_outputs, objective.curvature
-    if objective.loss.name == "softmax":  # diag(p) - pp' has trace 1 - |p|^2, the largest eigenvalue 1/2; residuals sum to 0
-        return 2 * curvature * (1 - 1 / n_outputs), n_outputs - 1
-    return n_outputs * curvature, n_outputs
+    def _limits(self, objective, mechanism):
+        """Return the tolerance whose hiding noise moves a raw prediction by 1, and the least one that can be certified."""
+        linear, output = mechanism.mechanisms
+        linear_scale = linear.noise_multiplier * objective.sensitivity(mechanism.adjacency)
+        per_coordinate = math.sqrt(objective.n_parameters) if linear.distribution == "gamma" else 1.0  # deviation over scale
+        unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
+        # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
+        norm = objective.minimiser_norm(linear_scale * largest_norm(linear.distribution, objective.n_parameters))
+        return unit, 4 * largest_rounding(objective, norm)

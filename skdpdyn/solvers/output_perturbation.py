@@ -155,27 +155,34 @@ class OutputPerturbation(Solver):
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`, and the notes of the class."""
-        mu = self.gaussian_mu(epsilon, delta, objective.n_parameters)
-        spread = objective.sensitivity(adjacency) * objective.row_norm / mu  # kappa alpha
+        mu = self.gaussian_mu(budget, objective.n_parameters)
+        spread = objective.sensitivity(budget.adjacency) * objective.row_norm / mu  # kappa alpha
         kappa = (5 * spread / (objective.row_norm * objective.loss.smoothness) ** 2) ** (1 / 3)
         return spread / kappa
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         self._check(objective)
+        ran = {"statistic": self.method}
+        if self.method == "minimiser":
+            ran["tolerance"] = self._tolerance(objective)
+        else:
+            ran["n_epochs"] = self._epochs(objective)
+        if self.method == "permutation_sgd":
+            ran["batch_size"] = min(int(self.batch_size), objective.n_samples)
 
         def record(noise_multiplier):
-            return Record(noise_multiplier=noise_multiplier, distribution=self.noise, adjacency=adjacency)
+            return Record(noise_multiplier=noise_multiplier, distribution=self.noise, adjacency=budget.adjacency, **ran)
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
-        statistic = self._statistic(objective)
+        statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
-        theta = statistic.run(objective, X, y, generator, n_threads, verbose)
+        theta = statistic.run(objective, rows.X, rows.y, generator, n_threads, verbose)
         return theta + scale * standard_noise(mechanism.distribution, theta.size, generator)
 
     def fitted_attributes(self, mechanism):
@@ -201,17 +208,6 @@ class OutputPerturbation(Solver):
             check_condition(objective)
             self._tolerance(objective)
 
-    def _statistic(self, objective):
-        """What is computed without noise, and how far one record moves it: one object, from public numbers."""
-        if self.method == "minimiser":
-            return Minimiser(self._tolerance(objective))
-        if self.method == "gradient_descent":
-            return Descent(np.full(self._epochs(objective), 1 / objective.smoothness), objective.n_samples, 1)
-        batch_size = min(int(self.batch_size), objective.n_samples)
-        n_batches = -(-objective.n_samples // batch_size)
-        times = 1 + np.arange(self._epochs(objective) * n_batches)
-        return Descent(1 / np.maximum(objective.smoothness, objective.alpha * times), batch_size, n_batches)
-
     def _tolerance(self, objective):
         least = 4 * (largest_rounding(objective, objective.minimiser_norm()) + 8 * _EPS * objective.lipschitz)
         wanted = checked_tolerance(self.tolerance)
@@ -224,3 +220,14 @@ class OutputPerturbation(Solver):
         if self.method == "permutation_sgd":
             return 10
         return min(math.ceil(objective.smoothness / objective.alpha), _MAX_EPOCHS) if objective.alpha > 0 else _MAX_EPOCHS
+
+
+def statistic_of(objective, mechanism):
+    """Return what is computed without noise, which knows how far one record moves it."""
+    if mechanism.statistic == "minimiser":
+        return Minimiser(mechanism.tolerance)
+    if mechanism.statistic == "gradient_descent":
+        return Descent(np.full(mechanism.n_epochs, 1 / objective.smoothness), objective.n_samples, 1)
+    n_batches = -(-objective.n_samples // mechanism.batch_size)
+    times = 1 + np.arange(mechanism.n_epochs * n_batches)
+    return Descent(1 / np.maximum(objective.smoothness, objective.alpha * times), mechanism.batch_size, n_batches)

@@ -44,10 +44,14 @@ class SufficientStatistics(Solver):
     (True, 0.2062)
     """
 
-    losses = ("squared",)
     _shares = (0.05, 0.55, 0.4)  # of mu^2: least eigenvalue, X'X, X'y
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def check_loss(self, loss):
+        """See `Solver.check_loss`: products of rows say all of a squared loss, and of no other."""
+        if not loss.quadratic:
+            raise ValueError(f"solver='sufficient_statistics' learns quadratic losses only, not the {loss.name} loss")
+
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         if objective.n_parameters > _LARGEST:
             raise ValueError(
@@ -58,12 +62,12 @@ class SufficientStatistics(Solver):
 
         def record(noise_multiplier):
             return Composition(
-                tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=adjacency) for share in self._shares)
+                tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=budget.adjacency) for share in self._shares)
             )
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         eigenvalue_noise, gram_noise, moment_noise = (part.noise_multiplier for part in mechanism.mechanisms)
         replaced = mechanism.adjacency is Adjacency.REPLACE_ONE
@@ -73,7 +77,7 @@ class SufficientStatistics(Solver):
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
         moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
 
-        gram, moment = self._statistics(objective, X, y)
+        gram, moment = self._statistics(objective, rows.X, rows.y)
         size = objective.n_parameters
         with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]

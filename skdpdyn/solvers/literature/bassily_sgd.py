@@ -49,30 +49,31 @@ class BassilySGD(Solver):
         self.n_steps = n_steps
         self.radius = radius
 
-    def auto_alpha(self, objective, *, epsilon, delta, adjacency, bound):
+    def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`: the steps end near the minimiser, so that the penalty must hold the noise down by itself."""
-        return super().auto_alpha(objective, epsilon=epsilon, delta=delta, adjacency=adjacency, bound=bound) / AUTO_FORGETTING
+        return super().auto_alpha(objective, budget, bound) / AUTO_FORGETTING
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         n_steps = checked_steps(self.n_steps, "n_steps")
         if n_steps is None:
-            n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * delta)))
-        self._radius(objective)
+            n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta)))
+        diameter = 2 * self._radius(objective)
 
         def record(noise_multiplier):
             return PoissonSubsampled(
                 sampling_probability=1 / objective.n_samples,
                 noise_multiplier=noise_multiplier,
                 n_steps=n_steps,
-                adjacency=adjacency,
+                adjacency=budget.adjacency,
+                diameter=diameter,
             )
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
-        radius, theta = self._radius(objective), np.zeros(objective.n_parameters)
+        radius, theta = mechanism.diameter / 2, np.zeros(objective.n_parameters)
         noise_std = mechanism.noise_multiplier * objective.lipschitz
         step = np.arange(1.0, mechanism.n_steps + 1)
         if objective.alpha > 0:
@@ -82,8 +83,8 @@ class BassilySGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            X,
-            y,
+            rows.X,
+            rows.y,
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=mechanism.sampling_probability * objective.n_samples,
             step_size=step_size,

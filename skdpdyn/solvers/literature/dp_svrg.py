@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpdyn.data.rows import bound_rows, canonical_rows
+from skdpdyn.data.rows import bound_rows
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import curvature_aware_schedule
 from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, checked_steps, training_time
 
@@ -78,9 +77,9 @@ class DPSVRG(Solver):
         self.batch_size = batch_size
         self.step_size = step_size
 
-    def mechanism(self, objective, *, epsilon, delta, adjacency, bound):
+    def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
-        n_rounds, n_inner, probability = self._schedule(objective, epsilon, delta, adjacency)
+        n_rounds, n_inner, probability = self._schedule(objective, budget)
         step_size = self._step_size(objective)
         odds = (1 - self._snapshot_share) / self._snapshot_share
         snapshot_noise = math.sqrt(odds / n_inner) / probability  # in units of a step's
@@ -90,25 +89,25 @@ class DPSVRG(Solver):
                 sampling_probability=1.0,
                 noise_multiplier=snapshot_noise * noise_multiplier,
                 n_steps=n_rounds,
-                adjacency=adjacency,
+                adjacency=budget.adjacency,
             )
             steps = PoissonSubsampled(
                 sampling_probability=probability,
                 noise_multiplier=noise_multiplier,
                 n_steps=n_rounds * n_inner,
-                adjacency=adjacency,
+                adjacency=budget.adjacency,
                 step_size=step_size,
             )
             return Composition((snapshots, steps))
 
         return record
 
-    def solve(self, objective, mechanism, X, y, *, generator, n_threads=1, verbose=0):
+    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
         snapshots, steps = mechanism.mechanisms
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
-        records = _Records(objective, canonical_rows(X), y)
+        records = _Records(objective, rows.X, rows.y)
         snapshot = np.zeros(objective.n_parameters)
         with one_blas_thread():
             for number in range(1, n_rounds + 1):
@@ -134,10 +133,10 @@ class DPSVRG(Solver):
         _, steps = mechanism.mechanisms
         return {"noise_multiplier_": steps.noise_multiplier, "n_iter_": steps.n_steps, "step_size_": steps.step_size}
 
-    def _schedule(self, objective, epsilon, delta, adjacency):
+    def _schedule(self, objective, budget):
         """Rounds, steps in a round, probability that a batch takes a record."""
         n_samples = objective.n_samples
-        time = training_time(objective, epsilon, delta, adjacency=adjacency)
+        time = training_time(objective, budget)
         # The mean of a round's iterates is half a round behind, so that this trains for half the time: the noise is larger
         wanted, _ = curvature_aware_schedule(
             time,
@@ -148,7 +147,7 @@ class DPSVRG(Solver):
         batch_size = self.batch_size
         if is_auto(batch_size):
             noise = 4.0  # in units of one contribution, from which on batches of any size cost alike
-            batch_size = min(n_samples, math.ceil(noise * n_samples * gdp_mu(epsilon, delta) / math.sqrt(4 * wanted)))
+            batch_size = min(n_samples, math.ceil(noise * n_samples * budget.mu / math.sqrt(4 * wanted)))
         else:
             batch_size = checked_batch_size(batch_size, n_samples)
         n_inner = checked_steps(self.n_inner, "n_inner") or max(2, math.ceil(min(n_samples / batch_size, _MOST_INNER)))
