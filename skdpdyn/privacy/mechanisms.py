@@ -15,10 +15,12 @@ from scipy import optimize
 
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_count, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
+from skdpdyn.privacy.stored import stored
 
 MAX_STEPS = 10**18
 
 
+@stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NoisyGradientDescent:
     """Full-batch noisy gradient descent from a start chosen without the data.
@@ -81,6 +83,7 @@ class NoisyGradientDescent:
         vars(self).update({name: _read_only(value) for name, value in state.items()})
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
     """One Gaussian mechanism: a statistic of bounded sensitivity plus Gaussian noise.
@@ -110,6 +113,7 @@ class Gaussian:
         )
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class OutputPerturbation:
     """A statistic of bounded sensitivity, computed without noise, plus noise on the result.
@@ -163,6 +167,7 @@ class OutputPerturbation:
             _settle(self, tolerance=_number("tolerance", self.tolerance))
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class ObjectivePerturbation:
     """The exact minimiser of a regularised sum of losses to which a random linear term was added.
@@ -220,6 +225,7 @@ class ObjectivePerturbation:
         return self.rank * math.log1p(self.curvature / self.rank)
 
 
+@stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CyclicBatches:
     """Noisy gradient descent over disjoint batches, visited in the same order in every epoch.
@@ -298,6 +304,7 @@ class CyclicBatches:
         return self.n_epochs * self.n_batches
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class WithoutReplacement:
     """Noisy gradient descent from a fixed start, on a fresh batch without replacement in every step.
@@ -363,6 +370,7 @@ class WithoutReplacement:
         return self.n_epochs * (self.n_samples // self.batch_size)
 
 
+@stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PoissonSubsampled:
     """DP-SGD: every step takes each record with the same probability, clips its gradient, and adds noise to the sum.
@@ -430,6 +438,7 @@ class PoissonSubsampled:
     __setstate__ = NoisyGradientDescent.__setstate__
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class OnePass:
     """Projected noisy stochastic gradient descent: one pass in a known order, one record a step.
@@ -499,6 +508,7 @@ class OnePass:
         return math.sqrt(max(0.0, 1 - 2 * self.step_size * rho * (beta / (beta + rho))))
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The best of a random number of trials on the same records, and nothing of the others.
@@ -554,6 +564,7 @@ class Selection:
         return math.exp(-log_inverse_gamma(self.expected_trials, self.shape))
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class Composition:
     """Several releases from the same records, each chosen with knowledge of the outcomes before it.

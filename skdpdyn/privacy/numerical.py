@@ -1,9 +1,7 @@
 """Numerical composition: privacy loss distributions, discretised on the safe side by ``dp_accounting``."""
 
 import math
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, singledispatch
 from numbers import Integral
 
@@ -30,9 +28,12 @@ from skdpdyn.privacy.guarantees import (
     SummedCurve,
     adjacency_of,
     checked_curves,
+    composes_numerically,
 )
+from skdpdyn.privacy.stored import stored, stored_part
 
 
+@stored_part
 @dataclass(frozen=True)
 class SampledGaussian:
     """One step of the Poisson-sampled Gaussian mechanism, by its dominating pair.
@@ -70,6 +71,7 @@ class SampledGaussian:
         return None if replaced else SampledCurve(self.sampling_probability, self.noise_multiplier)
 
 
+@stored_part
 @dataclass(frozen=True)
 class SampledCurve:
     """The Renyi curve of one Poisson-sampled Gaussian step under add_remove, by ``dp_accounting``."""
@@ -104,6 +106,7 @@ def _check_step(step):
     checked_number(step.noise_multiplier, "noise_multiplier", lambda z: 0 < z < math.inf, "a finite number > 0")
 
 
+@stored_part
 @dataclass(frozen=True)
 class RepeatedCurve:
     """A Renyi curve, ``count`` times."""
@@ -126,22 +129,11 @@ class RepeatedCurve:
 
 
 ACCURACY = 2e-5  # relative error of epsilon at which the grid is fine enough
-_accuracy = ContextVar("accuracy", default=ACCURACY)
-
-
-@contextmanager
-def roughly(accuracy):
-    """Inside, numerical bounds stop at a coarser grid, of this relative error of epsilon: faster, and bounds all the same."""
-    token = _accuracy.set(accuracy)
-    try:
-        yield
-    finally:
-        _accuracy.reset(token)
-
-
 _RENYI_BELOW = 1e-14  # times the number of releases: ten times what rounding costs the numerical bound
 
 
+@composes_numerically
+@stored
 @dataclass(frozen=True)
 class PrivacyLossDP(Guarantee):
     """Composition of independent parts by their privacy loss distributions.
@@ -156,6 +148,8 @@ class PrivacyLossDP(Guarantee):
         The parts, each with how often it was released.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all parts hold for.
+    accuracy : float, default=2e-5
+        Relative error of epsilon at which the grid is fine enough, in (0, 1). A coarser grid is faster, and a bound all the same.
 
     References
     ----------
@@ -172,11 +166,12 @@ class PrivacyLossDP(Guarantee):
 
     parts: tuple
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-
-    accuracy = ACCURACY
+    accuracy: float = field(default=ACCURACY, metadata={"optional": True})
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        accuracy = checked_number(self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)")
+        object.__setattr__(self, "accuracy", accuracy)
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts = {}
@@ -208,6 +203,11 @@ class PrivacyLossDP(Guarantee):
         smallest = np.min([by_element(loss.epsilon, delta) for loss in self._bounds()], axis=0)
         return like(delta, self._with_renyi("epsilon", delta, smallest, delta))
 
+    def with_accuracy(self, accuracy):
+        """See `Guarantee.with_accuracy`: on another grid."""
+        parts = ((part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count) for part, count in self.parts)
+        return replace(self, parts=tuple(parts), accuracy=accuracy)
+
     def _with_renyi(self, question, argument, answer, delta):
         """The answer, or that of the Renyi bound where it is smaller: for deltas near what rounding costs the numerical one."""
         curve = self._renyi_curve()
@@ -219,7 +219,7 @@ class PrivacyLossDP(Guarantee):
         """Whichever of the numerical and the Gaussian bound exist."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
-        losses, curve, mu = discretised(self.parts, _accuracy.get()), self._renyi_curve(), self._gaussian_bound()
+        losses, curve, mu = discretised(self.parts, self.accuracy), self._renyi_curve(), self._gaussian_bound()
         bounds = [losses] if losses else []
         if mu is not None:
             bounds.append(GaussianDP(mu, self.adjacency))
@@ -277,9 +277,6 @@ class PrivacyLossDP(Guarantee):
 
     def _parts(self):
         return self.parts
-
-
-Guarantee._numerically = PrivacyLossDP
 
 
 LARGEST_LOSS = 600.0  # beyond it e^loss is out of a float's safe reach
