@@ -24,6 +24,7 @@ from skdpdyn.privacy import (
     NoisyGradientDescent,
     PoissonSubsampled,
     PrivacyLossDP,
+    SubsampledDP,
     WithoutReplacement,
     from_json,
     least_noise,
@@ -34,7 +35,7 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.numerical import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss, roughly
+from skdpdyn.privacy.numerical import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
 from skdpdyn.solvers.dp_sgd import LEAST_BATCH
@@ -255,11 +256,18 @@ def test_least_noise_of_fresh_batches():
 
 def test_rough_values_are_upper_bounds_too():
     record = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.5, n_steps=1000, adjacency="add_remove")
-    fine = subsampling(record).epsilon(1e-5)
-    with roughly(0.01):
-        rough = subsampling(record).epsilon(1e-5)
-    assert fine < rough < 1.02 * fine
-    assert subsampling(record).epsilon(1e-5) == fine
+    guarantee = subsampling(record)
+    fine, coarse = guarantee.epsilon(1e-5), guarantee.with_accuracy(0.01)
+    assert fine < coarse.epsilon(1e-5) < 1.02 * fine
+    assert guarantee.epsilon(1e-5) == fine
+    assert coarse != guarantee == coarse.with_accuracy(guarantee.accuracy)
+    assert "accuracy" not in to_json(guarantee)  # as it was stored before there was a choice
+    for one in (guarantee, coarse):
+        assert from_json(to_json(one)) == one
+    nested = SubsampledDP(guarantee, 0.5)
+    assert nested.with_accuracy(0.01) == SubsampledDP(coarse, 0.5)
+    with pytest.raises(ValueError, match="accuracy=0"):
+        guarantee.with_accuracy(0)
 
 
 @each_adjacency

@@ -30,6 +30,7 @@ from skdpdyn.privacy import (
     GaussianDP,
     OutputPerturbation,
     PerturbedObjectiveDP,
+    PrivacyLossDP,
     chaudhuri,
     from_json,
     kifer,
@@ -382,7 +383,7 @@ def test_composition_with_gaussian_releases():
         assert type(both) is PerturbedObjectiveDP
         assert both == GaussianDP(0.4, adjacency).compose(one)
         assert both.compose(GaussianDP(0.3, adjacency)).gaussian == pytest.approx(0.5)
-        numeric = GaussianDP(0.4, adjacency)._numerically(((one, 1), (GaussianDP(0.4, adjacency), 1)), adjacency)
+        numeric = PrivacyLossDP(((one, 1), (GaussianDP(0.4, adjacency), 1)), adjacency)
         for delta in (1e-4, 1e-8):
             assert both.epsilon(delta) == pytest.approx(numeric.epsilon(delta), rel=0.02)
         assert both.rdp(3.0) >= one.rdp(3.0) + GaussianDP(0.4, adjacency).rdp(3.0) - 1e-12

@@ -57,7 +57,7 @@ def check_target(epsilon, delta, mu, advantage):
     if len(stated) != 1 or not paired:
         raise ValueError(
             f"epsilon={epsilon!r}, delta={delta!r}, mu={mu!r}, advantage={advantage!r}: give "
-            "epsilon and delta (or a Budget), or mu, or advantage"
+            "epsilon and delta, or mu, or advantage"
         )
     if epsilon is not None:
         budget = as_budget(epsilon, delta)

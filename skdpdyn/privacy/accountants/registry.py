@@ -1,6 +1,6 @@
 """The list of accountants: each enters itself, with what it needs and which theorem it is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce, singledispatch
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -24,7 +24,7 @@ class Sharper:
     """
 
     theorem: str
-    options: dict = field(default_factory=dict)
+    options: dict
 
 
 def accountant(theorem, *, needs=None, sharper=None, never_below=None):
