@@ -42,4 +42,4 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "choosing": [], "privacy": [], "architecture": [], "api": []}
+html_sidebars = {"index": [], "choosing": [], "ledger": [], "privacy": [], "architecture": [], "api": []}

@@ -15,3 +15,7 @@ class CalibrationError(ValueError):
 
 class ConvergenceError(RuntimeError):
     """No minimiser could be certified to the tolerance that the privacy proof needs."""
+
+
+class BudgetExceededError(ValueError):
+    """A reservation would pass the cap of its ledger."""

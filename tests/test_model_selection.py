@@ -50,7 +50,7 @@ from sklearn.preprocessing import (
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
-from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, private_search, search_privacy, total_privacy
+from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, _trials, private_search, search_privacy, total_privacy
 from skdpdyn.model_selection._scores import score_of
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.noise import generators
@@ -96,7 +96,7 @@ def test_law_of_the_number_of_trials(mean, shape):
     """Chi-square against the law as scipy has it; failure probability 1e-7 in each of six."""
     record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
     (generator,) = generators(0)
-    draws = np.array([private_search._number_of_trials(record, generator) for _ in range(20_000)])
+    draws = np.array([_trials.number_of_trials(record, generator) for _ in range(20_000)])
     k = np.arange(0, 400)
     if mean == 1.0:
         assert np.all(draws == 1)
@@ -120,12 +120,12 @@ def test_candidates_are_equally_likely():
     """Six points of two grids, or three lists with a distribution; failure probability 1e-7 in each of two."""
     (generator,) = generators(1)
     grids = search(grid=[{"clip": [0.3, 0.6], "alpha": [1e-3, 1e-2]}, {"clip": [1.0, 2.0]}])
-    drawn = [tuple(sorted(grids._draw(generator).items())) for _ in range(6000)]
+    drawn = [tuple(sorted(grids._candidates().draw(generator).items())) for _ in range(6000)]
     counts = [drawn.count(value) for value in set(drawn)]
     assert len(counts) == 6
     assert np.sum((np.array(counts) - 1000) ** 2) / 1000 < stats.chi2.isf(1e-7, 5)
     mixed = search(grid={"alpha": stats.uniform(0, 1), "clip": [0.3, 0.6]})
-    drawn = [mixed._draw(generator) for _ in range(2000)]
+    drawn = [mixed._candidates().draw(generator) for _ in range(2000)]
     assert stats.kstest([candidate["alpha"] for candidate in drawn], "uniform").pvalue > 1e-7
     assert abs(sum(candidate["clip"] == 0.3 for candidate in drawn) - 1000) < 120  # 5.4 standard deviations
 
@@ -154,14 +154,14 @@ def test_the_total_meets_the_budget_and_dp_accounting(adjacency, changes):
 def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
     """Of every trial that ran: the fit's mu, and the score's, are the record's."""
     trials = []
-    run = private_search._trial
+    run = _trials.run_trial
 
     def spy(estimator, score, *parts):
         outcome = run(estimator, score, *parts)
         trials.append((outcome[0].privacy_, [len(part) for part in parts]))
         return outcome
 
-    monkeypatch.setattr(private_search, "_trial", spy)
+    monkeypatch.setattr(private_search, "run_trial", spy)
     for changes, sizes in (({}, (160, 40)), ({"test_size": 50}, (150, 50)), ({"test_size": None}, (200, 200))):
         trials.clear()
         chosen = search(**changes)
@@ -319,7 +319,7 @@ def test_the_winner_says_what_the_search_cost():
 
 @pytest.mark.parametrize("estimator", [LOGISTIC, RIDGE], ids=lambda model: type(model).__name__)
 def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monkeypatch):
-    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
     first, second = (search(estimator, **POISSON).fit(*rows) for rows in ((X, Y), (3 * X, 1 - Y)))
     np.testing.assert_array_equal(first.predict(X), second.predict(X))
     assert np.unique(first.predict(X)).size == 1
@@ -331,7 +331,7 @@ def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monk
 
 @pytest.mark.parametrize("classes", [[False, True], [0, 1], [0.0, 1.0], ["no", "yes"]], ids=str)
 def test_no_trial_predicts_a_class_of_any_kind(classes, monkeypatch):
-    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
     labels = np.array(classes)[Y]
     predicted = search(clone(LOGISTIC).set_params(classes=classes), **POISSON).fit(X, labels).predict(X)
     np.testing.assert_array_equal(predicted, np.full(200, classes[0], labels.dtype))
@@ -341,7 +341,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
     fitted = search().fit(X, Y)
     before = dict(vars(fitted))
     monkeypatch.setattr(private_search, "validate_data", lambda *args, **kwargs: 1 / 0)  # the last thing that can fail
-    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
     with pytest.raises(ZeroDivisionError):
         fitted.fit(X, Y)
     assert vars(fitted) == before
@@ -350,7 +350,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
 def test_poisson_may_make_no_trial():
     (generator,) = generators(3)
     record = Selection(trial=GaussianDP(0.1), expected_trials=1.0, shape=math.inf)
-    assert min(private_search._number_of_trials(record, generator) for _ in range(100)) == 0
+    assert min(_trials.number_of_trials(record, generator) for _ in range(100)) == 0
     seeds = (seed for seed in range(100))
     while search(**POISSON, random_state=next(seeds)).set_params(expected_trials=1).fit(X, Y).best_params_:
         pass  # of one hundred seeds one has T = 0 but with probability 1e-20, and the seeds are fixed
@@ -403,8 +403,8 @@ def test_trials_draw_independent_noise(n_jobs):
     chosen = search(clone(LOGISTIC).set_params(fit_intercept=False), {"clip": [0.5]})
     plan = chosen._plan(40, WIDE[:2], {})
     trials = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(private_search._trial)(
-            chosen._candidate({"clip": 0.5}, plan.trial_budget, {}, None), plan.score, WIDE, HALVES, WIDE, HALVES
+        joblib.delayed(_trials.run_trial)(
+            chosen._candidates().build({"clip": 0.5}, plan.trial_budget, {}, None), plan.score, WIDE, HALVES, WIDE, HALVES
         )
         for _ in range(4)
     )
@@ -431,7 +431,7 @@ def attack(plan, chosen, n_runs, monkeypatch):
         fitted = Mean(plan, rows, noise)
         return fitted, 1 / (1 + math.exp(-fitted.coef_))  # in [0, 1], as every score
 
-    monkeypatch.setattr(private_search, "_trial", trial)
+    monkeypatch.setattr(private_search, "run_trial", trial)
     chosen._plan, chosen._candidate = (lambda *_: plan), (lambda *_: None)
     outcomes = [[], []]
     for outcome, sign in zip(outcomes, (1.0, -1.0), strict=True):
@@ -1089,7 +1089,7 @@ def test_missing_targets_are_refused(bad):
 
 
 def test_without_a_trial_columns_are_checked_all_the_same(monkeypatch):
-    monkeypatch.setattr(private_search, "_number_of_trials", lambda mechanism, generator: 0)
+    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
     frame = pd.DataFrame(X, columns=list("abc"))
     fitted = search(**POISSON).fit(frame, Y)
     assert fitted.n_features_in_ == 3
@@ -1270,7 +1270,7 @@ def test_advice_on_meta_estimators():
 
 def test_warnings_come_back_after_trials_that_overlap():
     before = list(warnings.filters)
-    one, other = private_search._SILENCE, private_search._SILENCE
+    one, other = _trials._SILENCE, _trials._SILENCE
     one.__enter__()
     other.__enter__()
     with warnings.catch_warnings(record=True) as caught:

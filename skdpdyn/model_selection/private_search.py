@@ -1,20 +1,15 @@
 """A search for hyperparameters that is private as a whole: the best of a random number of private trials, under one budget."""
 
 import math
-import threading
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy import optimize
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -26,22 +21,20 @@ from skdpdyn.base import (
     check_n_jobs,
     forget_fit,
     quoting_no_records,
-    refuse_dates,
     silent_arithmetic,
 )
-from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model.base import PrivateLinearModel
+from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
-from skdpdyn.model_selection._costs import costed, largest, with_parameters
+from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
+from skdpdyn.model_selection._costs import largest
 from skdpdyn.model_selection._scores import Score, score_of
+from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
 
-PUBLIC = ("classes", "target_bounds")
-NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)  # the budget, and what is public
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
 
 
@@ -232,16 +225,17 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
         held, train = self._held_out(n_samples, splitting)
-        number = _number_of_trials(plan.mechanism, drawing)
-        candidates = [self._draw(drawing) for _ in range(number)]
+        candidates = self._candidates()
+        number = number_of_trials(plan.mechanism, drawing)
+        drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = drawing.integers(2**31, size=number).tolist() if self.random_state is not None else [None] * number
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(  # what is printed for each trial would tell how many there were
-            delayed(_trial)(self._candidate(candidate, plan.trial_budget, public, seed), plan.score, *parts)
-            for candidate, seed in zip(candidates, seeds, strict=True)
+            delayed(run_trial)(candidates.build(candidate, plan.trial_budget, public, seed), plan.score, *parts)
+            for candidate, seed in zip(drawn, seeds, strict=True)
         )
         for winner, _ in outcomes:
-            plan.check(_model(winner).privacy_)
+            plan.check(last_step(winner).privacy_)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last digits of the sum
         score_std = (1 + 64 * len(held) * np.finfo(float).eps) / (len(held) * plan.score_mu)
         scores = [score + score_std * noise.standard_normal() for _, score in outcomes]
@@ -253,9 +247,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             validate_data(self.best_estimator_, X, skip_check_array=True)  # number and names of columns
             return
         best = int(np.argmax(scores))
-        self.best_estimator_, self.best_params_ = outcomes[best][0], candidates[best]
+        self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
         self.best_score_ = plan.score.in_units(scores[best])
-        model = _model(self.best_estimator_)
+        model = last_step(self.best_estimator_)
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
             setattr(model, name, getattr(self, name))
 
@@ -281,10 +275,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             them: columns by name, categories without zero.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
-        _checked(self.estimator)
+        private_model(self.estimator)
         rows = np.zeros((2, n_features))
         try:
-            _n_columns(self.estimator, rows)
+            n_columns(self.estimator, rows)
         except Exception as error:
             raise ValueError(
                 f"how many columns reach the model is not known: the steps before it do not take rows of zeros ({error}). "
@@ -295,9 +289,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     def _public_facts(self):
         return (f"n_samples={self.n_samples_}", "the candidates", "which records are held out", "every parameter")
 
+    def _candidates(self):
+        return Candidates(self.estimator, self.param_distributions)
+
     def _plan(self, n_samples, head, public):
         """What a search on this many records will run and spend, from the shape of ``head``, a few rows of X."""
-        model = _checked(self.estimator)
+        model = private_model(self.estimator)
         if model.random_state is not None:
             raise ValueError(
                 f"random_state={model.random_state!r} of the estimator would repeat the noise in every trial: "
@@ -310,19 +307,20 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         if not 1 <= as_float(self.expected_trials) <= 1000:
             raise ValueError(f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000")
         n_held = self._held_out(n_samples, None)
-        pool = self._pool()
+        candidates = self._candidates()
+        pool = candidates.pool()
 
         shared = self.test_size is None and self.holdout is None
         fit_part, score_part = (math.sqrt(1 - SCORE_PART**2), SCORE_PART) if shared else (1.0, 1.0)
 
         @cache
         def costs(mu):
-            budget = _budget(fit_part * mu, delta)
-            pooled = [self._candidate(candidate, budget, public, None) for candidate in pool]
-            if any(_model(candidate).adjacency != model.adjacency for candidate in pooled):
+            budget = trial_budget(fit_part * mu, delta)
+            pooled = [candidates.build(candidate, budget, public, None) for candidate in pool]
+            if any(last_step(candidate).adjacency != model.adjacency for candidate in pooled):
                 raise ValueError("adjacency must be that of the estimator in every candidate")
             trained = n_samples if shared else n_samples - n_held
-            return tuple(_model(one).privacy_cost(trained, _n_columns(one, head)) for one in pooled)
+            return tuple(last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled)
 
         def chosen(mu, guarantees=()):
             fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
@@ -334,19 +332,19 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         mechanism = least_noise(lambda noise: chosen(1 / noise), epsilon, delta, self.bound)
         mu, guarantees = mechanism.trial.mu, ()  # of a trial
         if not all(isinstance(cost, GaussianDP) for cost in costs(mu)):
-            if pool == [{}] and not self._is_grid():
+            if pool == [{}] and not candidates.is_grid():
                 raise UnsupportedMechanismError(
                     "trials of one cost are needed, whichever candidate runs: distributions can be searched only if the model's "
                     "guarantee is Gaussian. Give lists of values"
                 )
-            mu = _largest_mu(lambda mu: judge(chosen(mu, costs(mu)), delta, self.bound)[1].epsilon(delta) / epsilon, mu)
+            mu = largest_mu(lambda mu: judge(chosen(mu, costs(mu)), delta, self.bound)[1].epsilon(delta) / epsilon, mu)
             guarantees = costs(mu)
             mechanism = chosen(mu, guarantees)
         bound, guarantee = judge(mechanism, delta, self.bound)
         score = score_of(self.scoring, model, public)
         fit_mu = fit_part * mu
         return _SearchPlan(
-            mechanism, bound, guarantee, budget, fit_mu, score_part * mu, _budget(fit_mu, delta), guarantees, score
+            mechanism, bound, guarantee, budget, fit_mu, score_part * mu, trial_budget(fit_mu, delta), guarantees, score
         )
 
     def _shape(self):
@@ -358,7 +356,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _target(self, y):
         """The target as the trials take it, all its warnings and errors raised now: one for each trial would count them."""
-        model = _checked(self.estimator)
+        model = private_model(self.estimator)
         classes = getattr(model, "classes", None)
         y = column_or_1d(as_labels(y, classes), warn=True)
         if is_regressor(model):
@@ -372,7 +370,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _public(self, y):
         """Labels or target bounds, for all trials alike: those that were passed, or taken from y with a warning."""
-        model = _checked(self.estimator)
+        model = private_model(self.estimator)
         name = "classes" if is_classifier(model) else "target_bounds"
         if getattr(model, name) is not None:
             return {}, ()
@@ -412,67 +410,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         if self.holdout is None:
             held = np.sort(generator.permutation(n_samples)[:n_held])
         return held, np.setdiff1d(np.arange(n_samples), held)
-
-    def _grids(self):
-        """The candidates as a list of dicts, checked."""
-        grids = self.param_distributions
-        grids = [grids] if isinstance(grids, Mapping) else grids
-        if not isinstance(grids, (list, tuple)) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
-            raise TypeError(f"param_distributions={self.param_distributions!r} must be a dict or a list of dicts")
-        for name, values in (item for grid in grids for item in grid.items()):
-            if not isinstance(name, str):
-                raise TypeError(f"param_distributions holds {name!r}: names of parameters are needed")
-            if name.rpartition("__")[2] in NOT_TUNED:
-                raise ValueError(
-                    f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the budget's or public, and not tuned. "
-                    "Pass epsilon and delta to the search, the others to the estimator"
-                )
-            listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str) and len(values)
-            if not (listed or hasattr(values, "rvs")):
-                raise ValueError(
-                    f"param_distributions[{name!r}]={values!r} must be a list or an array of values, at least one, or have rvs"
-                )
-        return grids
-
-    def _is_grid(self):
-        return not any(hasattr(values, "rvs") for grid in self._grids() for values in grid.values())
-
-    def _pool(self):
-        """Every candidate of a grid; of distributions, the estimator as it is, to learn what kind of guarantee it has."""
-        return list(ParameterGrid(self._grids())) if self._is_grid() else [{}]
-
-    def _draw(self, generator):
-        """A random candidate."""
-        if self._is_grid():
-            grid = ParameterGrid(self._grids())
-            return grid[int(generator.integers(len(grid)))]
-        grids = self._grids()
-        grid = grids[generator.integers(len(grids))]
-        return {
-            name: values.rvs(random_state=generator) if hasattr(values, "rvs") else values[int(generator.integers(len(values)))]
-            for name, values in sorted(grid.items())
-        }
-
-    def _candidate(self, candidate, budget, public, seed):
-        """The estimator with a candidate's parameters and the budget of a trial."""
-        estimator = with_parameters(self.estimator, candidate)
-        model, base = _checked(estimator), _checked(self.estimator)
-        for name in PUBLIC:  # a candidate may be a whole step
-            own, given = getattr(model, name, None), getattr(base, name, None)
-            if own is not None and (given is None or not np.array_equal(np.unique(own), np.unique(given))):
-                raise ValueError(
-                    f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} to the estimator alone"
-                )
-            if given is not None:
-                model.set_params(**{name: given})
-        model.set_params(**budget, **public, random_state=seed)
-        for whole in (self.estimator, estimator):
-            if any(getattr(part, "_skl_callbacks", None) for part in (whole, *whole.get_params().values())):
-                raise ValueError("callbacks would be told of every trial: pass an estimator without them")
-        # What is printed, or written to a cache, for each trial would tell how many there were
-        quiet = {"verbose": False, "memory": None}
-        names = [(name, name.rpartition("__")[2]) for name in estimator.get_params()]
-        return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
 
     @available_if(lambda self: _can(self, "predict"))
     def predict(self, X):
@@ -612,105 +549,6 @@ class _SearchPlan:
             raise UnsupportedMechanismError(
                 f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: search over lists of values"
             )
-
-
-class _Silence:
-    """No warnings while anyone is inside: `warnings.catch_warnings` restores a wrong state where threads overlap."""
-
-    def __init__(self):
-        self._lock, self._inside = threading.Lock(), 0
-
-    def __enter__(self):
-        with self._lock:
-            if self._inside == 0:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("ignore")
-            self._inside += 1
-
-    def __exit__(self, *error):
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._filters.__exit__(*error)
-
-
-_SILENCE = _Silence()
-
-
-def _trial(estimator, score, X, y, X_held, y_held):
-    """A candidate, fitted, with its exact score."""
-    with _SILENCE, silent_arithmetic():  # in this worker; a warning for each trial would tell how many there were
-        estimator.fit(X, y)
-        return estimator, score.mean(estimator, X_held, y_held)
-
-
-def _number_of_trials(mechanism, generator):
-    """A draw from the law that the record names, by inversion: P(k + 1) / P(k) = (1 - gamma) (k + shape) / (k + 1)."""
-    if mechanism.shape == math.inf:
-        return int(generator.poisson(mechanism.expected_trials))
-    gamma, shape, left = mechanism.halting_probability, mechanism.shape, generator.random()
-    if gamma == 1:
-        return 1
-    ratio, number = -math.expm1(math.log(gamma)), 1
-    first = 1 / -math.log(gamma) if shape == 0 else shape / math.expm1(-shape * math.log(gamma))
-    probability = ratio * first
-    while left >= probability > 0:
-        left -= probability
-        probability *= ratio * (number + shape) / (number + 1)
-        number += 1
-    return number
-
-
-def _budget(mu, delta):
-    """The (epsilon, delta) at which a candidate's noise is calibrated to mu, from below."""
-    epsilon = GaussianDP(mu * (1 - 1e-9)).epsilon(delta)
-    if not epsilon > 0:
-        raise CalibrationError(
-            f"epsilon is so small that at delta={delta} nothing is left for one trial. Raise it, or lower delta"
-        )
-    return {"epsilon": epsilon, "delta": delta}
-
-
-def _largest_mu(excess, start):
-    """A mu, within 1e-4 of the largest, at which ``excess`` is at most 1."""
-
-    def log_excess(log_mu):
-        return math.log(excess(math.exp(log_mu)))
-
-    low = high = math.log(start)
-    while log_excess(low) > 0:
-        low -= 0.1
-    while log_excess(high) <= 0:
-        high += 0.1
-    root = optimize.brentq(log_excess, low, high, xtol=5e-5)
-    while log_excess(root) > 0:
-        root -= 5e-5
-    return math.exp(root)
-
-
-def _checked(estimator):
-    """The private linear model at the end of an estimator."""
-    model = costed(estimator)
-    if not isinstance(model, PrivateLinearModel):
-        raise ValueError(f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline that ends in one")
-    return model
-
-
-def _model(estimator):
-    return _model(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
-
-
-def _n_columns(estimator, rows):
-    """Number of columns that reach the model."""
-    if isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of these rows
-                rows = clone(estimator[:-1]).fit_transform(rows)
-        return _n_columns(estimator.steps[-1][1], rows)
-    refuse_dates(rows)
-    return check_array(rows, accept_sparse=True, dtype=None, ensure_all_finite=False).shape[1]
 
 
 def _rows(X, positions):

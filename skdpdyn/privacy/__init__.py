@@ -18,6 +18,7 @@ from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
+from skdpdyn.privacy.ledger import Ledger
 from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
     Composition,
@@ -33,7 +34,7 @@ from skdpdyn.privacy.mechanisms import (
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP
-from skdpdyn.privacy.report import privacy_report
+from skdpdyn.privacy.report import check_report, privacy_report
 from skdpdyn.privacy.serialization import from_json, to_json
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "CyclicBatches",
     "Gaussian",
     "GaussianDP",
+    "Ledger",
     "NoisyGradientDescent",
     "ObjectivePerturbation",
     "OnePass",
@@ -59,6 +61,7 @@ __all__ = [
     "WithoutReplacement",
     "calibrate",
     "chaudhuri",
+    "check_report",
     "composition",
     "contraction",
     "from_json",

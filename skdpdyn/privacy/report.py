@@ -1,12 +1,21 @@
 """The budget report: what was spent, on which theorem, against which attacker, and what it does not cover."""
 
 import html
+import json
+import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.serialization import to_dict
+from skdpdyn.privacy.accountants import ACCOUNTANTS
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 
@@ -25,7 +34,10 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """What a release cost and what was assumed; ``str`` for text, ``as_dict`` for JSON, HTML in notebooks.
+    """What a release cost and what was assumed.
+
+    ``str`` for text, ``to_json`` for a file that `check_report` reads, ``to_model_card`` for an
+    auditor, HTML in notebooks.
 
     Attributes
     ----------
@@ -39,8 +51,87 @@ class PrivacyReport:
     stored: dict
 
     def as_dict(self):
-        """Plain dict of str, float, list and dict, which JSON takes."""
-        return {**self.sections, "stored": self.stored}
+        """Return a plain dict that JSON takes; doc/report_schema.json describes it.
+
+        Returns
+        -------
+        dict
+            The sections, what is stored, and a checksum of both. Infinite numbers are texts.
+        """
+        content = _plain({**self.sections, "stored": self.stored})
+        return {**content, "checksum": checksum(content)}
+
+    def to_json(self, path: str | os.PathLike | None = None) -> str:
+        """Return ``as_dict`` as a JSON document, for ``python -m skdpdyn.privacy check``.
+
+        Parameters
+        ----------
+        path : str, path-like or None, default=None
+            A file to write it to as well.
+
+        Returns
+        -------
+        str
+        """
+        text = json.dumps(self.as_dict(), indent=1, allow_nan=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_model_card(self) -> str:
+        """Return the privacy section of a model card, in Markdown.
+
+        It says what was promised, to whom, under which assumptions, and how to check it from
+        ``mechanism_`` alone.
+
+        Returns
+        -------
+        str
+        """
+        spent, theorem, assumed = (self.sections[title] for title in ("spent", "theorem", "assumed"))
+        mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
+        leaks = assumed["not private in this run"]
+        relation = str(guarantee.adjacency)
+        lines = ["# Privacy", ""]
+        if leaks:
+            lines += ["**NOT PRIVATE in this run. What follows does not hold for:**", ""]
+            lines += [*_bullets(leaks), ""]
+        lines += [
+            "## What was promised",
+            "",
+            f"The release is ({_shown(spent['epsilon'])}, {_shown(spent['delta'])})-differentially private"
+            + (f", and {_shown(spent['mu'])}-Gaussian differentially private" if "mu" in spent else "")
+            + ".",
+            "",
+            "Someone who knows all records but one, and guesses about that one from what was released, has at most:",
+            "",
+            *_bullets(f"{name}: {_shown(value)}" for name, value in self.sections["attacker"].items()),
+            "",
+            "## To whom",
+            "",
+            f"To every single record. Neighbouring data sets ({relation}): {NEIGHBOURS[relation]}.",
+            "",
+            "Not protected against:",
+            "",
+            *_bullets(self.sections["not protected against"].values()),
+            "",
+            "## Under which assumptions",
+            "",
+            "Public, and not read off the records:",
+            "",
+            *_bullets(assumed["public"] or ["nothing was named"]),
+            "",
+            f"Randomness: {assumed['randomness']}.",
+            "",
+            f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of what ran:",
+            "",
+            *_bullets(f"{name}: {_shown(value)}" for name, value in theorem.items() if name != "bound"),
+            "",
+            "## How to check it",
+            "",
+            *_how_to_check(mechanism, guarantee, theorem["bound"], spent),
+        ]
+        return "\n".join(lines) + "\n"
 
     def __str__(self):
         lines = []
@@ -128,6 +219,176 @@ def privacy_report(mechanism, guarantee, *, delta, bound, alternatives=None, pub
     }
     stored = {"mechanism": to_dict(mechanism), "guarantee": to_dict(guarantee)}
     return PrivacyReport({title: entries for title, entries in sections.items() if entries}, stored)
+
+
+def check_report(report: dict | str) -> dict:
+    """Recompute every number of a stored report from the record of what ran that is stored in it.
+
+    The guarantee is proved again from the record by the bound that the report names, and every
+    number of the report is computed again from that guarantee. Numbers may differ by rounding
+    (1e-9, and the grid's accuracy for numerical composition); what no record knows, such as the
+    list of what was public, is held against the checksum.
+
+    Whoever changes the record, all numbers and the checksum alike has written the report of
+    another run: compare ``stored["mechanism"]`` with the model's own ``mechanism_``.
+
+    Parameters
+    ----------
+    report : dict or str
+        What ``PrivacyReport.as_dict`` or ``PrivacyReport.to_json`` returned.
+
+    Returns
+    -------
+    dict
+        The report.
+
+    Raises
+    ------
+    ValueError
+        If a number does not agree, by its name; or if it is no report.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import Gaussian, check_report, composition, privacy_report
+    >>> release = Gaussian(10.0)
+    >>> report = privacy_report(release, composition(release), delta=1e-6, bound="composition")
+    >>> stored = report.as_dict()
+    >>> round(check_report(stored)["spent"]["epsilon"], 6)
+    0.396857
+    >>> stored["spent"]["epsilon"] = 0.2
+    >>> check_report(stored)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: spent, epsilon: the report says 0.2, its record 0.39685...
+    """
+    report = load_json(report) if isinstance(report, str) else report
+    if not isinstance(report, dict) or not all(isinstance(report.get(name), dict) for name in _SECTIONS):
+        raise ValueError(f"this is no report: one has the sections {', '.join(_SECTIONS)}")
+    if report["assumed"].keys() != _ASSUMED or not isinstance(report.get("other bounds", {}), dict):
+        raise ValueError(f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}")
+    spent, bound = report["spent"], report["theorem"].get("bound")
+    mechanism = _restored(report["stored"], "mechanism")
+    guarantee = _restored(report["stored"], "guarantee")
+    if not isinstance(guarantee, Guarantee):
+        raise ValueError(f"stored, guarantee: a {type(guarantee).__name__} is none")
+    delta = spent.get("delta")
+    if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
+        raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
+    if _proof(mechanism, guarantee, bound) is None:
+        raise ValueError(f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record")
+    again = privacy_report(mechanism, guarantee, delta=delta, bound=bound).as_dict()
+    for title in ("spent", "attacker", "theorem"):
+        _compare(report[title], again[title], title, max(_ROUNDING, guarantee.accuracy))
+    for name, claimed in report.get("other bounds", {}).items():
+        _compare_other(name, claimed, mechanism, delta)
+    content = {name: value for name, value in report.items() if name != "checksum"}
+    if report.get("checksum") != checksum(content):
+        raise ValueError("checksum: it is not that of the report, so that something in it was changed")
+    return report
+
+
+_SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
+_ASSUMED = {"public", "randomness", "not private in this run"}
+_ROUNDING = 1e-9  # by which another machine's numbers may differ
+
+
+def _restored(stored: dict, name: str) -> Any:
+    """The record or guarantee that a report stores."""
+    try:
+        return from_dict(stored.get(name))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"stored, {name}: {error}") from None
+
+
+def _forms(bound: Any) -> dict[str, Callable]:
+    """The forms of a bound, each by the options that it is called with."""
+    if not isinstance(bound, str) or bound not in ACCOUNTANTS:
+        raise ValueError(f"theorem, bound: {bound!r} is none of {', '.join(ACCOUNTANTS)}")
+    judge = ACCOUNTANTS[bound]
+    forms = {"": judge}
+    if judge.sharper:
+        options = ", ".join(f"{name}={value!r}" for name, value in judge.sharper.options.items())
+        forms[f", {options}"] = partial(judge, **judge.sharper.options)
+    return forms
+
+
+def _proof(mechanism: Any, guarantee: Guarantee, bound: Any) -> str | None:
+    """The options by which a bound proves a guarantee of a record, or None."""
+    for options, form in _forms(bound).items():
+        try:
+            proved = form(mechanism)
+        except UnsupportedMechanismError:
+            continue
+        if _agree(to_dict(proved), to_dict(guarantee), _ROUNDING):
+            return options
+    return None
+
+
+def _compare(claimed: dict, computed: dict, title: str, tolerance: float) -> None:
+    """Hold a section of a report against what was computed, or name the entry that disagrees."""
+    for name in {**computed, **claimed}:
+        if name not in claimed or name not in computed:
+            raise ValueError(f"{title}, {name}: it is {'missing' if name in computed else 'no entry of such a report'}")
+        if not _agree(claimed[name], computed[name], tolerance):
+            raise ValueError(f"{title}, {name}: the report says {claimed[name]!r}, its record {computed[name]!r}")
+
+
+def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> None:
+    """Hold another bound's epsilon, or its refusal, against the record."""
+    answers = []
+    for form in _forms(name).values():
+        try:
+            other = form(mechanism)
+        except UnsupportedMechanismError as error:
+            answers.append(str(error))
+            continue
+        answers.append(_plain(float(other.epsilon(delta))))
+        if _agree(claimed, answers[-1], max(_ROUNDING, other.accuracy)):
+            return
+    reworded = isinstance(claimed, str) and claimed != "inf" and any(isinstance(answer, str) for answer in answers)
+    if not reworded:  # the reason for which a bound does not apply may be said in other words
+        raise ValueError(f"other bounds, {name}: the report says {claimed!r}, its record {answers[-1]!r}")
+
+
+def _agree(one: Any, other: Any, tolerance: float) -> bool:
+    """Whether two plain values are equal, numbers up to a relative tolerance."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_agree(one[name], other[name], tolerance) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_agree(*pair, tolerance) for pair in zip(one, other, strict=True))
+    if type(one) in (int, float) and type(other) in (int, float):
+        return math.isclose(one, other, rel_tol=tolerance)
+    return type(one) is type(other) and one == other
+
+
+def _how_to_check(mechanism: Any, guarantee: Guarantee, bound: str, spent: dict) -> list[str]:
+    """Lines of Markdown that prove the promise again."""
+    options = _proof(mechanism, guarantee, bound) if bound in ACCOUNTANTS else None
+    lines = ["From the record alone, without the data:", "", "```python"]
+    if options is None:
+        lines = ["The guarantee is not that of the record alone: it is a total of several releases.", "", "```python"]
+        lines += ["from skdpdyn.privacy import from_json", "", f"guarantee = from_json({json.dumps(to_dict(guarantee))!r})"]
+    else:
+        lines += [f"from skdpdyn.privacy import {bound}", "", f"guarantee = {bound}(model.mechanism_{options})"]
+    lines += [f"guarantee.epsilon({spent['delta']!r})  # {spent['epsilon']!r}", "```", ""]
+    return [
+        *lines,
+        "Or from the stored report, which holds the same record: `python -m skdpdyn.privacy check report.json`.",
+        "It proves the guarantee again and recomputes every number above.",
+    ]
+
+
+def _bullets(texts: Any) -> list[str]:
+    return [f"- {text}" for text in texts]
+
+
+def _plain(value: Any) -> Any:
+    """Copies of dicts and lists in which infinite numbers are texts."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _summary(value):

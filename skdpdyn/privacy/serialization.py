@@ -1,5 +1,6 @@
 """Records and guarantees as JSON, so that what was spent can be stored and checked later."""
 
+import hashlib
 import json
 import math
 from dataclasses import fields
@@ -57,12 +58,52 @@ def from_json(text):
     2.0
     """
     try:
-        value = from_dict(json.loads(text, object_pairs_hook=_once_each, parse_constant=_refuse_constant))
+        value = from_dict(load_json(text))
     except RecursionError:
         raise ValueError("the document is nested too deeply") from None
     if not is_whole(value):
         raise ValueError(f"the document holds no record or guarantee, but {value!r}")
     return value
+
+
+def load_json(text):
+    """Read a JSON document in which no name comes twice and no number is infinite.
+
+    Parameters
+    ----------
+    text : str
+        The document.
+
+    Returns
+    -------
+    dict, list, str, float, int, bool or None
+
+    Raises
+    ------
+    ValueError
+        If it is no such document.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_once_each, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("the document is nested too deeply") from None
+
+
+def checksum(content):
+    """Return the SHA-256 of plain values in their canonical JSON form: names sorted, no spaces.
+
+    Parameters
+    ----------
+    content : dict
+        Nested dicts and lists of plain values.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _once_each(pairs):

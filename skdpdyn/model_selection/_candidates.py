@@ -1,0 +1,114 @@
+"""The candidates of a private search: what may be tuned, how one is drawn, and the estimator that it makes."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
+
+from skdpdyn.base import refuse_dates
+from skdpdyn.linear_model.base import PrivateLinearModel
+from skdpdyn.model_selection._costs import costed, with_parameters
+
+PUBLIC = ("classes", "target_bounds")
+NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)  # the budget, and what is public
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """An estimator and the values of its parameters to choose from, as ``param_distributions`` has them."""
+
+    estimator: Any
+    distributions: Any
+
+    def _grids(self):
+        """The candidates as a list of dicts, checked."""
+        grids = self.distributions
+        grids = [grids] if isinstance(grids, Mapping) else grids
+        if not isinstance(grids, (list, tuple)) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
+            raise TypeError(f"param_distributions={self.distributions!r} must be a dict or a list of dicts")
+        for name, values in (item for grid in grids for item in grid.items()):
+            if not isinstance(name, str):
+                raise TypeError(f"param_distributions holds {name!r}: names of parameters are needed")
+            if name.rpartition("__")[2] in NOT_TUNED:
+                raise ValueError(
+                    f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the budget's or public, and not tuned. "
+                    "Pass epsilon and delta to the search, the others to the estimator"
+                )
+            listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str) and len(values)
+            if not (listed or hasattr(values, "rvs")):
+                raise ValueError(
+                    f"param_distributions[{name!r}]={values!r} must be a list or an array of values, at least one, or have rvs"
+                )
+        return grids
+
+    def is_grid(self):
+        """Return whether all values are listed, so that every candidate is known."""
+        return not any(hasattr(values, "rvs") for grid in self._grids() for values in grid.values())
+
+    def pool(self):
+        """Every candidate of a grid; of distributions, the estimator as it is, to learn what kind of guarantee it has."""
+        return list(ParameterGrid(self._grids())) if self.is_grid() else [{}]
+
+    def draw(self, generator):
+        """A random candidate."""
+        if self.is_grid():
+            grid = ParameterGrid(self._grids())
+            return grid[int(generator.integers(len(grid)))]
+        grids = self._grids()
+        grid = grids[generator.integers(len(grids))]
+        return {
+            name: values.rvs(random_state=generator) if hasattr(values, "rvs") else values[int(generator.integers(len(values)))]
+            for name, values in sorted(grid.items())
+        }
+
+    def build(self, candidate, budget, public, seed):
+        """The estimator with a candidate's parameters and the budget of a trial."""
+        estimator = with_parameters(self.estimator, candidate)
+        model, base = private_model(estimator), private_model(self.estimator)
+        for name in PUBLIC:  # a candidate may be a whole step
+            own, given = getattr(model, name, None), getattr(base, name, None)
+            if own is not None and (given is None or not np.array_equal(np.unique(own), np.unique(given))):
+                raise ValueError(
+                    f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} to the estimator alone"
+                )
+            if given is not None:
+                model.set_params(**{name: given})
+        model.set_params(**budget, **public, random_state=seed)
+        for whole in (self.estimator, estimator):
+            if any(getattr(part, "_skl_callbacks", None) for part in (whole, *whole.get_params().values())):
+                raise ValueError("callbacks would be told of every trial: pass an estimator without them")
+        # What is printed, or written to a cache, for each trial would tell how many there were
+        quiet = {"verbose": False, "memory": None}
+        names = [(name, name.rpartition("__")[2]) for name in estimator.get_params()]
+        return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
+
+
+def private_model(estimator):
+    """The private linear model at the end of an estimator."""
+    model = costed(estimator)
+    if not isinstance(model, PrivateLinearModel):
+        raise ValueError(f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline that ends in one")
+    return model
+
+
+def last_step(estimator):
+    """Return the model of an estimator, which is its last step if it is a pipeline."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def n_columns(estimator, rows):
+    """Number of columns that reach the model."""
+    if isinstance(estimator, Pipeline):
+        if len(estimator.steps) > 1:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of these rows
+                rows = clone(estimator[:-1]).fit_transform(rows)
+        return n_columns(estimator.steps[-1][1], rows)
+    refuse_dates(rows)
+    return check_array(rows, accept_sparse=True, dtype=None, ensure_all_finite=False).shape[1]

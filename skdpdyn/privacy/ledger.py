@@ -1,0 +1,641 @@
+"""A team's books for one data set: what was reserved, spent and cancelled, in a file of its own."""
+
+import contextlib
+import errno
+import html
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.privacy.budget import Budget
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
+
+try:
+    import fcntl
+except ImportError:  # no POSIX system
+    fcntl = None
+
+FORMAT = "skdpdyn ledger"
+VERSION = 1
+FOLLOWS = {  # the state of an entry -> the states that it may take next
+    None: ("reserved",),
+    "reserved": ("settled", "failed", "cancelled"),
+    "failed": ("cancelled",),
+    "cancelled": ("settled", "failed"),  # its process was alive after all
+    "settled": (),
+}
+_PATIENCE = 60.0  # seconds that a process waits for others to write
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the books. Lines are only ever added.
+
+    Attributes
+    ----------
+    time : str
+        When it was written (UTC, ISO 8601).
+    entry : str
+        Name of the entry.
+    state : {"reserved", "settled", "failed", "cancelled"}
+        State of the entry from then on.
+    cost : Guarantee or None
+        What the entry is charged with from then on; None: nothing.
+    note : str
+        Why.
+    leaks : tuple of str
+        What the cost does not cover.
+    """
+
+    time: str
+    entry: str
+    state: str
+    cost: Guarantee | None
+    note: str = ""
+    leaks: tuple[str, ...] = ()
+
+
+class Ledger:
+    """Keep the books of all that is released of one data set, in a JSON file with a cap.
+
+    A cost is set aside before the fit, so that two people cannot spend the same budget, and settled
+    after it. An entry whose fit fails, or whose process dies, stays charged, since noise may have
+    been drawn, until someone cancels it by name. The cancellation is noted; no line is ever erased.
+
+    Several processes may write at once: they take turns by a lock on the file ``path + ".lock"``,
+    and a new version of the file replaces the old one as a whole. The file carries a checksum, by
+    which damage and edits by hand are refused. (Whoever computes a new checksum after an edit, or
+    restores an old copy, is not found out: give the file the protection that you give to accounts.)
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file. It is created if there is none.
+    cap : Budget, (epsilon, delta) pair or None, default=None
+        The budget of the data set, all entries together. It is fixed when the file is created;
+        after that it may be left out and must be the same if it is given.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation of a cap that is a pair.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no file and no cap, or the file was there once and is gone.
+    ValueError
+        If the cap is invalid or not that of the file, or the file is damaged.
+
+    Notes
+    -----
+    The total is the composition of all entries. It holds where data and queries of later entries
+    were chosen by what earlier ones released, and their costs were not. Where costs were chosen
+    so too, the total at a moment is not a guarantee, but the cap is, if all costs are Gaussian
+    (`GaussianDP`, the default of the estimators): Smith and Thakurta (2022). For other guarantees
+    decide the costs in advance.
+
+    References
+    ----------
+    A. Smith, A. Thakurta (2022), Fully adaptive composition for Gaussian differential privacy: the
+    cap. R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and filters: why costs
+    that depend on outcomes are another matter.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from skdpdyn.privacy import GaussianDP, Ledger
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger(f"{folder.name}/patients.json", cap=(1.0, 1e-6))
+    >>> with ledger.reserve("model of May", GaussianDP(0.1)) as entry:
+    ...     pass  # the fit, then entry.settle(model)
+    >>> round(ledger.epsilon, 4)
+    0.3969
+    >>> ledger.fits(GaussianDP(0.3))
+    False
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike, cap: Any = None, *, adjacency: str = "replace_one") -> None:
+        self.path = os.path.realpath(path)  # a replaced link would leave the file behind it
+        given = None if cap is None else _checked_cap(cap, adjacency)
+        if not os.path.exists(self.path):
+            self._create(given)
+        self.cap, _ = self._read()
+        if given not in (None, self.cap):
+            raise ValueError(
+                f"cap={given} is not the cap of the ledger {self.path}, {self.cap}: "
+                "leave it out, or open another ledger for another budget"
+            )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All lines, in the order in which they were written."""
+        cap, events = self._read()
+        if cap != self.cap:
+            raise ValueError(f"the ledger {self.path} has the cap {cap} now, not {self.cap}: another file took its place")
+        return events
+
+    @property
+    def entries(self) -> dict[str, Event]:
+        """The last line of each entry by its name: its state and what it is charged with."""
+        return _last(self.events)
+
+    @property
+    def total(self) -> Guarantee:
+        """What all entries cost together, reserved and failed ones included."""
+        return _together(_charged(self.entries.values()), self.cap)
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of the total at the cap's delta."""
+        return float(self.total.epsilon(self.cap.delta))
+
+    def fits(self, cost: Any) -> bool:
+        """Return whether a cost could be reserved now.
+
+        Parameters
+        ----------
+        cost : Guarantee
+            What `reserve` would be given.
+
+        Returns
+        -------
+        bool
+        """
+        cost = _checked_cost(cost, self.cap)
+        return self._epsilon_with(self.entries.values(), cost) <= self.cap.epsilon
+
+    def reserve(self, name: str, cost: Any) -> "Reservation":
+        """Set a cost aside before the records are touched.
+
+        Parameters
+        ----------
+        name : str
+            Name of the entry, one that no other entry has had.
+        cost : Guarantee or fitted estimator
+            What will be spent, ``estimator.privacy_cost(n_samples, n_features)``; or, of a release
+            before there were books, what has ``privacy_``.
+
+        Returns
+        -------
+        Reservation
+            To be used in a ``with`` statement, which settles it. The cost is charged from now on,
+            with the statement or without.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cap would be passed. Nothing is charged then.
+        ValueError
+            If the name is taken, or the cost is no guarantee, of another adjacency, or does not
+            cover all that is released.
+        OSError
+            If the file cannot be written. The old one stays as it was.
+        """
+        name = _checked_text(name, "name")
+        cost = _checked_cost(cost, self.cap)
+        with self._locked():
+            events = self.events
+            entries = _last(events)
+            if name in entries:
+                raise ValueError(
+                    f"name={name!r} is taken, by an entry that is {entries[name].state}: each entry needs a name of its own"
+                )
+            spent = self._epsilon_with(entries.values(), cost)
+            if not spent <= self.cap.epsilon:  # also refuses NaN
+                now = _together(_charged(entries.values()), self.cap).epsilon(self.cap.delta)
+                raise BudgetExceededError(
+                    f"name={name!r} would take the ledger from epsilon={now:.6g} to {spent:.6g} at "
+                    f"delta={self.cap.delta:g}, beyond its cap of {self.cap.epsilon:g}: reserve less. (An entry that "
+                    "never ran can be cancelled by its name)"
+                )
+            self._write([*events, Event(_now(), name, "reserved", cost)])
+        return Reservation(self, name, cost)
+
+    def cancel(self, name: str, reason: str) -> None:
+        """Take the charge off an entry that released nothing; its lines stay in the books.
+
+        Cancel only what never touched the records, or whose outcome no one will ever see.
+
+        Parameters
+        ----------
+        name : str
+            Name of an entry that is reserved or failed.
+        reason : str
+            Why nothing was released.
+
+        Raises
+        ------
+        ValueError
+            If there is no such entry, or it was settled or cancelled before.
+        OSError
+            If the file cannot be written. The old one stays as it was.
+        """
+        reason = _checked_text(reason, "reason")
+        with self._locked():
+            self._add(self.events, name, "cancelled", None, reason)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> "LedgerDisplay":
+        """Draw the budget over time.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``step``.
+
+        Returns
+        -------
+        LedgerDisplay
+        """
+        events = self.events
+        totals = [_together(_charged(_last(events[: count + 1]).values()), self.cap) for count in range(len(events))]
+        display = LedgerDisplay(
+            times=[datetime.fromisoformat(event.time) for event in events],
+            spent=[float(total.epsilon(self.cap.delta)) for total in totals],
+            cap=self.cap.epsilon,
+            delta=self.cap.delta,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    def __str__(self) -> str:
+        title, rows, notes = self._table()
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) for row in rows]
+        return "\n".join([title, *(line.rstrip() for line in lines), *notes])
+
+    def _repr_html_(self) -> str:
+        title, rows, notes = self._table()
+        cells = [[f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row] for row in rows]
+        table = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        below = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+        return f"<p><b>{html.escape(title)}</b></p><table>{table}</table>{below}"
+
+    def _table(self) -> tuple[str, list[tuple[str, str, str]], list[str]]:
+        """Title, rows and notes, for text and HTML."""
+        delta, entries = self.cap.delta, self.entries
+        charged = _charged(entries.values())
+        rows = [("", "epsilon", "state")]
+        for name, event in entries.items():
+            epsilon = "0" if event.cost is None else f"{event.cost.epsilon(delta):.6g}"
+            rows.append((name, epsilon, f"{event.state} {event.time[:10]}"))
+        rows.append(("together", f"{_together(charged, self.cap).epsilon(delta):.6g}", ""))
+        rows.append(("cap", f"{self.cap.epsilon:.6g}", ""))
+        notes = [f"{name} {event.state}: {event.note}" for name, event in entries.items() if event.note]
+        notes += [f"NOT PRIVATE: {name}: {leak}" for name, event in entries.items() for leak in event.leaks]
+        if not all(isinstance(cost, GaussianDP) for cost in charged):
+            notes.append("Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome")
+        title = f"{Path(self.path).name}: epsilon at delta={delta:g} ({self.cap.adjacency})"
+        return title, rows, notes
+
+    def _settle(self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]) -> str:
+        """Charge an entry with what it did spend, and return what is wrong with that, or nothing."""
+        with self._locked():
+            events = self.events
+            entries = _last(events)
+            note = ""
+            if cost != reserved:
+                others = [event for other, event in entries.items() if other != name]
+                fits = self._epsilon_with(others, cost) <= self.cap.epsilon
+                if not (fits and cost.epsilon(self.cap.delta) <= reserved.epsilon(self.cap.delta)):
+                    note = "it spent more than was reserved"
+            if name in entries and entries[name].state == "cancelled":
+                note = "it was cancelled, and released something all the same"
+            self._add(events, name, "settled", cost, note, leaks)
+        return note
+
+    def _fail(self, name: str, reserved: Guarantee, reason: str) -> None:
+        """Note that a fit failed; its reservation stays charged."""
+        with self._locked():
+            self._add(self.events, name, "failed", reserved, reason)
+
+    def _add(
+        self,
+        events: Sequence[Event],
+        name: str,
+        state: str,
+        cost: Guarantee | None,
+        note: str = "",
+        leaks: tuple[str, ...] = (),
+    ) -> None:
+        """Add a line for an entry that is there, if its state allows it."""
+        entries = _last(events)
+        if name not in entries:
+            raise ValueError(f"name={name!r} is no entry of the ledger {self.path}: it has {sorted(entries)}")
+        if state not in FOLLOWS[entries[name].state]:
+            raise ValueError(f"name={name!r} is {entries[name].state} and cannot be {state}")
+        self._write([*events, Event(_now(), name, state, cost, note, leaks)])
+
+    def _epsilon_with(self, others: Iterable[Event], cost: Guarantee) -> float:
+        return float(_together([*_charged(others), cost], self.cap).epsilon(self.cap.delta))
+
+    # The file
+
+    def _create(self, cap: Budget | None) -> None:
+        """Write the first version, unless another process did, or it was there once."""
+        if cap is None:
+            raise FileNotFoundError(f"there is no ledger {self.path}: give cap=(epsilon, delta) to open a new one")
+        with self._locked() as lock:
+            if os.path.exists(self.path):
+                return
+            if os.fstat(lock).st_size:
+                raise FileNotFoundError(
+                    f"the ledger {self.path} was there once and is gone: bring it back. (If nothing was ever released, "
+                    f"remove {self.path}.lock to open a new one)"
+                )
+            self.cap = cap
+            self._write([])
+            os.write(lock, b"Locks the ledger of this name. Leave it where the ledger is.\n")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Hold the lock: no other process writes. It ends with the process, however that ends."""
+        if fcntl is None:
+            raise OSError(f"the ledger {self.path} cannot be written on this system, which has no POSIX file locks")
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            deadline = time.monotonic() + _PATIENCE
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(
+                            f"another process holds {self.path}.lock for more than {_PATIENCE:g} seconds: end it, or try again"
+                        ) from None
+                    time.sleep(0.01)
+            yield lock
+        finally:
+            os.close(lock)
+
+    def _read(self) -> tuple[Budget, tuple[Event, ...]]:
+        """The cap and the lines, checked."""
+        try:
+            text = Path(self.path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise FileNotFoundError(f"the ledger {self.path} is gone: bring it back") from None
+        except UnicodeDecodeError:
+            text = ""
+        try:
+            return _parsed(text)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"the ledger {self.path} is damaged or was edited: {error}. Bring back an undamaged copy, and add what was "
+                "released since"
+            ) from error
+
+    def _write(self, events: Sequence[Event]) -> None:
+        """Replace the file as a whole, or leave it as it was."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "cap": {"epsilon": self.cap.epsilon, "delta": self.cap.delta, "adjacency": str(self.cap.adjacency)},
+            "events": [_stored(event) for event in events],
+        }
+        text = json.dumps({**content, "checksum": checksum(content)}, indent=1, allow_nan=False)
+        draft = f"{self.path}.tmp"
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)  # of a process that died here
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+                if os.path.exists(self.path):
+                    os.fchmod(file.fileno(), os.stat(self.path).st_mode & 0o777)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, self.path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+            raise OSError(
+                error.errno, f"the ledger could not be written ({error.strerror}) and is as it was before", self.path
+            ) from error
+        _sync_folder(os.path.dirname(self.path))
+
+
+class Reservation:
+    """A cost that was set aside. `Ledger.reserve` makes it; the ``with`` statement settles it.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The books.
+    name : str
+        Name of the entry.
+    cost : Guarantee
+        What was set aside.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, cost: Guarantee) -> None:
+        self.ledger = ledger
+        self.name = name
+        self.cost = cost
+        self._open = True
+
+    def settle(self, fitted: Any = None) -> None:
+        """Charge what was spent in place of what was set aside.
+
+        Parameters
+        ----------
+        fitted : fitted estimator, Guarantee or None, default=None
+            What was released: anything with ``privacy_``, a total, or a guarantee. None: all that
+            was reserved was spent.
+
+        Raises
+        ------
+        ValueError
+            If it was settled before, if no guarantee is known, or if more was spent than was
+            reserved: that is charged all the same, for it has happened.
+        """
+        cost, leaks = (self.cost, ()) if fitted is None else _released(fitted)
+        if cost.adjacency != self.cost.adjacency:
+            raise ValueError(f"fitted has adjacency={cost.adjacency!r}, the ledger {self.cost.adjacency!r}")
+        note = self.ledger._settle(self.name, self.cost, cost, leaks)
+        self._open = False
+        if note:
+            delta = self.ledger.cap.delta
+            raise ValueError(
+                f"name={self.name!r}: {note}. It is charged with epsilon={cost.epsilon(delta):.6g} at delta={delta:g}: reserve "
+                "what privacy_cost says, and cancel only what has stopped"
+            )
+
+    def __enter__(self) -> "Reservation":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: Any) -> None:
+        if not self._open:
+            return
+        if error is None:
+            self.settle()
+            return
+        try:  # the name of the error alone: its text may quote a record
+            self.ledger._fail(self.name, self.cost, kind.__name__)
+        except (OSError, ValueError) as unwritten:
+            error.add_note(f"The ledger's entry {self.name!r} stays charged; that it failed was not noted: {unwritten}")
+
+
+class LedgerDisplay:
+    """The budget over time. `Ledger.plot` makes it.
+
+    Parameters
+    ----------
+    times : list of datetime
+        When lines were written.
+    spent : list of float
+        Epsilon of the total after each.
+    cap : float
+        The ledger's cap.
+    delta : float
+        Where epsilon is read.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_ : matplotlib Line2D
+        The total.
+    """
+
+    def __init__(self, *, times: list[datetime], spent: list[float], cap: float, delta: float) -> None:
+        self.times = times
+        self.spent = spent
+        self.cap = cap
+        self.delta = delta
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> "LedgerDisplay":
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``step``.
+
+        Returns
+        -------
+        self
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots()
+        self.figure_, self.ax_ = ax.figure, ax
+        (self.line_,) = ax.step(self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs})
+        ax.axhline(self.cap, color="0.3", linestyle="--", linewidth=1, label="cap")
+        ax.set(xlabel="time (UTC)", ylabel=f"epsilon at delta = {self.delta:g}", ylim=(0, None))
+        ax.tick_params(axis="x", rotation=30)
+        ax.legend(frameon=False)
+        return self
+
+
+def _checked_cap(cap: Any, adjacency: str) -> Budget:
+    """Read a budget: a pair, or what has epsilon, delta and adjacency."""
+    if isinstance(cap, (tuple, list)) and len(cap) == 2:
+        return Budget(*cap, adjacency)
+    if not all(hasattr(cap, name) for name in ("epsilon", "delta", "adjacency")) or isinstance(cap, Guarantee):
+        raise ValueError(f"cap={cap!r} must be a pair (epsilon, delta) or a Budget")
+    return Budget(cap.epsilon, cap.delta, cap.adjacency)
+
+
+def _checked_text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(f"{name}={value!r} must be a text of one line that says something")
+    return value
+
+
+def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
+    """The guarantee of what was fitted, and what it does not cover."""
+    cost = getattr(item, "privacy_", item)
+    cost = getattr(cost, "guarantee", cost)  # of a total, or of `tightest`
+    if not isinstance(cost, Guarantee):
+        raise ValueError(
+            f"a {type(item).__name__} is no guarantee and has no privacy_: pass privacy_cost(n_samples, n_features) before "
+            "a fit, the fitted estimator after it, of a pipeline total_privacy(pipeline)"
+        )
+    leaks = (*getattr(item, "leaks_", ()), *getattr(item, "leaks", ()))
+    return cost, tuple(map(str, leaks))
+
+
+def _checked_cost(cost: Any, cap: Budget) -> Guarantee:
+    """The guarantee that a reservation sets aside."""
+    cost, leaks = _released(cost)
+    if leaks:
+        raise ValueError(
+            f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or pass its guarantee alone"
+        )
+    if cost.adjacency != cap.adjacency:
+        raise ValueError(f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account both under one")
+    to_dict(cost)  # or an error, if it cannot be stored
+    return cost
+
+
+def _last(events: Iterable[Event]) -> dict[str, Event]:
+    return {event.entry: event for event in events}
+
+
+def _charged(entries: Iterable[Event]) -> list[Guarantee]:
+    return [event.cost for event in entries if event.cost is not None]
+
+
+def _together(costs: list[Guarantee], cap: Budget) -> Guarantee:
+    """What releases cost together, the Gaussian ones first, which compose in closed form."""
+    nothing = GaussianDP(0.0, cap.adjacency)
+    ordered = sorted(costs, key=lambda cost: not isinstance(cost, GaussianDP))
+    return reduce(lambda one, other: one.compose(other), ordered) if ordered else nothing
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _stored(event: Event) -> dict:
+    cost = None if event.cost is None else to_dict(event.cost)
+    return {**vars(event), "cost": cost, "leaks": list(event.leaks)}
+
+
+def _parsed(text: str) -> tuple[Budget, tuple[Event, ...]]:
+    """The cap and the lines of a stored ledger, or an error that says what is wrong."""
+    content = load_json(text)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError("it is no ledger")
+    if content["version"] != VERSION:
+        raise ValueError(f"it has version {content['version']!r}, and this release reads version {VERSION}")
+    if content.pop("checksum", None) != checksum(content):
+        raise ValueError("its checksum is not that of its content")
+    cap = _checked_cap((content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"])
+    events: list[Event] = []
+    states: dict[str, str] = {}
+    for stored in content["events"]:
+        cost = None if stored["cost"] is None else from_dict(stored["cost"])
+        event = Event(**{**stored, "cost": cost, "leaks": tuple(stored["leaks"])})
+        known = isinstance(cost, Guarantee) and cost.adjacency == cap.adjacency
+        if event.state not in FOLLOWS[states.get(event.entry)] or known == (event.state == "cancelled"):
+            raise ValueError(f"its entry {event.entry!r} cannot be {event.state} there")
+        datetime.fromisoformat(event.time)
+        states[event.entry] = event.state
+        events.append(event)
+    return cap, tuple(events)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a replacement last through a loss of power, where the file system can."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)

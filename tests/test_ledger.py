@@ -1,0 +1,554 @@
+"""A team's books: nothing lost, nothing overspent, whatever processes, disks and hands do."""
+
+import contextlib
+import errno
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from skdpdyn import PrivateRidge
+from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.model_selection import total_privacy
+from skdpdyn.privacy import ApproximateDP, Budget, GaussianDP, Ledger, RenyiDP, tightest
+from skdpdyn.privacy import ledger as books
+from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.mechanisms import Gaussian
+from skdpdyn.privacy.serialization import checksum
+
+CAP = Budget(1.0, 1e-6)
+MU = CAP.mu
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "books.json"
+
+
+@pytest.fixture
+def ledger(path):
+    return Ledger(path, CAP)
+
+
+def states(ledger):
+    return {name: event.state for name, event in ledger.entries.items()}
+
+
+def rewrite(path, change):
+    """Edit a stored ledger and give it the checksum of the edit."""
+    content = json.loads(path.read_text())
+    content.pop("checksum")
+    change(content)
+    path.write_text(json.dumps({**content, "checksum": checksum(content)}))
+
+
+# --- what is charged -------------------------------------------------------------------------------
+
+
+def test_a_reservation_is_charged_before_the_fit_and_settled_after_it(ledger, path):
+    model = PrivateRidge(epsilon=0.5, delta=1e-6, target_bounds=(0, 1))
+    with ledger.reserve("model", model.privacy_cost(50, 2)) as entry:
+        assert states(Ledger(path)) == {"model": "reserved"}
+        before = ledger.epsilon
+        model.fit([[0.5, 0.1]] * 50, [0.5] * 50)
+        entry.settle(model)
+    assert states(ledger) == {"model": "settled"}
+    assert ledger.epsilon == before == model.privacy_.epsilon(1e-6)
+    assert ledger.total == model.privacy_
+    assert [event.state for event in ledger.events] == ["reserved", "settled"]
+
+
+def test_without_settle_all_that_was_reserved_is_charged(ledger):
+    with ledger.reserve("scaler", GaussianDP(0.1)):
+        pass
+    ledger.reserve("never entered", GaussianDP(0.05))
+    assert states(ledger) == {"scaler": "settled", "never entered": "reserved"}
+    assert ledger.total.mu == math.hypot(0.1, 0.05)
+
+
+def test_less_may_be_spent_than_reserved(ledger):
+    with ledger.reserve("search", GaussianDP(0.15)) as entry:
+        entry.settle(tightest(Gaussian(10.0)))
+    assert ledger.total == GaussianDP(0.1)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_failed_fit_stays_charged_until_it_is_cancelled(ledger, error):
+    with pytest.raises(error), ledger.reserve("fit", GaussianDP(0.1)):
+        raise error("row 17 holds 4.25")
+    assert ledger.entries["fit"].state == "failed"
+    assert ledger.entries["fit"].note == error.__name__  # nothing of its text
+    assert ledger.total == GaussianDP(0.1)
+    ledger.cancel("fit", "it failed before the records were read")
+    assert ledger.total == GaussianDP(0.0)
+    assert [event.state for event in ledger.events] == ["reserved", "failed", "cancelled"]
+    assert ledger.events[0].cost == GaussianDP(0.1)
+    assert "it failed before the records were read" in str(ledger)
+
+
+def test_what_is_settled_cannot_be_taken_back(ledger):
+    with ledger.reserve("fit", GaussianDP(0.1)) as entry:
+        entry.settle()
+        with pytest.raises(ValueError, match="settled and cannot be settled"):
+            entry.settle()
+    with pytest.raises(ValueError, match="settled and cannot be cancelled"):
+        ledger.cancel("fit", "regret")
+    with pytest.raises(ValueError, match="no entry"):
+        ledger.cancel("feet", "misspelt")
+    with pytest.raises(ValueError, match="reason=' '"):
+        ledger.cancel("fit", " ")
+    assert ledger.total == GaussianDP(0.1)
+
+
+@pytest.mark.parametrize("spent", [GaussianDP(0.11), GaussianDP(1.5 * MU), ApproximateDP(0.9, 1e-7)])
+def test_more_than_was_reserved_is_charged_and_an_error(ledger, spent):
+    with pytest.raises(ValueError, match="spent more than was reserved"), ledger.reserve("fit", GaussianDP(0.1)) as entry:
+        entry.settle(SimpleNamespace(privacy_=spent))
+    assert ledger.total == spent
+    assert "spent more" in ledger.entries["fit"].note
+
+
+def test_a_loose_bound_that_passes_the_cap_with_others_is_an_error(path):
+    """A curve that is smaller at the cap's delta alone may compose to more."""
+    ledger = Ledger(path, (1.0, 1e-6))
+    ledger.reserve("first", GaussianDP(0.6 * MU))
+    reserved = GaussianDP(0.799 * MU)
+    looser = ApproximateDP(reserved.epsilon(1e-6) * 0.999, 0.0)
+    entry = ledger.reserve("second", reserved)
+    with pytest.raises(ValueError, match="spent more"):
+        entry.settle(looser)
+    assert ledger.epsilon > 1.0
+    assert not ledger.fits(GaussianDP(1e-9))
+
+
+def test_a_cancelled_fit_that_goes_on_is_charged_again(ledger):
+    entry = ledger.reserve("fit", GaussianDP(0.1))
+    ledger.cancel("fit", "its machine is gone")
+    assert ledger.total == GaussianDP(0.0)
+    with pytest.raises(ValueError, match="was cancelled, and released"), entry:
+        pass
+    assert ledger.total == GaussianDP(0.1)
+    entry = ledger.reserve("other", GaussianDP(0.1))
+    ledger.cancel("other", "its machine is gone")
+    with pytest.raises(KeyError), entry:
+        raise KeyError
+    assert states(ledger) == {"fit": "settled", "other": "failed"}
+
+
+def test_the_cap_is_exact_and_holds_for_all_together(ledger):
+    ledger.reserve("half", GaussianDP(MU * math.sqrt(0.5)))
+    assert not ledger.fits(GaussianDP(MU * math.sqrt(0.5) * (1 + 1e-9)))
+    with pytest.raises(BudgetExceededError, match=r"'rest' would take .* beyond its cap of 1"):
+        ledger.reserve("rest", GaussianDP(MU * math.sqrt(0.5) * (1 + 1e-9)))
+    assert states(ledger) == {"half": "reserved"}
+    assert ledger.fits(GaussianDP(MU * math.sqrt(0.5) * (1 - 1e-9)))
+    ledger.reserve("rest", GaussianDP(MU * math.sqrt(0.5) * (1 - 1e-9)))
+    assert ledger.epsilon <= 1.0
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("much", GaussianDP(math.inf))
+
+
+def test_other_guarantees_compose_and_are_told_of(path):
+    ledger = Ledger(path, (2.0, 1e-6), adjacency="add_remove")
+    for name, cost in {
+        "a": ApproximateDP(0.3, 1e-8, "add_remove"),
+        "b": GaussianDP(0.1, "add_remove"),
+        "c": ApproximateDP(0.2, 1e-8, "add_remove"),
+    }.items():
+        with ledger.reserve(name, cost):
+            alone = cost.epsilon(1e-6)
+    assert alone < ledger.epsilon < GaussianDP(0.1).epsilon(1e-6 - 2e-8) + 0.5
+    assert "chosen by an earlier outcome" in str(ledger)
+    ledger = Ledger(path.with_name("renyi.json"), (2.0, 1e-6))
+    ledger.reserve("a", RenyiDP(LinearCurve(0.01)))
+    assert Ledger(ledger.path).total == RenyiDP(LinearCurve(0.01))
+
+
+def test_leaks_are_refused_before_and_shown_after(ledger):
+    leaky = SimpleNamespace(privacy_=GaussianDP(0.1), leaks_=("random_state=3 <lets> anyone in",))
+    with pytest.raises(ValueError, match="does not cover all"):
+        ledger.reserve("fit", leaky)
+    with ledger.reserve("fit", GaussianDP(0.1)) as entry:
+        entry.settle(leaky)
+    assert "NOT PRIVATE: fit: random_state=3" in str(ledger)
+    assert "&lt;lets&gt;" in ledger._repr_html_()
+    with ledger.reserve("all", total_privacy(GaussianDP(0.03), GaussianDP(0.04))):
+        pass
+    assert ledger.entries["all"].cost == GaussianDP(0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost", "message"),
+    [
+        ("taken", GaussianDP(0.01), "is taken"),
+        ("", GaussianDP(0.01), "name=''"),
+        ("two\nlines", GaussianDP(0.01), "name="),
+        ("new", GaussianDP(0.01, "add_remove"), "adjacency"),
+        ("new", 0.3, "no guarantee"),
+        ("new", Gaussian(3.0), "no guarantee"),
+        ("new", PrivateRidge(), "no guarantee"),
+        ("new", RenyiDP(lambda order: 0.001 * order), "cannot be stored"),
+    ],
+)
+def test_senseless_reservations_change_nothing(ledger, path, name, cost, message):
+    ledger.reserve("taken", GaussianDP(0.01))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        ledger.reserve(name, cost)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("cap", [0.5, (0, 1e-6), (1.0, 1.0), (1.0, math.nan), (math.inf, 1e-6), (1, 2, 3), GaussianDP(1.0)])
+def test_senseless_caps_open_nothing(path, cap):
+    with pytest.raises(ValueError, match=r"cap|epsilon|delta"):
+        Ledger(path, cap)
+    assert not path.exists()
+
+
+# --- the file --------------------------------------------------------------------------------------
+
+
+def test_the_cap_is_that_of_the_file(ledger, path):
+    assert Ledger(path).cap == Ledger(path, (1.0, 1e-6)).cap == Ledger(str(path), CAP).cap == CAP
+    for cap in ((2.0, 1e-6), (1.0, 1e-5), Budget(1.0, 1e-6, "add_remove")):
+        with pytest.raises(ValueError, match="is not the cap"):
+            Ledger(path, cap)
+    assert pickle.loads(pickle.dumps(ledger)).epsilon == 0.0
+    os.replace(Ledger(path.with_name("rich.json"), (9.0, 1e-6)).path, path)
+    with pytest.raises(ValueError, match="another file took its place"):
+        ledger.reserve("fit", GaussianDP(0.1))
+
+
+def test_books_that_are_gone_are_not_begun_anew(ledger, path):
+    with pytest.raises(FileNotFoundError, match="give cap"):
+        Ledger(path.with_name("typo.json"))
+    path.unlink()
+    for action in (lambda: ledger.epsilon, lambda: ledger.reserve("fit", GaussianDP(0.1)), lambda: Ledger(path, CAP)):
+        with pytest.raises(FileNotFoundError, match="bring it back"):
+            action()
+    Path(f"{path}.lock").unlink()
+    assert Ledger(path, CAP).epsilon == 0.0
+
+
+def test_links_modes_and_folders_are_kept(ledger, path, monkeypatch):
+    path.chmod(0o640)
+    link = path.with_name("link.json")
+    link.symlink_to(path)
+    monkeypatch.chdir(path.parent)
+    other = Ledger("link.json")
+    monkeypatch.chdir("/")
+    other.reserve("fit", GaussianDP(0.1))
+    assert link.is_symlink()
+    assert ledger.total == GaussianDP(0.1)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert {file.name for file in path.parent.iterdir()} == {"books.json", "books.json.lock", "link.json"}
+
+
+def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
+    with ledger.reserve("fit", GaussianDP(0.125)) as entry:
+        entry.settle(GaussianDP(0.1))
+    text, events, same = path.read_text(), ledger.events, 0
+    for position in range(len(text)):
+        for new in ("7", "x", ""):
+            if new == text[position]:
+                continue
+            path.write_text(text[:position] + new + text[position + 1 :])
+            with contextlib.suppress(ValueError):
+                assert ledger.events == events  # spaces, or 1e-6 for 1e-06
+                same += not text[position].isspace()
+    assert same <= 2
+    for cut in (0, 1, len(text) // 2, len(text) - 1):
+        path.write_text(text[:cut])
+        with pytest.raises(ValueError, match="damaged"):
+            Ledger(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="damaged"):
+        ledger.reserve("next", GaussianDP(0.1))
+    assert path.read_bytes() == b"\xff\xfe"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content.update(version=2), "version 2"),
+        (lambda content: content.update(format="diary"), "no ledger"),
+        (lambda content: content["cap"].update(epsilon=-1), "epsilon=-1"),
+        (lambda content: content["events"].pop(0), "cannot be settled there"),
+        (lambda content: content["events"].append(content["events"][0]), "cannot be reserved there"),
+        (lambda content: content["events"][1].update(cost=None), "cannot be settled there"),
+        (lambda content: content["events"][1]["cost"].update(adjacency="add_remove"), "cannot be settled there"),
+        (lambda content: content["events"][1]["cost"].update(mu=-0.1), "mu=-0.1"),
+        (lambda content: content["events"][1].update(state="erased"), "cannot be erased"),
+        (lambda content: content["events"][1].update(colour="red"), "colour"),
+        (lambda content: content["events"][1].pop("time"), "time"),
+        (lambda content: content.pop("cap"), "cap"),
+    ],
+)
+def test_books_that_make_no_sense_are_refused_with_a_good_checksum(ledger, path, change, message):
+    with ledger.reserve("fit", GaussianDP(0.1)):
+        pass
+    rewrite(path, change)
+    with pytest.raises(ValueError, match=message):
+        Ledger(path)
+
+
+@pytest.mark.parametrize("broken", ["write", "fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(ledger, path, monkeypatch, broken):
+    ledger.reserve("first", GaussianDP(0.1))
+    entry = ledger.reserve("second", GaussianDP(0.1))
+    before = path.read_bytes()
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def full_file(*arguments, **options):
+        file = open(*arguments, **options)  # noqa: SIM115
+        file.write = full
+        return file
+
+    with monkeypatch.context() as patch:
+        if broken == "write":
+            patch.setattr(books, "open", full_file, raising=False)
+        else:
+            patch.setattr(os, broken, full)
+        for action in (
+            lambda: ledger.reserve("third", GaussianDP(0.1)),
+            lambda: ledger.cancel("first", "a reason"),
+            entry.settle,
+        ):
+            with pytest.raises(OSError, match="No space left") as caught:
+                action()
+            assert caught.value.errno == errno.ENOSPC
+            assert "as it was before" in str(caught.value)
+        with pytest.raises(KeyError) as caught, entry:
+            raise KeyError("of the body")
+        assert "stays charged" in caught.value.__notes__[0]
+    assert path.read_bytes() == before
+    assert not path.with_name("books.json.tmp").exists()
+    entry.settle()  # it can be tried again
+    assert states(ledger) == {"first": "reserved", "second": "settled"}
+
+
+def test_a_full_disk_opens_no_ledger(path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        with pytest.raises(OSError, match="No space left"):
+            Ledger(path, CAP)
+    assert Ledger(path, CAP).epsilon == 0.0
+
+
+# --- several processes -----------------------------------------------------------------------------
+
+PRELUDE = "import os, sys\nfrom skdpdyn.privacy import GaussianDP, Ledger\nledger = Ledger(sys.argv[1], (1.0, 1e-6))\n"
+
+
+def start(code, path):
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + code, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize(("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)])
+def test_killed_in_the_middle_of_a_write(ledger, path, moment, reserved):
+    """Before the replacement nothing has happened; after it the entry is charged, and nobody waits for a dead lock."""
+    ledger.reserve("before", GaussianDP(0.1))
+    patch = {
+        "fsync": "os.fsync = lambda fd: os._exit(7)",
+        "replace": "os.replace = lambda *names: os._exit(7)",
+        "after": "replace = os.replace\nos.replace = lambda *names: (replace(*names), os._exit(7))",
+    }[moment]
+    assert finish(start(f"{patch}\nledger.reserve('killed', GaussianDP(0.1))", path))[0] == 7
+    assert path.with_name("books.json.tmp").exists() != reserved
+    assert ("killed" in ledger.entries) == reserved
+    ledger.reserve("next", GaussianDP(0.1))
+    assert ledger.total.mu == pytest.approx(0.1 * math.sqrt(2 + reserved))
+    assert not path.with_name("books.json.tmp").exists()
+
+
+def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
+    code = "with ledger.reserve('fit', GaussianDP(0.1)):\n    os.kill(os.getpid(), 9)"
+    assert finish(start(code, path))[0] == -9
+    assert states(ledger) == {"fit": "reserved"}
+    assert ledger.total == GaussianDP(0.1)
+
+
+def test_writers_that_reserve_at_once_never_overspend(path):
+    """Three processes on one new file, each as often as it can: all that is granted is in the books, and within the cap."""
+    code = """
+from skdpdyn.exceptions import BudgetExceededError
+granted = 0
+sys.stdin.readline()
+try:
+    while True:
+        ledger.reserve(f"{os.getpid()} {granted}", GaussianDP(0.05))
+        granted += 1
+except BudgetExceededError:
+    print(granted)
+"""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + code, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    granted = []
+    for process in processes:
+        code, out, err = finish(process)
+        assert code == 0, err
+        granted.append(int(out))
+    ledger = Ledger(path)
+    assert len(ledger.entries) == sum(granted) == math.floor((MU / 0.05) ** 2)
+    assert ledger.epsilon <= 1.0
+
+
+def test_threads_take_turns_and_do_not_wait_for_ever(ledger, path, monkeypatch):
+    workers = [threading.Thread(target=ledger.reserve, args=(str(number), GaussianDP(0.01))) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(ledger.entries) == 8
+    monkeypatch.setattr(books, "_PATIENCE", 0.05)
+    with ledger._locked(), pytest.raises(TimeoutError, match="another process holds"):
+        Ledger(path).reserve("late", GaussianDP(0.01))
+    monkeypatch.setattr(books, "fcntl", None)
+    with pytest.raises(OSError, match="no POSIX file locks"):
+        ledger.reserve("elsewhere", GaussianDP(0.01))
+
+
+# --- all of it in any order ------------------------------------------------------------------------
+
+MUS = st.sampled_from([0.02, 0.05, 0.1, 0.2, MU])
+
+
+class Books(RuleBasedStateMachine):
+    """The ledger against a model that is a dict: what each entry is charged with, as a square of mu."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = f"{self.folder.name}/books.json"
+        self.ledger = Ledger(self.path, CAP)
+        self.charged, self.open, self.closed, self.lines = {}, {}, {}, 0
+
+    def teardown(self):
+        self.folder.cleanup()
+
+    def spent(self, **changed):
+        return math.sqrt(math.fsum(mu**2 for mu in {**self.charged, **changed}.values()))
+
+    @rule(mu=MUS)
+    def reserve(self, mu):
+        name = f"entry {len(self.charged)}"
+        fits = self.spent(new=mu) <= MU * (1 + 1e-12)
+        assert self.ledger.fits(GaussianDP(mu)) == fits
+        if not fits:
+            with pytest.raises(BudgetExceededError):
+                self.ledger.reserve(name, GaussianDP(mu))
+            return
+        self.open[name] = self.ledger.reserve(name, GaussianDP(mu))
+        self.charged[name] = mu
+        self.lines += 1
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), share=st.sampled_from([None, 0.5, 1.0]))
+    def settle(self, data, share):
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        entry = self.open.pop(name)
+        with entry:
+            if share is not None:
+                self.charged[name] *= share
+                entry.settle(SimpleNamespace(privacy_=GaussianDP(self.charged[name])))
+        self.closed[name] = "settled"
+        self.lines += 1
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def fail(self, data):
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        with pytest.raises(ZeroDivisionError), self.open.pop(name):
+            raise ZeroDivisionError
+        self.closed[name] = "failed"
+        self.lines += 1
+
+    @precondition(lambda self: self.charged)
+    @rule(data=st.data())
+    def cancel(self, data):
+        name = data.draw(st.sampled_from(sorted(self.charged)))
+        if self.closed.get(name) in ("settled", "cancelled"):
+            with pytest.raises(ValueError, match="cannot be cancelled"):
+                self.ledger.cancel(name, "never ran")
+            return
+        self.ledger.cancel(name, "never ran")
+        self.open.pop(name, None)
+        self.charged[name], self.closed[name] = 0.0, "cancelled"
+        self.lines += 1
+
+    @rule()
+    def reload(self):
+        """Another process: reservations that are open stay charged, but can only be cancelled."""
+        self.ledger = Ledger(self.path, CAP)
+        self.open = {}
+
+    @rule()
+    def die_in_a_write(self):
+        Path(f"{self.path}.tmp").write_text('{"format": "skdpdyn led')
+
+    @invariant()
+    def nothing_is_lost_or_overspent(self):
+        ledger = Ledger(self.path)
+        assert ledger.total.mu == pytest.approx(self.spent(), rel=1e-12)
+        assert ledger.epsilon <= 1.0
+        assert len(ledger.events) == self.lines
+        assert states(ledger) == {name: self.closed.get(name, "reserved") for name in self.charged}
+
+
+TestBooks = Books.TestCase
+TestBooks.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+
+
+# --- shown -----------------------------------------------------------------------------------------
+
+
+def test_text_html_and_plot(ledger):
+    with ledger.reserve("scaler <1>", GaussianDP(0.05)):
+        pass
+    ledger.reserve("model", GaussianDP(0.1))
+    text, page = str(ledger), ledger._repr_html_()
+    assert text.splitlines()[0] == "books.json: epsilon at delta=1e-06 (replace_one)"
+    for part in ("settled", "reserved", "together", f"{ledger.epsilon:.6g}"):
+        assert part in text
+        assert part in page
+    assert "scaler <1>" in text
+    assert "scaler &lt;1&gt;" in page
+    mpl.use("Agg")
+    display = ledger.plot(color="C1")
+    assert display.line_.get_ydata()[-1] == ledger.epsilon
+    assert display.line_.get_color() == "C1"
+    assert ledger.plot(display.ax_).ax_ is display.ax_
+    mpl.pyplot.close("all")
+    assert repr(ledger) == f"Ledger({ledger.path!r})"

@@ -1,0 +1,242 @@
+"""Papers for an auditor: a report agrees with its record, and is refused when anything in it was changed."""
+
+import copy
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_bounds_travel import RECORDS
+from test_models import LOGISTIC
+from test_solvers_conformance import DEFAULTS, model
+
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.privacy import Gaussian, GaussianDP, check_report, composition, privacy_report, tightest
+from skdpdyn.privacy.__main__ import main
+from skdpdyn.privacy.serialization import checksum
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "doc" / "report_schema.json").read_text())
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "number": (int, float)}
+SILENT = {"$schema", "title", "description", "$defs"}
+
+
+def validate(value, schema, where="report"):
+    """Hold a value against the parts of JSON Schema that doc/report_schema.json uses; an unknown keyword is an error."""
+    for keyword, argument in schema.items():
+        if keyword == "$ref":
+            validate(value, SCHEMA["$defs"][argument.removeprefix("#/$defs/")], where)
+        elif keyword == "type":
+            names = [argument] if isinstance(argument, str) else argument
+            matches = [isinstance(value, TYPES[name]) for name in names]
+            assert any(matches), f"{where}: {value!r} is no {argument}"
+            assert not isinstance(value, bool) or "boolean" in names, where
+        elif keyword == "enum":
+            assert value in argument, where
+        elif keyword == "anyOf":
+            failures = 0
+            for option in argument:
+                try:
+                    validate(value, option, where)
+                except AssertionError:
+                    failures += 1
+            assert failures < len(argument), f"{where}: {value!r}"
+        elif keyword == "minimum":
+            assert value >= argument, where
+        elif keyword == "maximum":
+            assert value <= argument, where
+        elif keyword == "pattern":
+            assert re.search(argument, value), where
+        elif keyword == "items":
+            for number, item in enumerate(value):
+                validate(item, argument, f"{where}[{number}]")
+        elif keyword == "required":
+            assert value.keys() >= set(argument), where
+        elif keyword == "properties":
+            for name in argument.keys() & value.keys():
+                validate(value[name], argument[name], f"{where}.{name}")
+        elif keyword == "additionalProperties":
+            others = value.keys() - schema.get("properties", {}).keys()
+            assert argument or not others, f"{where}: {others}"
+            for name in others:
+                validate(value[name], argument, f"{where}.{name}")
+        else:
+            assert keyword in SILENT, keyword
+
+
+def numbers(value, path=()):
+    """The paths of all numbers in nested dicts and lists."""
+    if isinstance(value, dict | list):
+        entries = value.items() if isinstance(value, dict) else enumerate(value)
+        return [found for name, entry in entries for found in numbers(entry, (*path, name))]
+    return [path] if isinstance(value, int | float) else []
+
+
+def changed(report, path, change):
+    """A copy in which one entry was changed."""
+    report = copy.deepcopy(report)
+    inner = report
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = change(inner[path[-1]])
+    return report
+
+
+def resealed(report):
+    """The report with a checksum that its content has."""
+    content = {name: value for name, value in report.items() if name != "checksum"}
+    return {**content, "checksum": checksum(content)}
+
+
+def report_of(record):
+    best = tightest(record)
+    return privacy_report(record, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives, public=["n=7"])
+
+
+def card_code(card):
+    return re.search(r"```python\n(.*?)```", card, flags=re.DOTALL).group(1)
+
+
+@pytest.mark.parametrize(("case", "name"), DEFAULTS)
+def test_reports_of_all_solvers_follow_the_schema_and_pass_the_check(case, name, tmp_path):
+    X, y = case.data(20)
+    report = model(case, name).fit(X, y).privacy_report()
+    validate(report.as_dict(), SCHEMA)
+    report.to_json(tmp_path / "report.json")
+    assert check_report((tmp_path / "report.json").read_text()) == report.as_dict()
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_reports_of_all_records(record):
+    report = report_of(record).as_dict()
+    validate(report, SCHEMA)
+    check_report(json.loads(json.dumps(report)))
+    numeric = [path for path in numbers(report) if path[0] in ("spent", "attacker", "theorem")]
+    for path in numeric:
+        with pytest.raises(ValueError, match=r"spent|attacker|theorem|guarantee|mechanism"):
+            check_report(resealed(changed(report, path, lambda value: value * 1.001 + 0.001)))
+
+
+def test_reports_of_scaler_and_search():
+    X, y = LOGISTIC.data(60)
+    scaler = PrivateScaler(0.5, 1e-4).fit(X)
+    search = PrivateSearchCV(LOGISTIC.model(), {"clip": ["auto", 0.5]}, epsilon=2.0, delta=1e-4, expected_trials=2).fit(X, y)
+    for fitted in (scaler, search):
+        report = fitted.privacy_report()
+        validate(report.as_dict(), SCHEMA)
+        check_report(report.to_json())
+        assert fitted.bound_ in report.to_model_card()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = LOGISTIC.data()
+    return LOGISTIC.model().fit(X, y)
+
+
+def test_no_number_can_be_changed(fitted):
+    """By the last bit or by much, with the old checksum; by a thousandth, with a new one."""
+    report = fitted.privacy_report().as_dict()
+    paths = numbers(report)
+    assert len(paths) > 15
+    assert {path[0] for path in paths} == {"spent", "attacker", "theorem", "other bounds", "stored"}
+    for path in paths:
+        for change in (lambda x: math.nextafter(x, math.inf), lambda x: -x - 1, lambda x: 2 * x + 1, str, lambda x: None):
+            with pytest.raises(ValueError):  # noqa: PT011
+                check_report(changed(report, path, change))
+        with pytest.raises(ValueError, match=r"stored|spent|attacker|theorem|other bounds"):
+            check_report(resealed(changed(report, path, lambda value: value * 1.001 + 1e-3)))
+    for path in (("assumed", "public", 0), ("assumed", "randomness"), ("not protected against", "1")):
+        with pytest.raises(ValueError, match="checksum"):
+            check_report(changed(report, path, lambda text: text + "0"))
+    for name in report:
+        if name != "other bounds":
+            with pytest.raises(ValueError, match=r"no report|checksum"):
+                check_report({other: value for other, value in report.items() if other != name})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("theorem", "bound"), "composition", "is not what composition proves"),
+        (("theorem", "bound"), "magic", "theorem, bound: 'magic'"),
+        (("theorem", "colour"), "red", "theorem, colour: it is no entry"),
+        (("spent", "delta"), "inf", "spent, delta"),
+        (("stored", "guarantee"), {"type": "Gaussian", "noise_multiplier": 3.0, "adjacency": "replace_one"}, "is none"),
+        (("stored", "mechanism"), {"type": "Exec"}, "stored, mechanism: type='Exec'"),
+        (("stored", "mechanism"), None, "not what last_iterate proves"),
+        (("other bounds", "composition"), "no theorem", "other bounds, composition"),
+        (("other bounds", "recursion"), 0.5, "other bounds, recursion"),
+        (("other bounds", "magic"), 0.5, "theorem, bound: 'magic'"),
+        (("assumed", "more"), "x", "no report"),
+        (("other bounds",), [], "no report"),
+    ],
+)
+def test_forged_reports_are_refused_with_a_good_checksum(fitted, path, value, message):
+    report = fitted.privacy_report().as_dict()
+    inner = report
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    with pytest.raises(ValueError, match=message):
+        check_report(resealed(report))
+
+
+def test_the_guarantee_of_another_run_is_refused(fitted):
+    """All numbers follow from the guarantee, but the guarantee does not from the record."""
+    better = GaussianDP(fitted.privacy_.mu / 2)
+    report = privacy_report(fitted.mechanism_, better, delta=1e-4, bound=fitted.bound_)
+    with pytest.raises(ValueError, match="is not what last_iterate proves"):
+        check_report(report.as_dict())
+    assert "not that of the record alone" in report.to_model_card()
+
+
+def test_from_the_command_line(fitted, tmp_path, capsys):
+    path = tmp_path / "report.json"
+    text = fitted.privacy_report().to_json(path)
+    run = subprocess.run([sys.executable, "-m", "skdpdyn.privacy", "check", path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == f"{path}: every number agrees: epsilon={fitted.epsilon_} at delta=0.0001 by last_iterate\n"
+    path.write_text(text.replace(str(fitted.epsilon_), "0.25"))
+    assert main(["check", str(path)]) == 1
+    assert "spent, epsilon: the report says 0.25, its record" in capsys.readouterr().err
+    for content in ("{", "[]", "[" * 100_000, '{"spent": {}, "spent": {}}'):
+        path.write_text(content)
+        assert main(["check", str(path)]) == 1
+    assert main(["check", str(tmp_path / "none.json")]) == 1
+    seeded = LOGISTIC.model(random_state=3).fit(*LOGISTIC.data()).privacy_report()
+    seeded.to_json(path)
+    capsys.readouterr()
+    assert main(["check", str(path)]) == 0
+    assert "; NOT PRIVATE: random_state=3" in capsys.readouterr().out
+    assert "**NOT PRIVATE in this run" in seeded.to_model_card()
+
+
+def test_infinite_numbers_are_texts():
+    report = privacy_report(Gaussian(10.0), composition(Gaussian(10.0)), delta=0.0, bound="composition")
+    stored = json.loads(report.to_json())
+    assert stored["spent"]["epsilon"] == "inf"
+    validate(stored, SCHEMA)
+    check_report(stored)
+
+
+def test_a_model_card_can_be_checked_by_what_it_says(fitted):
+    card = fitted.privacy_report().to_model_card()
+    for part in ("What was promised", "To whom", "Under which assumptions", "How to check it", "n_samples=60", "replace_one"):
+        assert part in card
+    scope = {"model": fitted}
+    code = card_code(card)
+    exec(code, scope)
+    assert scope["guarantee"] == fitted.privacy_
+    assert f"epsilon({fitted.delta_!r})  # {fitted.epsilon_!r}" in code
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_model_cards_of_all_records(record):
+    card = report_of(record).to_model_card()
+    scope = {"model": type("Model", (), {"mechanism_": record})}
+    exec(card_code(card), scope)
+    assert scope["guarantee"].epsilon(1e-6) == tightest(record).epsilon(1e-6)
