@@ -354,7 +354,7 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     _check_callable(mechanism_for, "noise_multiplier")
 
     @cache
-    def verdict(noise_multiplier, accuracy=None):
+    def verdict(noise_multiplier, accuracy):
         mechanism = mechanism_for(noise_multiplier)
         if isinstance(epsilon, Budget):
             _check_adjacency(mechanism, budget)
@@ -375,7 +375,7 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
-    if not target or not _is_gaussian(verdict(noise).guarantee, target):
+    if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
         slack, tolerance = (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
         log_noise = _root(excess, math.log(noise), slack, tolerance)
         if log_noise is None:
@@ -385,7 +385,7 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
         noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)
     except CalibrationError:
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget") from None
-    return verdict(noise)
+    return verdict(noise, None)
 
 
 def _check_callable(mechanism_for, argument):
