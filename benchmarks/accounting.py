@@ -1,6 +1,6 @@
 """Time of calibration, of the bounds and of a report.
 
-Run ``python benchmarks/accounting.py``. Calibration over a random grid of the whole range that it promises: median, 99th
+Run ``python -m benchmarks accounting``. Calibration over a random grid of the whole range that it promises: median, 99th
 percentile and worst time, and the largest part of epsilon left unspent.
 """
 
@@ -62,12 +62,12 @@ def milliseconds(function, repeats=5):
     return np.median(times)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=3000)
     rng = np.random.default_rng(0)
     calibrations(50, rng)
-    times, unspent = calibrations(parser.parse_args().cases, rng)
+    times, unspent = calibrations(parser.parse_args(argv).cases, rng)
     print(f"calibration: median {np.median(times):.2f} ms, 99 % {np.percentile(times, 99):.2f} ms, worst {max(times):.2f} ms")
     print(f"             largest unspent part of epsilon {max(unspent):.1e}")
 
@@ -97,7 +97,3 @@ def main():
         "a fitted model's report": lambda: str(model.privacy_report()),
     }.items():
         print(f"{name:>48} {milliseconds(function):>9.2f} ms")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Accuracy on real data: mean and standard deviation over random splits, for any solver and budget.
 
-Run ``python benchmarks/accuracy.py`` for the defaults of noisy gradient descent on every data set, with ``--dataset`` for some of
+Run ``python -m benchmarks accuracy`` for the defaults of noisy gradient descent on every data set, with ``--dataset`` for some of
 them. ``--compare`` runs every solver at epsilon 0.01 to 10 instead, ``--grid`` adds the best of nine settings of each, chosen by
 the very scores that are shown: not private, an upper bound on what tuning could give, as generous to rivals as to ours. ``--csv``
 and ``--figure`` keep the results. Where Table 4 of Yu et al. (2020) has a figure, it is printed beside ours.
@@ -372,7 +372,7 @@ def draw(results, path):
     figure.savefig(path, dpi=120)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", nargs="+", default=list(DATASETS), choices=DATASETS)
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -384,7 +384,7 @@ def main():
     parser.add_argument("--grid", action="store_true", help="the best of nine settings too: not private")
     parser.add_argument("--csv", type=Path, help="file for the results")
     parser.add_argument("--figure", type=Path, help="file for the figure")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     compare = arguments.compare
     solvers = arguments.solver or (list(SOLVERS) if compare else ["noisy_gd"])
     adjacencies = arguments.adjacency or (list(Adjacency) if compare else [Adjacency.REPLACE_ONE])
@@ -408,7 +408,3 @@ def main():
     print_margins(results)
     if arguments.figure:
         draw(results, arguments.figure)
-
-
-if __name__ == "__main__":
-    main()

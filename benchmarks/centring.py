@@ -1,6 +1,6 @@
 """What a private centring is worth at equal cost: Adult, and the digits of scikit-learn, with and without `PrivateScaler`.
 
-Run ``python benchmarks/centring.py``. The splits, and of Adult the rows and the estimator, are those of ``accuracy.py``; every
+Run ``python -m benchmarks centring``. The splits, and of Adult the rows and the estimator, are those of ``accuracy.py``; every
 row of the table has the same total budget (epsilon, 1/n_train^2), divided by ``split_budget``: shares of mu^2. Fresh noise in
 every fit; the standard error is that of the mean difference to the model without centring on the same splits.
 """
@@ -8,10 +8,10 @@ every fit; the standard error is that of the mean difference to the model withou
 import argparse
 
 import numpy as np
-from accuracy import Problem, adult, log_loss, splits
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
+from benchmarks.accuracy import Problem, adult, log_loss, splits
 from skdpdyn import PrivateSoftmaxRegression
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import split_budget
@@ -67,18 +67,14 @@ def run(problem, epsilon, shares, adjacency, n_splits):
         )
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--share", type=float, nargs="+", default=[0.1, 0.2], help="parts of mu^2 that are spent on centring")
     parser.add_argument("--adjacency", nargs="+", default=["replace_one"], choices=["replace_one", "add_remove"])
     parser.add_argument("--splits", type=int, default=20)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     for problem in (adult(None), digits()):
         for adjacency in arguments.adjacency:
             for epsilon in arguments.epsilon:
                 run(problem, epsilon, arguments.share, adjacency, arguments.splits)
-
-
-if __name__ == "__main__":
-    main()

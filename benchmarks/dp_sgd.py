@@ -1,6 +1,6 @@
 """Speed of a DP-SGD step and of its calibration, as ratios inside one run.
 
-Run ``python benchmarks/dp_sgd.py``. Logistic loss, unit rows in float64, n = 45,000, d = 104, q = 0.01: 450 rows a step. Medians
+Run ``python -m benchmarks dp_sgd``. Logistic loss, unit rows in float64, n = 45,000, d = 104, q = 0.01: 450 rows a step. Medians
 over interleaved rounds in one process, one thread, a fit's fixed cost taken off:
 
 - gather-sum: a jitted sum of as many rows at the same kind of places, what loading them costs;
@@ -19,9 +19,10 @@ import time
 import numba
 import numpy as np
 from scipy import optimize
-from speed import medians, problem
 from threadpoolctl import threadpool_limits
 
+from benchmarks.speed import medians, problem
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.batches import PoissonBatches, compiled_draw, descend_on_batches
 from skdpdyn.kernels.jit import first_class
 from skdpdyn.losses import logistic
@@ -48,7 +49,7 @@ def our_steps(X, y, n_steps, rng):
     options = {"divisor": float(BATCH), "radius": math.inf, "rng": rng, "batches": PoissonBatches(BATCH / len(X))}
     schedule = {"step_size": np.full(n_steps, 4.0), "noise_std": np.full(n_steps, 1e-3)}
     theta = np.zeros(objective.n_parameters)
-    return lambda: descend_on_batches(theta, objective, X, y, **options, **schedule)
+    return lambda: descend_on_batches(theta, objective, LocalRows(X, y), **options, **schedule)
 
 
 def gathers(X, n_repeats):
@@ -141,17 +142,13 @@ def calibration(adjacency):
     print(line)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--noisy", action="store_true", help="keep rounds in which other processes used a core")
     parser.add_argument("--large", type=int, default=1_000_000, help="rows of the larger X; 0 to leave it out")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     with threadpool_limits(1):
         steps(arguments.rounds, not arguments.noisy, arguments.large)
         for adjacency in ("add_remove", "replace_one"):
             calibration(adjacency)
-
-
-if __name__ == "__main__":
-    main()

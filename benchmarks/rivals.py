@@ -1,6 +1,6 @@
 """Time against other libraries, each in a virtual environment of its own.
 
-Run ``python benchmarks/rivals.py --directory DIR``: makes the environments in DIR if they are not there (diffprivlib cannot be
+Run ``python -m benchmarks rivals --directory DIR``: makes the environments in DIR if they are not there (diffprivlib cannot be
 imported with today's scikit-learn), then times, on unit rows of 45,000 x 104 in float64, one process after the other:
 
 - 200 of our steps against a whole fit of diffprivlib's LogisticRegression: each with its defaults, which are one thread for
@@ -154,11 +154,11 @@ def seconds(python, program, **variables):
     return [float(value) for value in out.split()]
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, required=True, help="where the environments are, or will be made")
     parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     diffprivlib = environment(arguments.directory, "diffprivlib", "diffprivlib==0.6.6", "scikit-learn==1.5.2")
     jax = environment(arguments.directory, "jax", "jax", "numpy")
     opacus = environment(arguments.directory, "opacus", "opacus")
@@ -186,7 +186,3 @@ def main():
         f"our step of DP-SGD {our_sgd * 1e6:.0f} us, Opacus' {opacus_sgd * 1e6:.0f} us: {opacus_sgd / our_sgd:.0f} times faster"
     )
     print(f"our step of DP-SGD {our_sgd * 1e6:.0f} us, JAX's {jax_sgd * 1e6:.0f} us: {jax_sgd / our_sgd:.1f} times faster")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Accuracy of other libraries on Adult, each in a virtual environment of its own, on the splits of ``accuracy.py``.
 
-Run ``python benchmarks/rivals_accuracy.py --directory DIR``: makes the environments in DIR if they are not there, writes the rows
+Run ``python -m benchmarks rivals_accuracy --directory DIR``: makes the environments in DIR if they are not there, writes the rows
 there, and trains
 
 - diffprivlib's LogisticRegression, all defaults: objective perturbation, pure epsilon;
@@ -12,13 +12,13 @@ Ours, in the same table: the defaults of noisy gradient descent under both adjac
 
 import argparse
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-from accuracy import adult, splits
-from rivals import environment
 from sklearn.preprocessing import normalize
+
+from benchmarks.accuracy import adult, splits
+from benchmarks.rivals import environment
 
 SETUP = """
 import sys
@@ -65,12 +65,12 @@ print(float(((model(rows[test]).squeeze(1) > 0) == (target[test] > 0.5)).float()
 """
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, required=True, help="where the environments are, or will be made")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--splits", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     rivals = {
         "diffprivlib": (
             environment(arguments.directory, "diffprivlib", "diffprivlib==0.6.6", "scikit-learn==1.5.2"),
@@ -93,7 +93,3 @@ def main():
         for name, reached in scores.items():
             print(f"Adult, epsilon {epsilon:g}: {name:<18} {np.mean(reached):.4f} +- {np.std(reached):.4f}", flush=True)
     file.unlink()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Does a search for hyperparameters pay? Accuracy on Adult at the same *total* budget, and the overhead of a grid search.
 
-Run ``python benchmarks/search.py``. At every total epsilon (delta = 1/n_train^2) over random 80/20 splits:
+Run ``python -m benchmarks search``. At every total epsilon (delta = 1/n_train^2) over random 80/20 splits:
 
 - defaults: one fit with all of the budget, nothing tuned;
 - private search: `PrivateSearchCV` over clip, alpha and step size, as it is by default (a held-out part, a logarithmic number of
@@ -18,9 +18,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from accuracy import adult, splits
 from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid
 
+from benchmarks.accuracy import adult, splits
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy
@@ -123,19 +123,15 @@ def draw(table, epsilons, path):
     print(f"figure: {path}")
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--figure", type=Path, default=Path("search.png"))
     parser.add_argument("--only", choices=["accuracy", "overhead"])
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     problem = adult(None)
     if arguments.only != "overhead":
         draw(accuracies(problem.X, problem.y, arguments.epsilon, arguments.splits), arguments.epsilon, arguments.figure)
     if arguments.only != "accuracy":
         overhead(problem.X, problem.y)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Speed of a full-batch step, as ratios inside one run.
 
-Run ``python benchmarks/speed.py``. Every figure is a median over interleaved rounds in one process, BLAS on one thread:
+Run ``python -m benchmarks speed``. Every figure is a median over interleaved rounds in one process, BLAS on one thread:
 
 - one read: a jitted sum of X with reassociation, the physical limit of a pass over the data;
 - numpy: ``r = 1 / (1 + exp(-(X @ w))) - y``, clipped by the bound of each row, then ``r @ X``: the same link and clip.
@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic
 from skdpdyn.noise import generators
@@ -103,8 +104,8 @@ def problem(n_samples, n_features, dtype):
 def our_steps(X, y, n_steps, n_threads, rng):
     """``n_steps`` steps, as fit runs them, without the preparation that fit does once."""
     objective = Objective(logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25)
-    theta = np.zeros(objective.n_parameters)
-    return lambda: descend(theta, objective, X, y, np.full(n_steps, 4.0), np.full(n_steps, 1e-3), np.inf, rng, n_threads)
+    theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
+    return lambda: descend(theta, objective, rows, np.full(n_steps, 4.0), np.full(n_steps, 1e-3), np.inf, rng, n_threads)
 
 
 DTYPES = np.float64, np.float32
@@ -230,13 +231,13 @@ def busy_processes(number):
             process.kill()
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--noisy", action="store_true", help="keep rounds in which other processes were busy")
     parser.add_argument("--shape", action="append", help="only this shape, like 45000x104; may be repeated")
     parser.add_argument("--busy", type=int, default=0, help="beside so many processes that never rest; implies --noisy")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     quiet = not (arguments.noisy or arguments.busy)
     shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shape] if arguments.shape else SHAPES
     print(
@@ -248,7 +249,3 @@ def main():
             growth(arguments.rounds, quiet)
             generator_cost(arguments.rounds, quiet)
     memory()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Speed of a full-batch step of softmax regression and on CSR rows, as ratios inside one run.
 
-Run ``python benchmarks/speed_softmax_sparse.py``. Every figure is a median over interleaved rounds in one process, one thread,
+Run ``python -m benchmarks speed_softmax_sparse``. Every figure is a median over interleaved rounds in one process, one thread,
 BLAS included:
 
 - one read: a jitted sum of X with reassociation, the physical limit of a pass over the data;
@@ -16,9 +16,10 @@ import argparse
 
 import numpy as np
 from scipy import sparse
-from speed import medians, one_read
 from threadpoolctl import threadpool_limits
 
+from benchmarks.speed import medians, one_read
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.losses import logistic, softmax
@@ -34,10 +35,10 @@ N_STEPS = {"dense": 6, "csr": 24}  # 24 of 50,000 columns draw their noise in co
 def step_and(others, objective, X, y, rounds, n_steps):
     """Seconds of a step of ours, and of the other variants."""
     (rng,) = generators(None)
-    theta = np.zeros(objective.n_parameters)
+    theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
 
     def fit(n_steps):
-        return lambda: descend(theta, objective, X, y, np.full(n_steps, 0.1), np.full(n_steps, 1e-3), np.inf, rng)
+        return lambda: descend(theta, objective, rows, np.full(n_steps, 0.1), np.full(n_steps, 1e-3), np.inf, rng)
 
     seconds = medians({"short": fit(1), "long": fit(1 + n_steps), **others}, rounds, quiet=False)
     return (seconds["long"] - seconds["short"]) / n_steps, seconds
@@ -88,10 +89,10 @@ def csr(n_samples, n_features, row_length, n_outputs, dtype, rounds):
     return step * 1e3, step / seconds["scipy"]
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
+    rounds = parser.parse_args(argv).rounds
     with threadpool_limits(1):
         print(f"softmax on dense rows (medians of {rounds} rounds)")
         print(f"{'rows x columns x classes':>26} {'dtype':>8} {'ms':>7} {'reads of X':>11} {'of peak':>8} {'numpy / ours':>13}")
@@ -112,7 +113,3 @@ def main():
                     milliseconds, ratio = csr(*shape, row_length, n_outputs, dtype, rounds)
                     name = " x ".join(f"{size:,}" for size in shape) + f", {row_length}"
                     print(f"{name:>26} {np.dtype(dtype).name:>8} {n_outputs:>8} {milliseconds:>7.2f} {ratio:>13.2f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Cold and warm start: import and first fit of 1,000 x 20 in a new process, with an empty and with a filled numba cache.
 
-Run ``python benchmarks/startup.py``. Medians of several processes, in turn, also over those that import what any such library
+Run ``python -m benchmarks startup``. Medians of several processes, in turn, also over those that import what any such library
 imports, numba and scikit-learn's base classes; the page cache and Python's own cache of bytecode, which pip fills when it
 installs a package, are warmed by runs that do not count.
 """
@@ -42,10 +42,10 @@ def run(program, cache):
     return [*map(float, out.split()), time.perf_counter() - start]
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    repeats = parser.parse_args(argv).repeats
     with tempfile.TemporaryDirectory() as directory:
         filled = os.path.join(directory, "filled")
         run(BASELINE, filled)
@@ -61,7 +61,3 @@ def main():
     for name, times in (("cold", cold), ("warm", warm)):
         imported, fitted, whole = np.median(times, axis=0)
         print(f"{name:>6} {imported:>6.2f} s {fitted:>18.2f} s {fitted / imports:>20.2f} {whole:>13.2f} s")
-
-
-if __name__ == "__main__":
-    main()

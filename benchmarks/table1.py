@@ -1,6 +1,6 @@
 """Table 1 of Chourasia, Ye and Shokri (2021), measured: excess empirical risk and gradients of single records, by solver.
 
-Run ``python benchmarks/table1.py``. One strongly convex problem: logistic regression on the first records of Adult, columns by
+Run ``python -m benchmarks table1``. One strongly convex problem: logistic regression on the first records of Adult, columns by
 public bounds, rows in the unit ball, the penalty given and gradients not clipped, so that all solvers minimise the same function;
 delta = 1/n^2. The excess is the mean over fits with fresh noise of the regularised empirical risk above its minimum; that of
 theta = 0 is in the title. Gradients are counted from the records of what ran (a batch counts its mean size); every solver runs
@@ -12,10 +12,10 @@ import math
 import time
 
 import numpy as np
-from accuracy import adult
 from scipy import optimize
 from scipy.special import expit
 
+from benchmarks.accuracy import adult
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.solvers import SOLVERS
@@ -108,18 +108,14 @@ def run(X, y, alpha, epsilon, n_fits):
         )
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 3.0])
     parser.add_argument("--alpha", type=float, default=1e-2)
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--fits", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     problem = adult(None)
     X, y = problem.X[: arguments.samples], problem.y[: arguments.samples]
     for epsilon in arguments.epsilon:
         run(X, y, arguments.alpha, epsilon, arguments.fits)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,20 @@
 """Private linear models for scikit-learn users: a budget in, a model out, and the model says what was spent."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from skdpdyn._startup import no_collections
+
+if TYPE_CHECKING:  # what editors and type checkers see of the names below, which are loaded when they are asked for
+    from skdpdyn import datasets as datasets
+    from skdpdyn import exceptions as exceptions
+    from skdpdyn import inspection as inspection
+    from skdpdyn import linear_model as linear_model
+    from skdpdyn import model_selection as model_selection
+    from skdpdyn import preprocessing as preprocessing
+    from skdpdyn import privacy as privacy
+    from skdpdyn import solvers as solvers
+    from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 
 __version__ = "0.1.0"
 

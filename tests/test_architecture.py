@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sklearn.base
+from mutations import MUTATIONS, place
 
 import skdpdyn
 
@@ -30,6 +31,7 @@ LAYERS = {
     "privacy/guarantees.py": (1, 0),
     "privacy/budget.py": (1, 1),
     "privacy/mixtures.py": (1, 1),
+    "privacy/sampled.py": (1, 1),
     "privacy/numerical.py": (1, 2),
     "privacy/mechanisms.py": (2, 0),
     "privacy/schedules.py": (2, 0),
@@ -49,11 +51,15 @@ LAYERS = {
     "kernels/vectors.py": (6, 1),
     "losses.py": (6, 2),
     "objective.py": (6, 3),
+    "rounding.py": (6, 4),
     "data/__init__.py": (6, 4),
     "data/rows.py": (6, 5),
-    "data/local.py": (6, 5),
+    "data/chunks.py": (6, 5),
+    "data/row_map.py": (6, 6),
+    "data/local.py": (6, 7),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
+    "kernels/release.py": (6, 1),
     "kernels/*_multi.py": (6, 7),
     "kernels/descent.py": (6, 8),
     "kernels/batches.py": (6, 9),
@@ -160,6 +166,7 @@ def test_every_module_has_a_number(module):
     )
 
 
+@pytest.mark.smoke
 @each_module
 def test_imports_go_down(module):
     for line, name in module.imports():
@@ -175,6 +182,7 @@ def test_imports_go_down(module):
         )
 
 
+@pytest.mark.smoke
 def test_no_cycles():
     edges = {m.name: {_module_of(n).name for _, n in m.imports() if _is_in(n, "skdpdyn")} for m in MODULES.values()}
     while free := {name for name, targets in edges.items() if not targets & edges.keys()}:
@@ -474,6 +482,7 @@ from scipy import sparse
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.losses import softmax
 from skdpdyn.objective import Objective
+from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 
 X = np.random.default_rng(0).uniform(-1, 1, (600, 3))
@@ -481,7 +490,8 @@ for rows in (X, sparse.csr_array(X)):
     for n_jobs in (1, 2):
         PrivateLogisticRegression(classes=[False, True], n_jobs=n_jobs).fit(rows, X[:, 0] > 0)
     one = np.ones(1)
-    descend(np.zeros(6), Objective(softmax(2), 600, 3, 1.0), rows, 1.0 * (X[:, 0] > 0), one, one, 1.0, np.random.default_rng())
+    rows = LocalRows(rows, 1.0 * (X[:, 0] > 0))
+    descend(np.zeros(6), Objective(softmax(2), 600, 3, 1.0), rows, one, one, 1.0, np.random.default_rng())
 kernels = [k for k in gc.get_objects() if isinstance(k, CPUDispatcher) and k.py_func.__module__.startswith("skdpdyn.")]
 for kernel in kernels:
     print(kernel.py_func.__name__, sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
@@ -513,3 +523,23 @@ def test_second_process_hits_the_disk_cache(tmp_path):
 def test_modules_are_there_without_being_imported():
     code = "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert 'inspection' in dir(skdpdyn)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_faults_that_are_planted_by_hand_have_their_place(mutation):
+    """``python tests/mutations.py`` plants them; a test alone would take minutes."""
+    path, _ = place(mutation, PACKAGE)
+    assert path.suffix == ".py"
+
+
+def test_editors_see_what_is_loaded_lazily():
+    """Types are marked as there, and what type checkers import is what the package offers."""
+    assert (PACKAGE / "py.typed").exists()
+    seen = {}
+    for node in MODULES["skdpdyn"].tree.body:
+        if isinstance(node, ast.If) and node.test.id == "TYPE_CHECKING":
+            seen |= {alias.name: f"{part.module}.{alias.name}" for part in node.body for alias in part.names}
+    assert set(seen) == set(dir(skdpdyn)) - {"__version__"}
+    for name, source in seen.items():
+        module, _, attribute = source.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute) is getattr(skdpdyn, name)

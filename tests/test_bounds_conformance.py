@@ -349,7 +349,7 @@ orders = st.one_of(st.floats(-9, 0).map(lambda power: 1 + 10.0**power), st.float
 deltas = st.floats(-300, -0.01).map(lambda power: 10.0**power)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(noise=extreme, n_steps=steps, decay=st.floats(-15, -0.01).map(lambda power: 10.0**power), order=orders, delta=deltas)
 def test_full_batches_at_extremes(noise, n_steps, decay, order, delta):
     m = NoisyGradientDescent(
@@ -365,7 +365,7 @@ def test_full_batches_at_extremes(noise, n_steps, decay, order, delta):
         assert guarantee.epsilon(delta) >= values["last_iterate"].epsilon(delta) * (1 - 1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     noise=extreme,
     n=steps,
@@ -395,7 +395,7 @@ def test_one_pass_at_extremes(noise, n, decay, delta, options, tight):
         assert 0 <= guarantee.delta(1.0) <= guarantee.delta(0.5) <= 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(noise=extreme, n_epochs=st.integers(0, 6).map(lambda power: 10**power), n_batches=st.sampled_from([1, 2, 10, 999]))
 def test_cyclic_batches_at_extremes(noise, n_epochs, n_batches):
     for decay in (1e-15, 1e-3, 0.999):
@@ -414,7 +414,7 @@ def test_cyclic_batches_at_extremes(noise, n_epochs, n_batches):
         assert shuffled.epsilon(1e-9) <= GaussianDP(mu).epsilon(1e-9) * (1 + 1e-9)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(noise=extreme, n_epochs=st.integers(0, 7).map(lambda power: 10**power), order=orders, delta=deltas)
 def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
     for batch_size, decay in ((1, 1e-15), (10, 0.01), (100, 0.5)):
@@ -433,7 +433,8 @@ def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
         assert recursion(replace(m, n_epochs=2 * n_epochs)).rdp(order) >= rdp
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(noise=extreme, n_steps=steps, q=st.floats(-6, 0).map(lambda power: 10.0**power), delta=deltas)
 def test_sampled_batches_at_extremes(noise, n_steps, q, delta):
     for adjacency in ("replace_one", "add_remove"):

@@ -55,6 +55,7 @@ def both_ways(epsilon, p, q, x):
 # --- the quadratic ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 100, 10**5])
 @pytest.mark.parametrize("decay", [1e-6, 1e-3, 0.1, 0.5, 1.0])
 def test_bounds_are_above_the_quadratic(n_steps, decay):

@@ -173,6 +173,7 @@ def test_closed_forms_take_as_long_for_a_million_steps_as_for_a_thousand(name):
     assert growth(lambda m: accountant(m).delta(1.0), lambda n_steps, _: mechanism(n_steps), 1000, MILLION) < 30
 
 
+@pytest.mark.slow
 def test_arrays_of_steps_take_linear_time():
     """About ten times as long for ten times the steps; nine times as long as passes of numpy, in a domain fifteen times."""
     step_size = np.random.default_rng(0).uniform(0.1, 0.2, MILLION)
@@ -194,6 +195,7 @@ def test_arrays_of_steps_take_linear_time():
     assert times_as_long(lambda repeat: last_iterate(steps_in_a_domain(10_000, repeat)), passes) < 75
 
 
+@pytest.mark.slow
 def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
     """A hundred times the steps: the recursion stops when it has converged, and a convolution with itself is one power."""
 

@@ -94,6 +94,7 @@ RECORDS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_json_keeps_every_bit(record):
     assert from_json(to_json(record)) == record
@@ -346,7 +347,7 @@ def test_report_says_what_was_spent_and_assumed():
 def test_every_record_can_be_reported(record):
     best = tightest(record)
     report = privacy_report(record, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives)
-    json.dumps(report.as_dict(), allow_nan=False)
+    json.dumps(report.as_dict(), allow_nan=False)  # must not raise, as it does for what is not a number
 
 
 def test_dynamics_display():

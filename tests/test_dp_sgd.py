@@ -4,13 +4,12 @@ import math
 import pickle
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -42,10 +41,6 @@ from skdpdyn.solvers.dp_sgd import LEAST_BATCH
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bound": "tightest"}
 each_adjacency = pytest.mark.parametrize("adjacency", list(Adjacency))
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def problem(loss=logistic, n_samples=500, n_features=4, **changes):
@@ -345,17 +340,10 @@ def test_same_seed_same_bits_and_fresh_noise_without_one():
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_targets_are_learnt_by_ridge():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (3000, 3))
     y = X @ [1.0, -0.5, 0.2]
     model = PrivateRidge(5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved"), random_state=0).fit(X, y)
     assert model.score(X, y) > 0.8
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes minutes without compiled kernels")
-@parametrize_with_checks(
-    [each(epsilon=100.0, solver=DPSGD()) for each in (PrivateLogisticRegression, PrivateSoftmaxRegression, PrivateRidge)]
-)
-def test_estimator(estimator, check):
-    check(estimator)

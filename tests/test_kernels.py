@@ -1,24 +1,26 @@
 """Every family of kernels, dense and CSR rows, one output and several, computes what the record says: for every loss."""
 
 import math
+from itertools import product
 from types import ModuleType
 
 import numba
 import numpy as np
 import pytest
+from problems import data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
-from skdpdyn.data import rows as data_rows
-from skdpdyn.data.rows import bound_rows
+from skdpdyn.data import local
+from skdpdyn.data.chunks import chunk_edges, count_chunks
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels import batches, descent, normals
 from skdpdyn.kernels import minimise as minimise_module
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
-from skdpdyn.kernels.descent import chunk_edges, count_chunks, descend, kernel_family
+from skdpdyn.kernels.descent import descend, kernel_family
 from skdpdyn.kernels.minimise import compiled_some_chunks, largest_rounding, minimise
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
@@ -32,27 +34,10 @@ needs_plain_python = pytest.mark.skipif(not numba.config.DISABLE_JIT, reason="co
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
-def problem(loss, X, **changes):
-    defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
-    return Objective(loss, *X.shape, **{**defaults, **changes})
-
-
-def data(loss, n_samples=37, n_features=5, dtype=np.float64, seed=0):
-    """Rows with zeros, some of them empty, longer and shorter than 1."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.6)
-    X[rng.random(n_samples) < 0.1] = 0
-    return X.astype(dtype), rng.integers(0, max(2, loss.n_outputs), n_samples).astype(float)
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
-
-
 def run(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.inf, n_threads=1):
     theta = np.zeros(objective.n_parameters)
     noise_std = np.broadcast_to(noise_std, len(step_size))
-    descend(theta, objective, X, y, np.array(step_size), noise_std, radius, generator(), n_threads)
+    descend(theta, objective, LocalRows(X, y), np.array(step_size), noise_std, radius, generator(), n_threads)
     return theta
 
 
@@ -69,18 +54,31 @@ def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=
 # --- the kernel is the algorithm ---------------------------------------------------------------------------------------------
 
 
-@each_kernel
-@pytest.mark.parametrize("n_samples", [1, 3, 4, 33, 67])
-@pytest.mark.parametrize("n_features", [1, 9, 24])
 @pytest.mark.parametrize(
-    "changes", [{}, {"intercept_scaling": 0.0}, {"clip": 1e3}, {"data_norm": 30.0, "alpha": 0.0}], ids=lambda c: str([*c])
+    ("layout", "loss", "n_samples", "n_features", "changes"),
+    pairwise(
+        LAYOUTS,
+        LOSSES,
+        [1, 3, 4, 33, 67],
+        [1, 9, 24],
+        [{}, {"intercept_scaling": 0.0}, {"clip": 1e3}, {"data_norm": 30.0, "alpha": 0.0}],
+    ),
+    ids=lambda value: getattr(value, "name", None),
 )
 def test_against_numpy_on_the_same_noise(layout, loss, n_samples, n_features, changes):
     X, y = data(loss, n_samples, n_features)
     objective = problem(loss, X, **changes)
     for radius in (math.inf, 0.05):
-        ours = run(objective, layout(X), y, radius=radius)
+        ours = run(objective, LAYOUTS[layout](X), y, radius=radius)
         np.testing.assert_allclose(ours, by_numpy(objective, X, y, radius=radius), rtol=1e-8, atol=1e-9)
+
+
+def test_pairs_of_a_grid_are_covered_by_few_cases():
+    cases = pairwise("abc", range(7), [None, math.inf])
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        axes = ("abc", range(7), [None, math.inf])
+        assert {(case[one], case[other]) for case in cases} == set(product(axes[one], axes[other]))
+    assert len(cases) == 21  # of 42: no fewer hold the pairs of the first two
 
 
 @pytest.mark.parametrize("n_classes", [*range(3, 12), 16, 17, 25])
@@ -113,6 +111,7 @@ def test_float32_and_float64_agree(layout, loss):
     np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-5 * np.abs(double).max())
 
 
+@pytest.mark.smoke
 @each_dtype
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
 def test_dense_and_csr_agree(loss, dtype):
@@ -141,7 +140,7 @@ def test_normals_of_either_source_and_any_number_at_a_time_are_the_same(layout, 
         monkeypatch.setattr(normals, "_BY_NUMPY", by_numpy)
         monkeypatch.setattr(descent, "_HELD", held)
         theta = np.zeros(objective.n_parameters)
-        descend(theta, objective, layout(X), y, np.full(4, 0.1), np.full(4, 0.3), math.inf, generator(), 1)
+        descend(theta, objective, LocalRows(layout(X), y), np.full(4, 0.1), np.full(4, 0.3), math.inf, generator(), 1)
         runs.append(theta)
     np.testing.assert_array_equal(runs[0], runs[1])
     np.testing.assert_array_equal(runs[0], runs[2])
@@ -151,7 +150,7 @@ def test_normals_of_either_source_and_any_number_at_a_time_are_the_same(layout, 
 @each_dtype
 def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     X, y = data(loss, 1100, 4, dtype)
-    assert count_chunks(layout(X), 5 * loss.n_outputs) > 2
+    assert LocalRows(layout(X)).count_chunks(5 * loss.n_outputs) > 2
     one, two, eight = (run(problem(loss, X), layout(X), y, (0.2, 0.5), n_threads=threads) for threads in (1, 2, 8))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, eight)
@@ -167,7 +166,7 @@ def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
     if not patient:
         monkeypatch.setattr(descent, "_SPINS", 0)
     X, y = data(logistic, 5000, 3)
-    objective, step_size = problem(logistic, X), np.full(20 if numba.config.DISABLE_JIT else 2000, 0.1)
+    objective, step_size = problem(logistic, X), np.full(4 if numba.config.DISABLE_JIT else 2000, 0.1)
     one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
     np.testing.assert_array_equal(many, one)
 
@@ -193,7 +192,7 @@ def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
 
 
 def _failing_chunk_gradients(
-    residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling, start, stop, out
 ):  # fmt: skip
     """A kernel that finds no memory for the last rows that there are, before it has written anything."""
     whole = y.size == 1100  # all rows, and not room for some of a batch, which the last ones do not fill
@@ -208,10 +207,10 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     """Compiled code drops its error; the sum of other rows, left in place of its own, would count them twice."""
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
-    vars(family).update(vars(kernel_family(X, 1)), chunk_gradients=_failing_chunk_gradients)
+    vars(family).update(vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients)
     for module in (descent, batches):
-        monkeypatch.setattr(module, "kernel_family", lambda X, n_outputs: family)
-    theta, given = np.zeros(5), (problem(logistic, X), X, y)
+        monkeypatch.setattr(module, "kernel_family", lambda rows, n_outputs: family)
+    theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
     schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
     try:
         if n_threads:
@@ -228,10 +227,10 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
 def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
-    vars(family).update(vars(kernel_family(X, 1)), chunk_gradients=_failing_chunk_gradients)
-    monkeypatch.setattr(minimise_module, "kernel_family", lambda X, n_outputs: family)
+    vars(family).update(vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients)
+    monkeypatch.setattr(minimise_module, "kernel_family", lambda rows, n_outputs: family)
     with pytest.raises(MemoryError if numba.config.DISABLE_JIT else ConvergenceError):
-        minimise(problem(logistic, X), X, y, tolerance=1e-3)
+        minimise(problem(logistic, X), LocalRows(X, y), tolerance=1e-3)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
@@ -262,18 +261,29 @@ def test_csr_columns_that_do_not_exist_are_refused(column):
 def test_chunks_do_not_outgrow_the_rows():
     """At most 64, of 256 rows or more, and their sums take at most a quarter of X."""
     for n_samples, n_features, n_outputs in [(100, 3, 1), (10_000, 20, 1), (10_000, 20, 30), (100_000, 1, 2000)]:
-        X = np.broadcast_to(np.float32(0), (n_samples, n_features))
         n_sums = (n_features + 1) * n_outputs
-        n_chunks = count_chunks(X, n_sums)
+        n_chunks = count_chunks((n_samples, n_features), np.float32, False, n_sums)
+        n_bytes = 4 * n_samples * n_features
         assert 1 <= n_chunks <= 64
-        assert n_chunks == 1 or (n_chunks * n_sums * 8 <= X.nbytes / 4 and n_samples >= 256 * n_chunks)
+        assert n_chunks == 1 or (n_chunks * n_sums * 8 <= n_bytes / 4 and n_samples >= 256 * n_chunks)
         edges = chunk_edges(n_samples, n_chunks)
         assert edges[0] == 0
         assert edges[-1] == n_samples
         assert edges.size - 1 <= n_chunks
         assert np.all(np.diff(edges) > 0)
         assert np.diff(edges).max() <= n_samples / n_chunks + 16
-    assert count_chunks(sparse.csr_array((1000, 5000)), 5001) == 1
+    assert count_chunks((1000, 5000), np.float64, True, 5001) == 1
+
+
+def test_the_number_of_chunks_of_csr_rows_does_not_depend_on_what_they_store():
+    """Else one record with more values would move all others to other chunks."""
+    counts = set()
+    for row_length in (1, 20, 200):
+        columns = np.tile(np.arange(row_length), 4000)
+        X = sparse.csr_array((np.ones(columns.size), columns, np.arange(4001) * row_length), shape=(4000, 2500))
+        counts.add(count_chunks(X, 2501))
+    assert len(counts) == 1
+    assert 1 < counts.pop() < 4000 // 256
 
 
 @pytest.mark.slow
@@ -281,11 +291,11 @@ def test_chunks_do_not_outgrow_the_rows():
 def test_how_many_values_rows_store_is_not_public(loss, monkeypatch):
     """A record that stores more values moves no other record to another chunk, and no other's room for rounding."""
     seen = []
-    monkeypatch.setattr(data_rows, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
+    monkeypatch.setattr(local, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
     for row_length in (2, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
         X = sparse.csr_array((np.full(columns.size, 0.01), columns, np.arange(4001) * row_length), shape=(4000, 2500))
-        assert 1 < count_chunks(X, 2501 * loss.n_outputs) < 4000 // 256
+        assert 1 < LocalRows(X).count_chunks(2501 * loss.n_outputs) < 4000 // 256
         run(problem(loss, X), X, np.zeros(4000))
     assert len(seen) == 3
     assert seen[0] == seen[1] == seen[2]
@@ -300,12 +310,12 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     one = run(problem(logistic, X), X, y, n_threads=1)
     objective = problem(logistic, X, alpha=0.1)
     tolerance = 1.01 * largest_rounding(objective, objective.lipschitz / objective.alpha)
-    minimiser = minimise(objective, X, y, tolerance=tolerance)
+    minimiser = minimise(objective, LocalRows(X, y), tolerance=tolerance)
     room = []
     for module in (descent, minimise_module):
         monkeypatch.setattr(module, "chunk_sums", lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)))
     np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
-    np.testing.assert_array_equal(minimise(objective, X, y, tolerance=tolerance, n_threads=2), minimiser)
+    np.testing.assert_array_equal(minimise(objective, LocalRows(X, y), tolerance=tolerance, n_threads=2), minimiser)
     assert room == [1]
 
 
@@ -314,18 +324,20 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
 
 def gradient_sum(objective, X, y, weight, rows=None):
     """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout, of all or some rows."""
-    family = kernel_family(X, objective.n_outputs)
+    given = LocalRows(X, y)
+    family = kernel_family(given, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     precision = family.precision(X.dtype.name)
-    weights, out = np.zeros(n_weights, precision), np.zeros(n_weights + objective.n_outputs)
+    weights, out = np.zeros(n_weights, precision), np.zeros(n_weights + 2 * objective.n_outputs)
     weights[order[: -objective.n_outputs]] = weight
     compiled_some_chunks(family, X.dtype.name, precision)(
         objective.loss.residual,
         family.rows(X),
         y,
-        *bound_rows(objective, X),
+        *given.bounded(objective),
         weights,
         np.full(objective.n_outputs, float(weight)),
+        np.zeros(objective.n_outputs),
         objective.intercept_scaling,
         np.array([0, len(y)] if rows is None else rows),
         0,
@@ -381,26 +393,27 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss):
     for rows in (layout(X), layout(X.astype(np.float64))):
         theta = np.zeros(problem(loss, X).n_parameters)
         schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
-        descend_on_batches(theta, problem(loss, X), rows, y, batches=FixedBatches(200), divisor=200.0, **schedule)
+        descend_on_batches(theta, problem(loss, X), LocalRows(rows, y), batches=FixedBatches(200), divisor=200.0, **schedule)
         results.append(theta)
     np.testing.assert_array_equal(*results)
 
 
 def test_batches_leave_room_for_records_that_move_others(monkeypatch):
-    made, make_room = [], batches.make_room
+    made, make_room = [], LocalRows.make_room
 
     def spy(self, *args, **options):
         made.append(make_room(self, *args, **options))
         return made[-1]
 
-    monkeypatch.setattr(batches, "make_room", spy)
+    monkeypatch.setattr(LocalRows, "make_room", spy)
     X, y = data(logistic, 300, 4)
     objective = problem(logistic, X)
     schedule = {"step_size": np.full(1, 0.1), "noise_std": np.zeros(1), "radius": math.inf, "rng": generator()}
-    descend_on_batches(np.zeros(5), objective, X, y, batches=FixedBatches(200), divisor=200.0, **schedule)
-    (((_, bound), _),) = made
-    np.testing.assert_array_equal(bound, bound_rows(objective, X, 300 // 128, aligned=False)[1])
-    assert np.all(bound < bound_rows(objective, X, 300 // 128)[1])
+    rows = LocalRows(X, y)
+    descend_on_batches(np.zeros(5), objective, rows, batches=FixedBatches(200), divisor=200.0, **schedule)
+    ((made, _),) = made
+    np.testing.assert_array_equal(made.bound, rows.bounded(objective, 300 // 128, aligned=False).bound)
+    assert np.all(made.bound < rows.bounded(objective, 300 // 128).bound)
 
 
 def assert_summed_in_double(objective, layout, X, y):
@@ -496,7 +509,8 @@ def test_neighbours_move_one_update_by_at_most_the_sensitivity(layout, loss, dty
         moved = []
         for rows, targets in ((X, y), (X2, y2)):
             theta = start.copy()
-            descend(theta, objective, layout(rows.astype(dtype)), targets, np.ones(1), np.zeros(1), math.inf, generator())
+            given = LocalRows(layout(rows.astype(dtype)), targets)
+            descend(theta, objective, given, np.ones(1), np.zeros(1), math.inf, generator())
             moved.append(theta)
         largest = max(largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(REPLACE_ONE))
     assert 0.9 <= largest <= 1 + 1e-8  # the difference of two large iterates has fewer digits than the step
@@ -515,7 +529,7 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
         points = rng.standard_normal((2, objective.n_parameters)) * scale
         before = np.linalg.norm(points[0] - points[1])
         for theta in points:
-            descend(theta, objective, layout(X), y, np.array([step_size]), np.zeros(1), math.inf, generator())
+            descend(theta, objective, LocalRows(layout(X), y), np.array([step_size]), np.zeros(1), math.inf, generator())
         assert np.linalg.norm(points[0] - points[1]) <= (1 - step_size * objective.alpha) * before * (1 + 1e-12)
 
 
@@ -525,7 +539,7 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
 @pytest.mark.parametrize("on_batches", [False, True])
 def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batches, monkeypatch):
     """Rows of zeros and no penalty: the last iterate is noise alone, in proportion to what `make_room` returned."""
-    X, y, make_room = np.zeros((40, 3)), np.zeros(40), batches.make_room
+    X, y, make_room = np.zeros((40, 3)), np.zeros(40), LocalRows.make_room
     objective = problem(softmax(3), X, clip=math.inf, alpha=0.0, intercept_scaling=0.0)
     iterates = []
     for factor in (1.0, 4.0):
@@ -533,19 +547,19 @@ def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batche
         def more(*args, factor=factor, **options):
             return make_room(*args, **options)[0], factor * args[2]
 
-        for module in (batches, descent):
-            monkeypatch.setattr(module, "make_room", more)
+        monkeypatch.setattr(LocalRows, "make_room", more)
         theta = np.zeros(9)
         schedule = {"step_size": np.full(3, 0.1), "noise_std": np.ones(3), "radius": math.inf, "rng": generator()}
         if on_batches:
-            descend_on_batches(theta, objective, X, y, batches=FixedBatches(20), divisor=20.0, **schedule)
+            descend_on_batches(theta, objective, LocalRows(X, y), batches=FixedBatches(20), divisor=20.0, **schedule)
         else:
-            descend(theta, objective, X, y, **schedule)
+            descend(theta, objective, LocalRows(X, y), **schedule)
         iterates.append(theta)
     assert np.all(iterates[0] != 0)
     np.testing.assert_allclose(iterates[1], 4 * iterates[0], rtol=1e-12)
 
 
+@pytest.mark.smoke
 @each_kernel
 @each_dtype
 def test_every_parameter_gets_its_noise(layout, loss, dtype):

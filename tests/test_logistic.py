@@ -55,6 +55,7 @@ def test_the_accuracy_check_of_scikit_learn_for_100_seeds(seeds):
     assert np.sum(np.array(scores) > 0.83) >= 95
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.csr_matrix])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_rows_are_learnt_as_dense_ones(container, dtype):
@@ -97,6 +98,7 @@ def test_rows_outside_the_ball_are_mapped_in_fit_and_in_prediction():
     np.testing.assert_allclose(far.decision_function(1e6 * X), far.decision_function(inside), rtol=1e-9)
 
 
+@pytest.mark.smoke
 def test_predictions_agree_with_each_other():
     X, y = data()
     fitted = model(classes=["no", "yes"], random_state=0).fit(X, np.array(["no", "yes"])[y])
@@ -293,6 +295,7 @@ def test_generators_are_refused(state):
 # --- inside scikit-learn -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_inside_pipelines_and_searches():
     X, y = data()
     pipeline = make_pipeline(BoundsScaler((-0.5, 0.5), (-1, 1)), model(epsilon=100.0))

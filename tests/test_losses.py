@@ -1,4 +1,8 @@
-"""Losses: derivatives against 30 digits, constants as suprema."""
+"""Losses: derivatives against 30 digits, constants as suprema.
+
+Tests marked ``@law`` hold of every loss. A package outside runs them on its own: ``from test_losses import *``, and a fixture
+``loss`` of its own, see test_extension.py.
+"""
 
 import math
 
@@ -8,12 +12,26 @@ import pytest
 
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 
-SINGLE = [loss for loss in LOSSES if loss.n_outputs == 1]
-SEVERAL = [loss for loss in LOSSES if loss.n_outputs > 1]
+__all__ = ["loss", "targets"]
 
 
-def name(loss):
-    return f"{loss.name}{loss.n_outputs}"
+def law(test):
+    """Export a test that holds of every loss."""
+    __all__.append(test.__name__)
+    return test
+
+
+@pytest.fixture(params=LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
+def loss(request):
+    return request.param
+
+
+@pytest.fixture
+def targets(loss):
+    """Targets among which is the worst one: labels, or numbers in [-1, 1]."""
+    if loss.n_outputs > 1:
+        return range(loss.n_outputs)
+    return (0.0, 1.0) if loss is logistic else (-1.0, 0.3, 1.0)
 
 
 def residuals(loss, raw, y):
@@ -108,24 +126,27 @@ def test_softmax_needs_two_classes(n_classes):
         softmax(n_classes)
 
 
-@pytest.mark.parametrize("loss", SINGLE, ids=name)
-def test_constants_are_suprema(loss):
+@law
+def test_constants_are_suprema(loss, targets):
+    check = check_constants_of_one_output if loss.n_outputs == 1 else check_constants_of_several_outputs
+    check(loss, targets)
+
+
+def check_constants_of_one_output(loss, targets):
     raw = np.linspace(-60, 60, 20_001)
-    for y in (0.0, 1.0):
-        slope = residuals(loss, raw, np.full(raw.size, y))
-        curvature = np.diff(slope) / np.diff(raw)
-        assert np.all(curvature >= -1e-9)  # convex
-        assert 0.99 * loss.smoothness <= curvature.max() <= loss.smoothness * (1 + 1e-9)
-        if math.isfinite(loss.lipschitz):
-            assert 0.99 * loss.lipschitz <= np.abs(slope).max() <= loss.lipschitz
+    slopes = np.array([residuals(loss, raw, np.full(raw.size, y)) for y in targets])
+    curvature = np.diff(slopes) / np.diff(raw)
+    assert np.all(curvature >= -1e-9)  # convex
+    assert 0.99 * loss.smoothness <= curvature.max() <= loss.smoothness * (1 + 1e-9)
+    if math.isfinite(loss.lipschitz):
+        assert 0.99 * loss.lipschitz <= np.abs(slopes).max() <= loss.lipschitz
 
 
-@pytest.mark.parametrize("loss", SEVERAL, ids=name)
-def test_constants_of_several_outputs_are_suprema(loss):
+def check_constants_of_several_outputs(loss, targets):
     """A search at random, and from where the suprema are: a sure mistake, and a tie of two classes."""
     rng = np.random.default_rng(0)
     raw = rng.standard_normal((2000, loss.n_outputs)) * rng.choice([0.1, 1.0, 10.0, 60.0], (2000, 1))
-    y = rng.integers(0, loss.n_outputs, 2000)
+    y = rng.choice(targets, 2000)
     raw[0], y[0] = np.append(60, np.zeros(loss.n_outputs - 1)), 1
     slopes = np.linalg.norm(residuals(loss, raw, y), axis=1)
     assert 0.99 * loss.lipschitz <= slopes.max() <= loss.lipschitz * (1 + 1e-15)
@@ -140,16 +161,15 @@ def test_constants_of_several_outputs_are_suprema(loss):
     assert np.all(np.sum(change * direction, axis=1) >= -1e-12)  # convex
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_how_far_a_loss_can_fall_from_zero(loss):
+@law
+def test_how_far_a_loss_can_fall_from_zero(loss, targets):
     """The derivative integrated from raw predictions of 0 to where the loss is least, for the worst target."""
-    raw = np.concatenate([[0.0], np.geomspace(1e-4, 60.0, 20_001)])
+    steps = np.concatenate([[0.0], np.geomspace(1e-4, 60.0, 20_001)])
     fallen = []
-    for y in range(loss.n_outputs) if loss.n_outputs > 1 else (-1.0, 0.3, 1.0) if loss is squared else (0.0, 1.0):
-        if loss.n_outputs == 1:
-            towards = np.sign(y - 0.5) if loss is logistic else np.sign(y)
-            slopes = towards * residuals(loss, towards * raw, np.full(raw.size, y))
-        else:
-            slopes = residuals(loss, raw[:, None] * (np.arange(loss.n_outputs) == y), np.full(raw.size, y))[:, y]
-        fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), raw))
+    for y in targets:
+        one = loss.n_outputs == 1
+        direction = -np.sign(residuals(loss, [0.0], [y])) if one else np.arange(loss.n_outputs) == y
+        raw = steps * direction if one else steps[:, None] * direction
+        slopes = (residuals(loss, raw, np.full(steps.size, y)) * direction).reshape(steps.size, -1).sum(axis=1)
+        fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), steps))
     assert max(fallen) == pytest.approx(loss.at_zero, rel=1e-6)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.data.rows import bound_rows
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels import minimise as _minimise
 from skdpdyn.kernels.blas import one_blas_thread
@@ -43,7 +43,7 @@ def with_column(X, constant=0.5):
 def test_logistic_regression(layout, dtype):
     X, y = rows(dtype=dtype)
     objective = problem(logistic, X)
-    theta = minimise(objective, layout(X), y, tolerance=1e-11)
+    theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-11)
     exact = LogisticRegression(C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13)
     exact.fit(with_column(X.astype(float)), y)
     np.testing.assert_allclose(theta, exact.coef_[0], atol=1e-8)
@@ -54,7 +54,7 @@ def test_logistic_regression(layout, dtype):
 def test_softmax_regression(layout, dtype):
     X, y = rows(n_classes=4, dtype=dtype)
     objective = problem(softmax(4), X)
-    theta = minimise(objective, layout(X), y, tolerance=1e-11)
+    theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-11)
     exact = LogisticRegression(C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13)
     exact.fit(with_column(X.astype(float)), y)
     coef, intercept = objective.split(theta)
@@ -66,7 +66,7 @@ def test_softmax_regression(layout, dtype):
 def test_ridge_regression(layout):
     X, y = rows()
     objective = problem(squared, X, clip=1e3)
-    theta = minimise(objective, layout(X), y, tolerance=1e-10)
+    theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-10)
     exact = Ridge(len(y) * objective.alpha, fit_intercept=False, solver="cholesky").fit(with_column(X), y)
     np.testing.assert_allclose(theta, exact.coef_, atol=1e-7)
 
@@ -78,8 +78,8 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
     X, y = rows()
     objective = problem(loss, X, clip=clip)
     linear = 0.02 * np.arange(objective.n_parameters)
-    theta = minimise(objective, X, y, tolerance=1e-10, linear=linear)
-    rows_, bound = with_column(X), bound_rows(objective, X, 1)[1]
+    theta = minimise(objective, LocalRows(X, y), tolerance=1e-10, linear=linear)
+    rows_, bound = with_column(X), LocalRows(X).bounded(objective, 1).bound
     knee = np.log(bound / (1 - bound)) if loss is logistic else bound  # where sigmoid(t) or t reaches the bound
 
     def value(theta):
@@ -99,7 +99,7 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
 def test_any_number_of_threads_gives_the_same_bits():
     X, y = rows(3000, 5, n_classes=3)
     objective = problem(softmax(3), X)
-    one, three = (minimise(objective, X, y, tolerance=1e-10, n_threads=n_threads) for n_threads in (1, 3))
+    one, three = (minimise(objective, LocalRows(X, y), tolerance=1e-10, n_threads=n_threads) for n_threads in (1, 3))
     np.testing.assert_array_equal(one, three)
 
 
@@ -109,7 +109,8 @@ def test_any_number_of_threads_gives_the_same_bits():
 def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
-    row_scale, bound = bound_rows(objective, X, _minimise.count_chunks(X, objective.n_parameters), np.float64)
+    given = LocalRows(X)
+    row_scale, bound, _, _ = given.bounded(objective, given.count_chunks(objective.n_parameters), np.float64)
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     for i, row in enumerate(X.tolist()):
@@ -127,6 +128,7 @@ def exact_gradient(objective, X, y, theta, linear):
     return [g + objective.alpha * mpmath.mpf(t) + mpmath.mpf(v) for g, t, v in zip(mean, theta, linear, strict=True)]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 100.0])
 @pytest.mark.parametrize(("loss", "clip"), [(logistic, math.inf), (logistic, 0.3), (squared, 0.5), (softmax(3), math.inf)])
@@ -137,7 +139,7 @@ def test_the_certificate_holds_in_exact_arithmetic(loss, clip, data_norm, dtype)
     objective = problem(loss, X, data_norm=data_norm, alpha=1e-3 * scale**2, clip=clip * scale, intercept_scaling=data_norm / 4)
     linear = np.linspace(0, 0.1, objective.n_parameters) * scale
     tolerance = 1e-8 * scale
-    theta = minimise(objective, X, y, tolerance=tolerance, linear=linear)
+    theta = minimise(objective, LocalRows(X, y), tolerance=tolerance, linear=linear)
     exact = exact_gradient(objective, X, y, theta, linear)
     assert mpmath.norm(exact) <= tolerance
     gradient = gradient_of(objective, X, y, linear)
@@ -158,14 +160,15 @@ def test_the_rounding_of_raw_predictions_that_cancel_is_counted():
 
 def test_a_softmax_is_not_clamped():
     X, y = rows(n_classes=3)
-    row_bound = gradient_of(problem(softmax(3), X), X, y, None)._problem[-1]
+    row_bound = gradient_of(problem(softmax(3), X), X, y, None)._problem[4]
     assert np.all(row_bound > math.sqrt(2))
 
 
 def gradient_of(objective, X, y, linear):
-    return _minimise._Gradient(objective, X, y, linear, None, 1)
+    return _minimise._Gradient(objective, LocalRows(X, y), linear, None, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_hard_problems(loss):
     """Any shape, any scale, separable or not, kinks, penalties down to a millionth of the curvature."""
@@ -191,7 +194,7 @@ def test_hard_problems(loss):
             intercept_scaling=data_norm / 4,
         )
         tolerance = 1e-6 * objective.lipschitz / n_samples
-        theta = minimise(objective, X, y, tolerance=tolerance)
+        theta = minimise(objective, LocalRows(X, y), tolerance=tolerance)
         assert np.linalg.norm(gradient_of(objective, X, y, None)(theta)) <= tolerance
 
 
@@ -212,7 +215,7 @@ def test_products_take_one_thread_and_only_meanwhile():
 def test_an_unreachable_tolerance_is_an_error():
     X, y = rows()
     with pytest.raises(ConvergenceError, match=r"tolerance=1e-17: the minimiser could not be certified") as error:
-        minimise(problem(logistic, X), X, y, tolerance=1e-17)
+        minimise(problem(logistic, X), LocalRows(X, y), tolerance=1e-17)
     assert re.findall(r"\d\S*", str(error.value)) == ["1e-17:"]  # no number that was measured on the records
 
 
@@ -222,11 +225,12 @@ def test_an_unreachable_tolerance_is_an_error():
 def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):
     X, y = rows(n_classes=max(2, loss.n_outputs))
     objective = problem(loss, X, alpha=1e-2, clip=math.inf if loss.n_outputs > 1 else 0.5)
-    expected = minimise(objective, X, y, tolerance=1e-11)
+    expected = minimise(objective, LocalRows(X, y), tolerance=1e-11)
     monkeypatch.setattr(_minimise, "_MAX_STEPS", n_steps)
-    np.testing.assert_allclose(minimise(objective, X, y, tolerance=1e-11), expected, atol=2e-11 / 1e-2)
+    np.testing.assert_allclose(minimise(objective, LocalRows(X, y), tolerance=1e-11), expected, atol=2e-11 / 1e-2)
 
 
+@pytest.mark.slow
 def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
     """Whether an error is raised must not depend on the records: on the worst of them the last point is good enough."""
     monkeypatch.setattr(_minimise, "_MAX_STEPS", 0)
@@ -236,14 +240,15 @@ def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
         X, y = rng.standard_normal((n_samples, n_features)), rng.integers(0, 2, n_samples).astype(float)
         loss, alpha = (logistic, squared)[rng.integers(2)], 10 ** rng.uniform(-4, 0)
         objective = problem(loss, X, alpha=alpha, clip=10 ** rng.uniform(-3, 0))
-        minimise(objective, X, y, tolerance=1e-6 * objective.lipschitz)
+        minimise(objective, LocalRows(X, y), tolerance=1e-6 * objective.lipschitz)  # must not raise
 
 
+@pytest.mark.slow
 def test_kinks_that_stall_newton():
     """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do not arrive."""
     X = np.array([[237, 383, 218], [-5, -313, 1268], [-16479, -34320, -14459], [343548, -551983, 1666409], [-18, 0, -33]]) / 1e6
     objective = problem(squared, X, alpha=3.06e-7, clip=0.00227, intercept_scaling=1.0, data_norm=1.0)
-    minimise(objective, X, np.array([0.0, 1.0, 1.0, 0.0, 0.5]), tolerance=4.54e-10)
+    minimise(objective, LocalRows(X, np.array([0.0, 1.0, 1.0, 0.0, 0.5])), tolerance=4.54e-10)  # must not raise
 
 
 def test_what_is_certified_is_the_computed_norm_and_its_rounding():
@@ -252,18 +257,18 @@ def test_what_is_certified_is_the_computed_norm_and_its_rounding():
     objective = problem(logistic, X, intercept_scaling=0.0)
     rounding = gradient_of(objective, X, np.ones(2), None).rounding(np.zeros(2))
     linear = np.array([0.8 * rounding, 0.0])
-    theta = minimise(objective, X, np.ones(2), tolerance=1.5 * rounding, linear=linear)
+    theta = minimise(objective, LocalRows(X, np.ones(2)), tolerance=1.5 * rounding, linear=linear)
     assert np.linalg.norm(gradient_of(objective, X, np.ones(2), linear)(theta)) <= 0.5 * rounding
     with pytest.raises(ConvergenceError, match="could not be certified"):
-        minimise(objective, X, np.ones(2), tolerance=0.9 * rounding)
+        minimise(objective, LocalRows(X, np.ones(2)), tolerance=0.9 * rounding)
 
 
 def test_without_a_unique_minimiser_it_refuses():
     X, y = rows()
     with pytest.raises(ValueError, match=r"alpha=0.0, clip=inf: a unique minimiser needs alpha > 0"):
-        minimise(problem(logistic, X, alpha=0.0), X, y, tolerance=1e-6)
+        minimise(problem(logistic, X, alpha=0.0), LocalRows(X, y), tolerance=1e-6)
     with pytest.raises(ValueError, match="a loss of several outputs unclipped"):
-        minimise(problem(softmax(3), X, clip=0.5), X, y, tolerance=1e-6)
+        minimise(problem(softmax(3), X, clip=0.5), LocalRows(X, y), tolerance=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -279,11 +284,13 @@ def test_a_minimiser_is_within_its_bound(loss, clip, reached):
             for slope in (0.0, 0.01, 1.0):
                 objective = Objective(loss, 50, 1, 1.0, alpha=alpha, clip=clip)
                 linear = np.full(objective.n_parameters, -slope / math.sqrt(objective.n_parameters))
-                theta = minimise(objective, np.full((50, 1), min(scale, 1.0)), np.ones(50), tolerance=1e-9, linear=linear)
+                given = LocalRows(np.full((50, 1), min(scale, 1.0)), np.ones(50))
+                theta = minimise(objective, given, tolerance=1e-9, linear=linear)
                 largest = max(largest, np.linalg.norm(theta) / objective.minimiser_norm(slope))
     assert reached < largest <= 1 + 1e-6  # the tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [1e-50, 1.0, 1e50])
 def test_the_unit_of_the_rows_does_not_matter(norm):
     """Between the kinks of a clipped loss the Hessian is the penalty alone, and conjugate gradients may find no way down."""
@@ -291,7 +298,7 @@ def test_the_unit_of_the_rows_does_not_matter(norm):
     objective = Objective(logistic, 3, 30, norm, alpha=1e-6 * norm**2, clip=0.5 * norm)
     for seed in range(10):
         linear = 0.05 * norm * np.random.default_rng(seed).standard_normal(30)
-        theta = minimise(objective, X * norm, y, tolerance=1e-5 * norm, linear=linear)
+        theta = minimise(objective, LocalRows(X * norm, y), tolerance=1e-5 * norm, linear=linear)
         assert np.linalg.norm(theta) <= objective.minimiser_norm(np.linalg.norm(linear))
 
 

@@ -178,6 +178,7 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
         assert together == pytest.approx(mu, rel=1e-12)
 
 
+@pytest.mark.smoke
 def test_the_score_has_the_noise_that_was_paid_for():
     """One trial, the same held-out records: the released score is the exact one plus N(0, (1/(m mu))^2).
 
@@ -453,6 +454,7 @@ def largest_loss(outcomes, delta_of):
     return worst
 
 
+@pytest.mark.slow
 def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
     chosen = PrivateSearchCV(LOGISTIC, {"alpha": [0.1]}, epsilon=3.0, delta=1e-2, expected_trials=15, shape=3.0,
                              holdout=np.arange(4, 10))  # fmt: skip
@@ -690,6 +692,7 @@ def priced(*args, **kwargs):
         return search_privacy(*args, **kwargs)
 
 
+@pytest.mark.slow
 def test_a_grid_search_is_counted_fit_by_fit(monkeypatch):
     model = clone(LOGISTIC).set_params(delta="auto")
     sizes, fit = [], PrivateLogisticRegression.fit
@@ -732,6 +735,7 @@ def test_hyperparameters_that_change_the_cost_are_counted_as_they_are():
     assert priced(fitted, 200, n_features=3).mu == pytest.approx(math.sqrt(3 * np.sum(np.square(costs))), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_halving_is_counted_by_its_resources(monkeypatch):
     sizes, fit = [], PrivateLogisticRegression.fit
 

@@ -1,4 +1,8 @@
-"""What every estimator promises alike, whatever it learns; then what softmax and ridge regression promise beyond that."""
+"""What every estimator promises alike, whatever it learns; then what softmax and ridge regression promise beyond that.
+
+Tests marked ``@each`` hold of every estimator. A package outside runs them on its own: ``from test_models import *``, and a
+fixture ``case`` of its own, see test_extension.py.
+"""
 
 import math
 import pickle
@@ -22,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.utils import shuffle
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, noise
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.kernels.descent import descend
@@ -47,6 +52,11 @@ class Case:
     def __str__(self):
         return self.estimator.__name__
 
+    def unit(self, centred):
+        """Return what the learnt numbers are multiplied by: the half-range of targets, centred or not; of labels 1."""
+        low, high = self.public.get("target_bounds", (-1.0, 1.0))
+        return (high - low) / 2 if centred else max(abs(low), abs(high))
+
     def model(self, **changes):
         return self.estimator(**{"epsilon": 2.0, "delta": 1e-4, **self.public, **changes})
 
@@ -70,7 +80,20 @@ RIDGE = Case(PrivateRidge, {"target_bounds": (-1.0, 3.0)}, lambda score: 1 + 3 *
 CASES = [LOGISTIC, SOFTMAX, RIDGE]
 CLASSIFIERS = [LOGISTIC, SOFTMAX]
 
-each = pytest.mark.parametrize("case", CASES, ids=str)
+__all__ = ["case"]
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request):
+    return request.param
+
+
+def each(test):
+    """Export a test that holds of every estimator."""
+    __all__.append(test.__name__)
+    return test
+
+
 each_classifier = pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
 each_sparse = pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array])
 
@@ -101,6 +124,7 @@ BOUNDS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(("case", "changes", "bound"), BOUNDS, ids=[f"{c}-{[*changes]}-{b}" for c, changes, b in BOUNDS])
 def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency):
@@ -177,9 +201,7 @@ def test_realised_noise_of_the_coefficients(case, layout):
     fitted = case.model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(layout(np.zeros((2, 10_000))), y)
     record = fitted.mechanism_
     std = math.sqrt(3) * record.step_size * record.sensitivity * record.noise_multiplier
-    if case is RIDGE:
-        std *= 3.0  # the half-range of targets that are not centred
-    assert_chi_square(fitted.coef_, std)
+    assert_chi_square(fitted.coef_, std * case.unit(centred=False))
 
 
 @each
@@ -190,9 +212,7 @@ def test_realised_noise_of_the_intercept(case):
     intercepts = np.array([np.ravel(estimator.fit(X, y).intercept_) for _ in range(200)])
     record = estimator.mechanism_
     std = record.step_size * record.sensitivity * record.noise_multiplier * estimator.intercept_scaling_
-    if case is RIDGE:
-        std *= 2.0  # the half-range of centred targets
-    assert_chi_square(intercepts[::2] - intercepts[1::2], math.sqrt(2) * std)
+    assert_chi_square(intercepts[::2] - intercepts[1::2], math.sqrt(2) * std * case.unit(centred=True))
 
 
 def noise_of(estimator, n_features=500):
@@ -570,8 +590,8 @@ SECRETS = {
 }
 
 
+@each
 @pytest.mark.parametrize("rows", SECRETS.values(), ids=SECRETS)
-@pytest.mark.parametrize("case", CASES, ids=str)
 def test_errors_quote_no_records(case, rows):
     """Not those of scikit-learn and numpy either, which show the first cells, or the first that they cannot read."""
     X, y = case.data()
@@ -1096,7 +1116,7 @@ def test_noise_that_would_be_rounded_away_is_refused():
     objective = Objective(logistic, *X.shape, 1.0, 0.1)
     theta, y = np.zeros(objective.n_parameters), np.zeros(len(X))
     with pytest.raises(ValueError, match="would be rounded away"):
-        descend(theta, objective, X, y, np.ones(1), np.full(1, 5e-324), math.inf, None)
+        descend(theta, objective, LocalRows(X, y), np.ones(1), np.full(1, 5e-324), math.inf, None)
 
 
 def test_labels_that_floats_cannot_tell_apart():
@@ -1147,6 +1167,7 @@ def test_missing_values_of_any_kind_are_named():
         PrivateLogisticRegression(classes=[0, 1]).fit(huge, np.arange(20) % 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
 @pytest.mark.parametrize("kind", [float, np.uint64, np.float32])
 def test_a_label_of_another_type_relabels_no_other_record(case, kind):

@@ -41,6 +41,7 @@ def test_fits_use_that_generator_with_all_of_its_key():
         assert len({key[half] for key in keys}) == 64
 
 
+@pytest.mark.smoke
 def test_streams_are_independent():
     """Correlation of 20,000 normals: |r| < 0.05 is 7 standard deviations, failure probability below 1e-11 a pair."""
     for random_state in (None, 3):
@@ -49,6 +50,7 @@ def test_streams_are_independent():
         assert np.all(np.abs(correlation[~np.eye(4, dtype=bool)]) < 0.05)
 
 
+@pytest.mark.smoke
 def test_none_is_fresh_every_time_and_an_int_repeats():
     def draw(random_state):
         return generators(random_state)[0].standard_normal(8)

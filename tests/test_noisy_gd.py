@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import generator, pairwise, problem
 from scipy import stats
 from scipy.special import expit
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.data import rows as data_rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic, softmax
@@ -23,18 +23,9 @@ from skdpdyn.solvers import NoisyGD, noisy_gd
 REPLACE_ONE = Adjacency.REPLACE_ONE
 
 
-def problem(X, **changes):
-    defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
-    return Objective(logistic, *X.shape, **{**defaults, **changes})
-
-
 def rows(n_samples=37, n_features=5, dtype=np.float64, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n_samples, n_features)).astype(dtype), (rng.random(n_samples) < 0.5).astype(float)
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def record(objective, n_steps=3, noise_multiplier=1e-3, step_size=0.5, radius=None):
@@ -72,13 +63,18 @@ def by_numpy(objective, mechanism, X, y, rng):
 # --- the kernel is the algorithm ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_samples", [1, 3, 4, 16, 17, 53, 600])
-@pytest.mark.parametrize("n_features", [1, 2, 5, 8, 13, 16, 33, 46])
-@pytest.mark.parametrize("changes", [{}, {"intercept_scaling": 0.0}, {"clip": math.inf}, {"data_norm": 30.0, "alpha": 0.0}])
-@pytest.mark.parametrize("radius", [None, 0.05])
+@pytest.mark.parametrize(
+    ("n_samples", "n_features", "changes", "radius"),
+    pairwise(
+        [1, 3, 4, 16, 17, 53, 600],
+        [1, 2, 5, 8, 13, 16, 33, 46],
+        [{}, {"intercept_scaling": 0.0}, {"clip": math.inf}, {"data_norm": 30.0, "alpha": 0.0}],
+        [None, 0.05],
+    ),
+)
 def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius):
     X, y = rows(n_samples, n_features)
-    objective = problem(X, **changes)
+    objective = problem(logistic, X, **changes)
     mechanism = record(objective, radius=radius, noise_multiplier=0.5, step_size=0.5 / objective.smoothness)
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
@@ -89,15 +85,16 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
 def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtype):
     """Blocks of many rows, of a few and of one row of each stream; rows of many lengths, most of them outside the ball."""
     X, y = rows(n_samples, n_features, dtype)
-    objective = problem(X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
+    objective = problem(logistic, X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.smoke
 def test_schedules_run_as_recorded():
     X, y = rows()
-    objective = problem(X)
+    objective = problem(logistic, X)
     mechanism = record(objective, 4, noise_multiplier=np.array([0.1, 2.0, 0.5, 1.0]), step_size=np.array([0.1, 0.2, 0.4, 0.05]))
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9)
@@ -108,7 +105,7 @@ def test_an_unbounded_residual_never_escapes():
     """Raw predictions that overflow to NaN still give a residual within the bound."""
     X = np.full((8, 2), 1e150)
     X[:, 1] *= -1
-    objective = problem(X, data_norm=1.0, alpha=0.0)
+    objective = problem(logistic, X, data_norm=1.0, alpha=0.0)
     theta = one_step(objective, X, np.ones(8), start=np.array([1e200, 1e200, 0.0]))
     moved = theta - np.array([1e200, 1e200, 0.0])
     assert np.all(np.isfinite(theta))
@@ -121,7 +118,7 @@ def test_an_unbounded_residual_never_escapes():
 def one_step(objective, X, y, start, step_size=1.0):
     """The noiseless update from any point."""
     theta = np.array(start, dtype=float)
-    descend(theta, objective, X, y, np.array([step_size]), np.zeros(1), math.inf, generator())
+    descend(theta, objective, LocalRows(X, y), np.array([step_size]), np.zeros(1), math.inf, generator())
     return theta
 
 
@@ -156,25 +153,32 @@ def largest_part_of_the_sensitivity(objective_of, data_norm, intercept_scaling):
     return max(ratios)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("intercept", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])
 def test_neighbours_move_one_update_by_at_most_the_sensitivity(data_norm, intercept, clip):
     """And some pair moves it by 0.9 of that: the bound is a supremum, not a guess."""
     changes = {"data_norm": data_norm, "alpha": 1e-3, "clip": clip * data_norm, "intercept_scaling": intercept * data_norm}
-    part = largest_part_of_the_sensitivity(lambda X: problem(X, **changes), data_norm, intercept)
+    part = largest_part_of_the_sensitivity(lambda X: problem(logistic, X, **changes), data_norm, intercept)
     assert 0.9 <= part <= 1 + 1e-9  # the difference of two large iterates has fewer digits than the step
 
 
 def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
     monkeypatch.setattr(Objective, "row_norm", property(lambda self: self.data_norm))
-    part = largest_part_of_the_sensitivity(lambda X: problem(X, clip=math.inf, intercept_scaling=1.0), 1.0, 1.0)
+    part = largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf, intercept_scaling=1.0), 1.0, 1.0)
     assert part > 1.2
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    monkeypatch.setattr(data_rows, "bound_rows", lambda objective, X, *how: (np.ones(len(X)), np.ones(len(X))))
-    assert largest_part_of_the_sensitivity(lambda X: problem(X, clip=math.inf), 1.0, 0.5) > 2
+    bounded = LocalRows.bounded
+
+    def unbounded(self, *how):
+        ones = np.ones(self.shape[0])
+        return bounded(self, *how)._replace(scale=ones, bound=ones)
+
+    monkeypatch.setattr(LocalRows, "bounded", unbounded)
+    assert largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
 
 
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])
@@ -183,7 +187,7 @@ def test_an_update_contracts(clip, part_of_largest_step):
     """|phi(theta) - phi(theta')| <= c |theta - theta'| with clipped gradients too: the hypothesis of the last-iterate bound."""
     rng = np.random.default_rng(1)
     X, y = rows(40, 3)
-    objective = problem(X, clip=clip, alpha=0.02)
+    objective = problem(logistic, X, clip=clip, alpha=0.02)
     step_size = part_of_largest_step * 2 / (objective.smoothness + objective.alpha)
     contraction = 1 - step_size * objective.alpha
     for scale in (1e-3, 1.0, 100.0):
@@ -197,7 +201,7 @@ def test_an_update_contracts(clip, part_of_largest_step):
 def test_float32_rows_contract_like_float64_rows(size):
     """Parameters on either side of a float32 rounding edge: rows that share a rounding of 1e-7 would share a jump."""
     X = np.ones((45_000, 1), dtype=np.float32)
-    objective = problem(X, clip=math.inf, alpha=1e-4, intercept_scaling=0.0)
+    objective = problem(logistic, X, clip=math.inf, alpha=1e-4, intercept_scaling=0.0)
     below = np.nextafter(np.float32(size), np.float32(np.inf), dtype=np.float32)
     edge = (float(below) + size) / 2
     first, second = np.array([edge * (1 - 1e-12)]), np.array([edge * (1 + 1e-12)])
@@ -212,7 +216,7 @@ def test_float32_rows_contract_like_float64_rows(size):
 def assert_noise_is_as_declared(noise_scale=1.0):
     """Without data or regulariser the last iterate is N(0, K step^2 (z S/n)^2 I): chi-square, failure probability 1e-6."""
     X = np.zeros((20, 3000))
-    objective = problem(X, alpha=0.0, intercept_scaling=0.0)
+    objective = problem(logistic, X, alpha=0.0, intercept_scaling=0.0)
     mechanism = record(objective, n_steps=4, noise_multiplier=0.7 * noise_scale, step_size=0.3)
     theta = NoisyGD().solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator(3))
     declared = math.sqrt(4) * 0.3 * 0.7 * objective.sensitivity(REPLACE_ONE)
@@ -234,8 +238,8 @@ def test_planted_bug_too_little_noise(monkeypatch, scale):
     monkeypatch.setattr(
         noisy_gd,
         "descend",
-        lambda theta, objective, X, y, step_size, noise_std, *rest: honest(
-            theta, objective, X, y, step_size, noise_std * scale, *rest
+        lambda theta, objective, rows, step_size, noise_std, *rest: honest(
+            theta, objective, rows, step_size, noise_std * scale, *rest
         ),
     )
     with pytest.raises(AssertionError):
@@ -246,7 +250,7 @@ def test_planted_bug_too_little_noise(monkeypatch, scale):
 def test_every_parameter_gets_its_noise(intercept_scaling):
     """Over 300 runs, every coefficient and the intercept have the declared variance (200 x 4 chi-squares at 1e-9 each)."""
     X = np.zeros((10, 3))
-    objective = problem(X, alpha=0.0, intercept_scaling=intercept_scaling, clip=0.4)
+    objective = problem(logistic, X, alpha=0.0, intercept_scaling=intercept_scaling, clip=0.4)
     mechanism = record(objective, n_steps=2, noise_multiplier=50.0, step_size=0.3)
     y = np.tile([0.0, 1.0], 5)
     runs = np.array([NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(300)])
@@ -263,7 +267,7 @@ def test_every_parameter_gets_its_noise(intercept_scaling):
 
 def assert_projected(radius=0.01):
     X, y = rows()
-    objective = problem(X)
+    objective = problem(logistic, X)
     mechanism = record(objective, n_steps=6, noise_multiplier=20.0, radius=radius)
     for seed in range(5):
         assert np.linalg.norm(NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))) <= radius * (
@@ -273,10 +277,10 @@ def assert_projected(radius=0.01):
 
 def test_the_ball_has_a_sharp_edge():
     X = np.zeros((5, 3))
-    objective = problem(X, alpha=0.0, intercept_scaling=0.0)
+    objective = problem(logistic, X, alpha=0.0, intercept_scaling=0.0)
     for norm in (1 - 1e-9, 1 + 1e-9, 1.0004):
         theta = np.array([norm, 0.0, 0.0])
-        descend(theta, objective, X, np.ones(5), np.ones(1), np.zeros(1), 1.0, generator())
+        descend(theta, objective, LocalRows(X, np.ones(5)), np.ones(1), np.zeros(1), 1.0, generator())
         assert theta[0] == pytest.approx(min(norm, 1.0), rel=1e-14)
 
 
@@ -286,7 +290,7 @@ def test_every_iterate_is_projected():
 
 def test_planted_bug_projection_skipped(monkeypatch):
     honest = noisy_gd.descend
-    monkeypatch.setattr(noisy_gd, "descend", lambda *args: honest(*args[:6], math.inf, *args[7:]))
+    monkeypatch.setattr(noisy_gd, "descend", lambda *args: honest(*args[:5], math.inf, *args[6:]))
     with pytest.raises(AssertionError):
         assert_projected()
 
@@ -296,7 +300,7 @@ def test_planted_bug_projection_skipped(monkeypatch):
 
 def test_the_record_is_complete():
     X, _ = rows()
-    objective = problem(X)
+    objective = problem(logistic, X)
     budget = {"epsilon": 1.0, "delta": 1e-5, "adjacency": REPLACE_ONE, "bound": "tightest"}
     mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(objective, *spent(**budget))(3.0)
     assert mechanism == NoisyGradientDescent(
@@ -409,4 +413,6 @@ def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
 def test_bad_hyperparameters_are_refused(hyperparameters, message):
     X, _ = rows()
     with pytest.raises(ValueError, match=message):
-        NoisyGD(**hyperparameters).mechanism(problem(X), *spent(epsilon=1.0, delta=1e-5, adjacency=REPLACE_ONE, bound="tightest"))
+        NoisyGD(**hyperparameters).mechanism(
+            problem(logistic, X), *spent(epsilon=1.0, delta=1e-5, adjacency=REPLACE_ONE, bound="tightest")
+        )

@@ -7,8 +7,8 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -36,10 +36,6 @@ from skdpdyn.solvers import NoisySGD, noisy_sgd
 REPLACE_ONE, ADD_REMOVE = Adjacency
 DISJOINT = ("shuffled_once", "cyclic")
 SAMPLINGS = (*DISJOINT, "without_replacement", "one_pass")
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def record(objective, noise=1.0, *, adjacency=REPLACE_ONE, bound="tightest", epsilon=1.0, delta=1e-6, **hyperparameters):
@@ -218,6 +214,7 @@ def with_changes(**changes):
     return planted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [
@@ -690,6 +687,7 @@ def labelled(n_samples=400, n_classes=2, seed=0):
     return X, np.digitize(X[:, 0], np.linspace(-0.5, 0.5, n_classes + 1)[1:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -753,15 +751,3 @@ def test_fits_do_not_share_their_order_or_noise():
     model = PrivateLogisticRegression(classes=[0, 1], solver=NoisySGD())
     coefficients = {float(model.fit(X, y).coef_[0, 0]) for _ in range(3)}
     assert len(coefficients) == 3
-
-
-@parametrize_with_checks(
-    [
-        PrivateLogisticRegression(epsilon=100.0, solver="noisy_sgd"),
-        PrivateSoftmaxRegression(epsilon=100.0, solver=NoisySGD("cyclic")),
-        PrivateRidge(epsilon=100.0, solver=NoisySGD("one_pass")),
-        PrivateRidge(epsilon=100.0, solver=NoisySGD("without_replacement", batch_size=1, n_epochs=1)),
-    ]
-)
-def test_scikit_learns_contract(estimator, check):
-    check(estimator)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpdyn.data.rows import bound_rows, canonical_rows, make_room, row_factors, row_norms
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
@@ -43,6 +44,7 @@ def test_tolerable_noise_is_one_unit_or_what_residuals_are_clipped_to(clip):
     assert Objective(squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0).tolerable_noise == min(1.0, math.sqrt(clip))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1.0, 1e3, 1e12])
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])
@@ -53,7 +55,7 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
     X[0], X[1] = 0, data_norm / math.sqrt(7)
     for clip in (0.3 * data_norm, math.inf):
         problem = objective(n_features=7, data_norm=data_norm, clip=clip, intercept_scaling=0.25 * data_norm)
-        row_scale, residual_bound = bound_rows(problem, X)
+        row_scale, residual_bound, _, _ = LocalRows(X).bounded(problem)
         rows = X.astype(np.longdouble) * row_scale[:, None]
         norms = np.sqrt((rows**2).sum(axis=1))
         assert np.all(norms <= data_norm)
@@ -66,7 +68,7 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
 
 def test_more_records_than_sums_can_tell_apart_are_refused():
     with pytest.raises(ValueError, match="n_samples=10000000000: sums in float64 cannot tell one record"):
-        bound_rows(objective(n_samples=10**10), np.zeros((1, 3)))
+        LocalRows(np.zeros((1, 3))).bounded(objective(n_samples=10**10))
 
 
 def test_rows_inside_the_ball_are_left_alone():
@@ -106,7 +108,7 @@ def test_csr_rows_are_bounded_as_dense_rows_are(dtype, index):
         array.flags.writeable = False
     problem = objective(n_samples=60, n_features=9)
     np.testing.assert_allclose(row_norms(X), row_norms(X.toarray()), rtol=1e-14)
-    for ours, dense in zip(bound_rows(problem, X), bound_rows(problem, X.toarray()), strict=True):
+    for ours, dense in zip(LocalRows(X).bounded(problem), LocalRows(X.toarray()).bounded(problem), strict=True):
         np.testing.assert_allclose(ours, dense, rtol=1e-14)
 
 
@@ -136,20 +138,20 @@ def test_csr_rows_too_large_to_square_are_refused():
 
 def test_the_allowance_for_rounding_grows_with_the_chunks():
     X = np.zeros((50, 3))
-    bounds = [bound_rows(objective(clip=math.inf), X, n_chunks)[1][0] for n_chunks in (8, 4, 1)]
+    bounds = [LocalRows(X).bounded(objective(clip=math.inf), n_chunks).bound[0] for n_chunks in (8, 4, 1)]
     assert 1 - 1e-11 < bounds[2] < bounds[1] < 1
-    single = bound_rows(objective(clip=math.inf), X.astype(np.float32))[1][0]
+    single = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf)).bound[0]
     assert 1 - single == pytest.approx(640 * np.finfo(np.float32).eps, rel=0.01)
-    summed_in_double = bound_rows(objective(clip=math.inf), X.astype(np.float32), 64, np.float64)[1][0]
+    summed_in_double = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf), 64, np.float64).bound[0]
     assert 1 - summed_in_double < 1e-11
 
 
 def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_others():
     """Two runs of b rows in chunks of m and their sum round by b (m + c) / 2 eps; in blocks of 32 by 2 b/32 300 eps."""
     many, X = objective(clip=math.inf, n_samples=12_800), np.zeros((12_800, 3))
-    double = 1 - bound_rows(many, X, 100, aligned=False)[1][0]
+    double = 1 - LocalRows(X).bounded(many, 100, aligned=False).bound[0]
     assert double >= 12_800 * (128 + 100) / 2 * np.finfo(np.float64).eps
-    single = 1 - bound_rows(many, X.astype(np.float32), 100, aligned=False)[1][0]
+    single = 1 - LocalRows(X.astype(np.float32)).bounded(many, 100, aligned=False).bound[0]
     assert single >= 400 * 600 * np.finfo(np.float32).eps
 
 
@@ -178,7 +180,7 @@ def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
     """Clamped a little, it is the derivative of no convex function; a single output, clamped, is that of another one."""
     several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf, intercept_scaling=0.5)
     X = np.full((50, 3), 2.0, np.float32)
-    assert bound_rows(several, X)[1].max() < math.sqrt(2) < bound_rows(several.unclamped(), X)[1].min()
+    assert LocalRows(X).bounded(several).bound.max() < math.sqrt(2) < LocalRows(X).bounded(several.unclamped()).bound.min()
     assert several.unclamped().contracts
     assert several.unclamped().loss.residual is several.loss.residual
     assert several.unclamped().smoothness == several.smoothness
@@ -189,10 +191,10 @@ def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
 def test_room_for_rounding_is_in_the_noise_where_clamping_would_break_the_contraction():
     X, noise = np.full((50, 3), 2.0, np.float32), np.ones(4)
     several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf)
-    (_, bound), more = make_room(several, X, noise)
+    (_, bound, _, _), more = LocalRows(X).make_room(several, noise)
     assert bound.min() > math.sqrt(2)
     assert np.all(more > 1 + 2e-5)
     for clamped in (objective(clip=math.inf), Objective(softmax(3), 50, 3, 2.0, clip=0.5)):
-        (_, bound), same = make_room(clamped, X, noise)
+        (_, bound, _, _), same = LocalRows(X).make_room(clamped, noise)
         assert bound.max() < clamped.loss.lipschitz
         assert same is noise

@@ -136,6 +136,7 @@ def test_the_profile_holds_and_is_tight(adjacency, norm):
     assert 0.5 <= ratios(adjacency, norm, perturbation) <= 1 + 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_published_forms_hold(adjacency):
     def renyi(declared):
@@ -178,6 +179,7 @@ def test_one_side_alone_would_be_wrong():
     assert 1.2 * one_sided < true <= perturbation(declared).delta(18.75) * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("norm", NORMS)
 def test_renyi_and_pure_losses(adjacency, norm):
@@ -245,6 +247,7 @@ def probabilities(raw):
     return special.softmax(raw, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("norm", [0.1, 12.0])
 def test_softmax_of_three_classes(adjacency, norm):
@@ -332,7 +335,8 @@ def test_radial_moments(rank):
 # --- guarantees ------------------------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@pytest.mark.slow
+@settings(max_examples=150)
 @given(
     noise=st.floats(-1, 4).map(lambda power: 10.0**power),
     curvature=st.floats(-6, -0.05).map(lambda power: 10.0**power),
@@ -445,7 +449,7 @@ def test_senseless_values_are_refused_by_name(build, message):
 # --- calibration -----------------------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     epsilon=st.floats(-2, 2).map(lambda power: 10.0**power),
     delta=st.floats(-15, -1).map(lambda power: 10.0**power),
@@ -660,6 +664,7 @@ def test_refused_combinations(changes, error, message):
         private(**changes).privacy_cost(1000, 4)
 
 
+@pytest.mark.slow
 def test_tolerance_is_within_reach_of_double_precision():
     """The automatic tolerance is public, positive, and reached at sizes, norms and budgets that differ by orders."""
     rng = np.random.default_rng(0)

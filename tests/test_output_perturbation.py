@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import generator
 from scipy import sparse, stats
 from scipy.special import expit
 from scipy.special import softmax as softmax_of
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.rows import bound_rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
@@ -36,10 +35,6 @@ SOLVERS = (
 each_method = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s.method}-{s.n_epochs}")
 
 
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
-
-
 def problem(loss, X, **changes):
     defaults = {"data_norm": 1.0, "alpha": 0.05, "clip": math.inf if loss.n_outputs > 1 else 0.3, "intercept_scaling": 0.25}
     return Objective(loss, *X.shape, **{**defaults, **changes})
@@ -53,7 +48,7 @@ def statistic_of(solver, objective):
 
 def learnt(solver, objective, X, y, seed=0):
     """What is computed without noise."""
-    return statistic_of(solver, objective).run(objective, X, y, generator(seed), 1, 0)
+    return statistic_of(solver, objective).run(objective, LocalRows(X, y), generator(seed), 1, 0)
 
 
 def sensitivity(solver, objective, adjacency="replace_one"):
@@ -227,7 +222,7 @@ def test_a_softmax_is_not_clamped(method, kernel, monkeypatch):
     monkeypatch.setattr(output_perturbation, kernel, spy)
     X = np.zeros((9, 2), np.float32)
     learnt(OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9))
-    assert np.all(bound_rows(seen[0], X)[1] > math.sqrt(2))
+    assert np.all(LocalRows(X).bounded(seen[0]).bound > math.sqrt(2))
 
 
 def test_the_short_batch_is_divided_by_the_batch_size():
@@ -276,6 +271,7 @@ def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         yield objective, *(learnt(solver, objective, *pair)[0] for pair in ((X, y), (X2, y2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 @pytest.mark.parametrize("method", METHODS)
@@ -541,16 +537,3 @@ def test_without_a_penalty_the_descents_have_a_sensitivity():
         steps * 2 * objective.lipschitz / 400, rel=1e-9
     )
     assert OutputPerturbation("gradient_descent")._epochs(objective) == output_perturbation._MAX_EPOCHS
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        PrivateLogisticRegression(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateSoftmaxRegression(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateRidge(epsilon=100.0, solver=OutputPerturbation()),
-        PrivateLogisticRegression(epsilon=100.0, solver=OutputPerturbation("permutation_sgd", "gamma")),
-    ]
-)
-def test_estimator_checks(estimator, check):
-    check(estimator)

@@ -29,6 +29,7 @@ def test_maps_bounds_to_range(feature_range, dtype):
     assert scaled.dtype == dtype
 
 
+@pytest.mark.smoke
 def test_clips_what_lies_outside():
     scaler = BoundsScaler([(0, 10), (-1, 3)]).fit(ROWS)
     np.testing.assert_array_equal(scaler.transform([[-1e300, 4.0], [11.0, -1e300]]), [[0.0, 1.0], [1.0, 0.0]])
@@ -198,6 +199,7 @@ def test_column_transformer_makes_public_columns(adult):
     pd.testing.assert_frame_equal(again.transform(adult.data), X)
 
 
+@pytest.mark.smoke
 def test_private_pipeline_from_frame_to_prediction(adult):
     classifier = PrivateLogisticRegression(epsilon=5.0, classes=adult.target_names, solver="noisy_gd")
     pipeline = make_pipeline(public_columns(adult), classifier).fit(adult.data, adult.target)

@@ -96,7 +96,7 @@ def test_epsilon_decreases_with_delta(guarantee):
         assert np.all((epsilon[1:] <= epsilon[:-1] * (1 + 1e-9)) | np.isinf(epsilon[:-1]))
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.floats(-150, 9), st.floats(-300, -0.01))
 def test_gaussian_epsilon_never_fails_open(log_mu, log_delta):
     mu, delta = 10.0**log_mu, 10.0**log_delta
@@ -107,7 +107,7 @@ def test_gaussian_epsilon_never_fails_open(log_mu, log_delta):
     assert GaussianDP(mu * 1.01).epsilon(delta) >= epsilon
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.floats(-12, 4), st.floats(-300, -0.3))
 def test_mu_of_a_budget_is_on_the_safe_side(log_epsilon, log_delta):
     epsilon, delta = 10.0**log_epsilon, 10.0**log_delta

@@ -229,7 +229,7 @@ def test_contraction_of_one_is_composition():
         assert last_iterate(m).mu == pytest.approx(composition(m).mu, rel=1e-5)
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     n_steps=st.integers(1, 10**9),
     log_noise=st.floats(-6, 9),

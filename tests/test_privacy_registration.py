@@ -108,7 +108,7 @@ def test_fields_of_records_are_given_by_keyword():
     by_position = {(kind.__name__, one.name) for kind in kinds for one in fields(kind) if not one.kw_only}
     assert by_position == {("Gaussian", "noise_multiplier"), ("Composition", "mechanisms")}
     with pytest.raises(TypeError):
-        Gaussian(1.0, "add_remove")
+        Gaussian(*(1.0, "add_remove"))
 
 
 # --- needs -----------------------------------------------------------------------------------------------------------------

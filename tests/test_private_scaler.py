@@ -313,6 +313,7 @@ def test_fit_makes_no_copy_of_the_rows():
     assert peak < X.nbytes / 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 def test_centring_pays_at_equal_cost():
     """Rows far from the origin: the same total mu learns more when a tenth of mu^2 centres them."""

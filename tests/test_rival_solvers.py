@@ -5,16 +5,15 @@ import os
 
 import numpy as np
 import pytest
+from problems import generator, problem
 from reference import gradients, shortened
 from scipy import optimize, sparse, stats
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.data import rows as data_rows
+from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Composition, GaussianDP, PoissonSubsampled, from_json, subsampling, to_json
 from skdpdyn.solvers import DPSVRG, BassilySGD
 from skdpdyn.solvers.literature.dp_svrg import _bounded, _Records
@@ -24,20 +23,11 @@ LOSSES = {"logistic": logistic, "squared": squared, "softmax": softmax(3)}
 JITTED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "1"
 
 
-def problem(X, loss="logistic", **changes):
-    defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
-    return Objective(LOSSES[loss], *X.shape, **{**defaults, **changes})
-
-
 def rows(n_samples=40, n_features=5, loss="logistic", seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_samples, n_features)) * rng.uniform(0.1, 2, (n_samples, 1))
     y = {"logistic": rng.integers(2, size=n_samples), "squared": X[:, 0], "softmax": rng.integers(3, size=n_samples)}[loss]
     return X, y.astype(float)
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def svrg_record(n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_noise=2.0, step_size=0.7):
@@ -82,7 +72,7 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
 def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
     X, y = rows(loss=loss)
     X[3] = 0
-    objective = problem(X, loss, **changes)
+    objective = problem(LOSSES[loss], X, **changes)
     mechanism = svrg_record(step_size=0.5 / objective.curvature)
     ours = DPSVRG().solve(objective, mechanism, LocalRows(container(X), y), generator=generator())
     theirs = svrg_by_numpy(objective, mechanism, X, y, generator())
@@ -91,7 +81,7 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
 
 def test_svrg_in_single_precision():
     X, y = rows()
-    objective, solver = problem(X), DPSVRG()
+    objective, solver = problem(logistic, X), DPSVRG()
     single = solver.solve(objective, svrg_record(), LocalRows(X.astype(np.float32), y), generator=generator())
     np.testing.assert_allclose(single, solver.solve(objective, svrg_record(), LocalRows(X, y), generator=generator()), rtol=1e-3)
 
@@ -105,14 +95,14 @@ def test_sensitivity_of_svrg(loss, data_norm):
     for seed in range(60):
         X, y = rows(12, 4, loss, seed)
         X = X * data_norm
-        objective = problem(X, loss, data_norm=data_norm, clip=0.5 * data_norm, intercept_scaling=0.25 * data_norm)
+        objective = problem(LOSSES[loss], X, data_norm=data_norm, clip=0.5 * data_norm, intercept_scaling=0.25 * data_norm)
         theta = rng.standard_normal(objective.n_parameters) * 10 ** rng.uniform(-1, 2) / data_norm
         snapshot = theta + rng.standard_normal(theta.size) * 10 ** rng.uniform(-3, 1) / data_norm
         limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot)) * rng.choice([1.0, 0.01])
         other_X, other_y = X.copy(), y.copy()
         other_X[0] = -X[0] if seed % 2 else 10 ** rng.uniform(-9, 9) * rng.standard_normal(4)
         other_y[0] = rng.permutation(y)[0]
-        records, others = _Records(objective, X, y), _Records(objective, other_X, other_y)
+        records, others = _Records(objective, LocalRows(X, y)), _Records(objective, LocalRows(other_X, other_y))
         batch = np.flatnonzero(np.append(True, rng.random(11) < 0.5))
         step, without = (records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:]))
         replaced = others.correction(theta, snapshot, batch, limit)
@@ -131,12 +121,13 @@ def test_sensitivity_of_svrg(loss, data_norm):
 
 def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
     X, y = rows(20_000)
-    records = _Records(problem(X, intercept_scaling=0.0), X.astype(np.float32), y)  # summed in double precision
+    single = LocalRows(X.astype(np.float32), y)  # summed in double precision
+    records = _Records(problem(logistic, X, intercept_scaling=0.0), single)
     assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
-    monkeypatch.setattr(data_rows, "allowance", lambda self, dtype, n_chunks, aligned: seen.append(aligned) or 0.0)
+    monkeypatch.setattr(local, "allowance", lambda self, dtype, n_chunks, aligned, *of_map: seen.append(aligned) or 0.0)
     X, y = rows()
-    _Records(problem(X), X, y)
+    _Records(problem(logistic, X), LocalRows(X, y))
     assert seen == [True, False]  # the sum of all records, and of a batch
 
 
@@ -145,7 +136,7 @@ def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
     """BLAS may add up a row's products in another order when one more row is in the batch, which counts near the snapshot."""
     rng = np.random.default_rng(0)
     X, y = rows(2000, 20)
-    records = _Records(problem(X), X, y)
+    records = _Records(problem(logistic, X), LocalRows(X, y))
     snapshot = 3 * rng.standard_normal(records.objective.n_parameters)
     theta = snapshot + distance * rng.standard_normal(snapshot.size)
     limit = records.objective.curvature * np.linalg.norm(theta - snapshot)
@@ -161,10 +152,10 @@ def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
 def test_contributions_stay_bounded_when_predictions_overflow(loss):
     X, y = rows(loss=loss)
     X *= 1e100
-    objective = problem(X, loss, data_norm=1.0, alpha=0.0)
+    objective = problem(LOSSES[loss], X, data_norm=1.0, alpha=0.0)
     theta = np.full(objective.n_parameters, 1e308)
     theta[::2] *= -1
-    records = _Records(objective, X, y)
+    records = _Records(objective, LocalRows(X, y))
     for part in range(40):
         batch = np.array([part])
         assert np.linalg.norm(records.correction(theta, -theta, batch, 0.3)) <= 0.3
@@ -191,7 +182,7 @@ class Planted:
 def test_realised_noise_of_svrg(probability, monkeypatch):
     """Rows of zeros: the gradients are noise alone, in empty batches too. Chi-squares of 500, failure probability 1e-6 each."""
     X, y, step_size = np.zeros((20, 500)), np.ones(20), 0.7
-    objective = problem(X, intercept_scaling=0.0, alpha=0.0)
+    objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
     solver, low, high = DPSVRG(), stats.chi2.ppf(5e-7, 500), stats.chi2.isf(5e-7, 500)
     first = solver.solve(objective, svrg_record(1, 1, probability), LocalRows(X, y), generator=generator())
     assert low < np.sum((first / (step_size * 2.0 * 0.4 / 20)) ** 2) < high
@@ -212,7 +203,7 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
 
 def test_svrg_finds_the_minimum():
     X, y = rows(300)
-    objective = problem(X, clip=math.inf)
+    objective = problem(logistic, X, clip=math.inf)
     mechanism = svrg_record(40, 30, 0.1, noise=1e-6, snapshot_noise=1e-6)
     theta = DPSVRG().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(gradients(objective, X, y, theta).mean(axis=0) + 0.1 * theta, 0, atol=1e-6)
@@ -244,7 +235,7 @@ def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
 
 
 def test_a_fixed_schedule_is_kept():
-    objective = problem(np.zeros((1000, 3)), alpha=1e-4)
+    objective = problem(logistic, np.zeros((1000, 3)), alpha=1e-4)
     options = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one", "bound": "tightest"}
     snapshots, steps = DPSVRG(n_rounds=7, n_inner=11, batch_size=25).mechanism(objective, *spent(**options))(2.0).mechanisms
     assert (snapshots.n_steps, steps.n_steps, steps.sampling_probability, steps.noise_multiplier) == (7, 77, 0.025, 2.0)
@@ -283,7 +274,7 @@ def test_senseless_parameters(solver, message):
 def test_realised_noise_of_bassily(lipschitz, n_steps):
     """Rows of zeros: theta is the mean of the noise over alpha. A chi-square of 500, failure probability 1e-6."""
     X = np.zeros((20, 500))
-    objective = problem(X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
+    objective = problem(logistic, X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
     theta = BassilySGD().solve(
         objective,
         PoissonSubsampled(
@@ -302,7 +293,7 @@ def test_realised_noise_of_bassily(lipschitz, n_steps):
 def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
-    objective = problem(X, intercept_scaling=0.0, alpha=0.0)
+    objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
     mechanism = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1, diameter=2 * radius)
     theta = BassilySGD(radius=radius).solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator())
     std = 0.01 * 0.4
@@ -318,7 +309,7 @@ def test_without_a_penalty_steps_follow_the_radius():
 def test_a_step_of_bassily_is_one_record_in_the_mean():
     """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the full gradient."""
     X, y = rows(15, 2)
-    objective = problem(X, alpha=1.0)
+    objective = problem(logistic, X, alpha=1.0)
     mechanism = PoissonSubsampled(sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1, diameter=1e9)
     steps = [BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(2000)]
     mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
@@ -330,7 +321,7 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_bassily_finds_the_minimum(container):
     X, y = rows(100)
-    objective = problem(X, clip=math.inf)
+    objective = problem(logistic, X, clip=math.inf)
 
     def risk(theta):
         raw = X_scaled @ theta
@@ -363,7 +354,7 @@ def test_budget_of_bassily(adjacency):
 
 def test_number_of_steps_of_bassily():
     def steps(n_samples, delta):
-        objective = problem(np.zeros((n_samples, 3)))
+        objective = problem(logistic, np.zeros((n_samples, 3)))
         options = {"epsilon": 1.0, "adjacency": "replace_one", "bound": "tightest"}
         return BassilySGD().mechanism(objective, *spent(delta=delta, **options))(1.0).n_steps
 
@@ -386,15 +377,3 @@ def test_all_models_learn(solver):
     assert PrivateSoftmaxRegression(**budget, classes=range(3)).fit(X, three).score(X, three) > 0.6
     target = np.clip(X[:, 0] / np.maximum(1, np.linalg.norm(X, axis=1)), -1, 1)
     assert PrivateRidge(**budget, target_bounds=(-1, 1)).fit(X, target).score(X, target) > 0.7
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        estimator(epsilon=100.0, solver=solver)
-        for estimator in (PrivateLogisticRegression, PrivateSoftmaxRegression, PrivateRidge)
-        for solver in (DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=2000))
-    ]
-)
-def test_estimator(estimator, check):
-    check(estimator)

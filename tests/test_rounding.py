@@ -19,8 +19,7 @@ def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
     ]
     scale = (x[1] - x[0]) / (std * math.sqrt(2 * math.pi))
     return max(
-        float(np.sum(np.maximum(one - math.exp(epsilon) * other, 0))) * scale
-        for one, other in (densities, densities[::-1])
+        float(np.sum(np.maximum(one - math.exp(epsilon) * other, 0))) * scale for one, other in (densities, densities[::-1])
     )
 
 

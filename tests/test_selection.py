@@ -68,6 +68,7 @@ def test_renyi_bound_is_that_of_dp_accounting(mean, shape, mu):
         assert guarantee.rdp(order) == pytest.approx(theirs, rel=1e-9 if shape == math.inf else 3e-9)  # they solve gamma to 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "shape"), LAWS)
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_epsilon_is_that_of_dp_accounting(mean, shape, adjacency):

@@ -1,7 +1,9 @@
 """Laws that every registered solver obeys, whatever it runs: noise is there, claims are public and true, seeds repeat.
 
-Every test runs over `SOLVERS` and the estimators whose loss a solver learns, so that a new solver is tested with its defaults as
-soon as it has a name; what else of it deserves the same tests is in VARIANTS.
+Tests run over `SOLVERS` and the estimators whose loss a solver learns, so that a new solver is tested with its defaults as soon
+as it has a name; what else of it deserves the same tests is in VARIANTS. Those marked ``@law`` hold of every pair. A package
+outside runs them on its own: ``from test_solvers_conformance import *``, and fixtures ``default``, ``problem`` and ``audited`` of
+its own, see test_extension.py.
 """
 
 import json
@@ -12,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from spending import spent
 from test_models import CASES, LOGISTIC, RIDGE, SOFTMAX, STRANGE, assert_same_state, public_state
 
@@ -59,15 +61,17 @@ LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
 
 
 def loss_of(case):
-    return case.model()._public_loss().name
+    return case.model()._public_loss()
 
 
 def learns(name, case):
-    return name != "sufficient_statistics" or loss_of(case) == "squared"
+    return name != "sufficient_statistics" or loss_of(case).quadratic
 
 
-def label(name, options):
-    return "-".join([name, *map(str, options.values())])
+def label(problem):
+    case, name, *options = problem
+    values = [str(value) for more in options for value in more.values()]
+    return "-".join([name, *values, str(case)])
 
 
 def model(case, name, options=None, **changes):
@@ -80,7 +84,22 @@ def parameters(fitted):
     return np.append(np.ravel(fitted.coef_), fitted.intercept_)
 
 
-DEFAULTS = [pytest.param(case, name, id=f"{name}-{case}") for name in SOLVERS for case in CASES if learns(name, case)]
+def each_of(problems):
+    """Return a fixture: each of the problems, (case, name of a solver) or (case, name of a solver, hyperparameters)."""
+
+    @pytest.fixture(params=problems, ids=label)
+    def given(request):
+        return request.param
+
+    return given
+
+
+def defaults_of(cases):
+    """Return every estimator with every solver that learns its loss."""
+    return [(case, name) for name in SOLVERS for case in cases if learns(name, case)]
+
+
+DEFAULTS = defaults_of(CASES)
 VARIANT_PROBLEMS = [
     (next(case for case in CASES[turn % len(CASES) :] + CASES if learns(name, case)), name, options)  # one estimator and another
     for turn, (name, options) in enumerate((name, options) for name in VARIANTS for options in VARIANTS[name])
@@ -88,18 +107,18 @@ VARIANT_PROBLEMS = [
 SINGLE_PROBLEMS = [
     (case, name, options) for name in ONE_PARAMETER for options in ONE_PARAMETER[name] for case in (LOGISTIC, RIDGE)
 ]
+PROBLEMS = [(*default, {}) for default in DEFAULTS] + VARIANT_PROBLEMS
+AUDITED = PROBLEMS + SINGLE_PROBLEMS
 
-
-def params(problems):
-    return [pytest.param(*problem, id=f"{label(*problem[1:])}-{problem[0]}") for problem in problems]
-
-
-PROBLEMS = params([(*default.values, {}) for default in DEFAULTS] + VARIANT_PROBLEMS)
-AUDITED = PROBLEMS + params(SINGLE_PROBLEMS)
-
-each_default = pytest.mark.parametrize(("case", "name"), DEFAULTS)
-each_problem = pytest.mark.parametrize(("case", "name", "options"), PROBLEMS)
+__all__ = ["audited", "default", "problem"]
+default, problem, audited = each_of(DEFAULTS), each_of(PROBLEMS), each_of(AUDITED)
 each_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+
+
+def law(test):
+    """Export a test that holds of every estimator and solver."""
+    __all__.append(test.__name__)
+    return test
 
 
 # --- the registry ------------------------------------------------------------------------------------------------------------
@@ -114,7 +133,7 @@ def test_all_solvers_are_registered():
 
 @pytest.mark.parametrize(("case", "name"), [(case, name) for case in CASES for name in SOLVERS if not learns(name, case)])
 def test_other_losses_are_refused_by_name(case, name):
-    with pytest.raises(ValueError, match=f"not the {loss_of(case)} loss"):
+    with pytest.raises(ValueError, match=f"not the {loss_of(case).name} loss"):
         model(case, name).fit(*case.data())
 
 
@@ -141,11 +160,13 @@ class Release:
     objective: object
     mechanism: object
     advantage: float  # that it promises
+    targets: tuple  # the most different ones
 
     @classmethod
     def of(cls, estimator):
         plan = estimator._plan(4, 1, estimator._public_loss())
-        return cls(plan.solver, plan.objective, plan.mechanism, plan.guarantee.advantage)
+        targets = (-1.0 if is_regressor(estimator) else 0.0, max(plan.objective.n_outputs - 1.0, 1.0))
+        return cls(plan.solver, plan.objective, plan.mechanism, plan.guarantee.advantage, targets)
 
     def sample(self, layout, x, target, n_runs):
         """The parameters of so many runs where one record has this row and this target.
@@ -170,8 +191,7 @@ class Release:
         runs. Whatever the attack, TPR - FPR is at most the advantage a, so that the mean of right guesses is at most
         (1 + a) / 2, and the binomial tail at the largest mean bounds that of any sum of independent guesses (Hoeffding 1956).
         """
-        high = self.objective.n_outputs - 1 if self.objective.n_outputs > 1 else 1.0
-        low = -1.0 if self.objective.loss.name == "squared" else 0.0
+        low, high = self.targets
         removed = self.mechanism.adjacency is Adjacency.ADD_REMOVE
         samples = [self.sample(layout, *record, FIRST_RUNS + RUNS) for record in ((1.0, high), (0.0 if removed else 1.0, low))]
         assert all(np.all(np.isfinite(sample)) for sample in samples)
@@ -186,24 +206,24 @@ class Release:
         return right, stats.binom.isf(FAILURE, 2 * RUNS, (1 + self.advantage) / 2)
 
 
-def audited(case, name, options, adjacency, **changes):
+def release_of(case, name, options, adjacency, **changes):
     return Release.of(model(case, name, options, epsilon=1.0, delta=1e-2, adjacency=adjacency, fit_intercept=False, **changes))
 
 
+@law
 @pytest.mark.slow
 @each_adjacency
-@pytest.mark.parametrize(("case", "name", "options"), AUDITED)
-def test_neighbours_are_not_told_apart(case, name, options, adjacency):
+def test_neighbours_are_not_told_apart(audited, adjacency):
     """Failure probability 1e-8 each."""
-    right, limit = audited(case, name, options, adjacency).audit(LAYOUTS["csr" if adjacency == "add_remove" else "dense"])
+    right, limit = release_of(*audited, adjacency).audit(LAYOUTS["csr" if adjacency == "add_remove" else "dense"])
     assert right <= limit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "name", "options"), [p for p in AUDITED if p.values[2] or p.values[0] is not SOFTMAX])
-def test_planted_bug_noise_for_a_larger_budget(case, name, options):
+@pytest.mark.parametrize("problem", [p for p in AUDITED if p[2] or p[0] is not SOFTMAX], ids=label)
+def test_planted_bug_noise_for_a_larger_budget(problem):
     """Each solver's neighbours are far enough apart for the audit to see noise that is too small."""
-    release = audited(case, name, options, "replace_one")
+    release = release_of(*problem, "replace_one")
     budget = {"epsilon": 1.0, "delta": 1e-2, "bound": "tightest"}
     record = release.solver.mechanism(release.objective, *spent(adjacency=Adjacency.REPLACE_ONE, **budget))
     right, limit = replace(release, mechanism=least_noise(record, 500.0, 1e-2)).audit()
@@ -239,7 +259,7 @@ class TooLittleNoise(OutputPerturbation):
 )
 def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeypatch):
     monkeypatch.setitem(SOLVERS, "toy", toy)
-    right, limit = audited(case, "toy", {}, adjacency).audit()
+    right, limit = release_of(case, "toy", {}, adjacency).audit()
     assert right > limit
     if toy is not TooLittleNoise:
         assert right == 2 * RUNS
@@ -248,9 +268,11 @@ def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeyp
 # --- seeds and containers ----------------------------------------------------------------------------------------------------
 
 
-@each_problem
-def test_fresh_fits_differ_and_seeds_repeat_their_bits(case, name, options):
+@pytest.mark.smoke
+@law
+def test_fresh_fits_differ_and_seeds_repeat_their_bits(problem):
     """Equal doubles by chance: failure probability below 1e-9."""
+    case, name, options = problem
     X, y = case.data(20)
     fresh, again = (parameters(model(case, name, options).fit(X, y)) for _ in range(2))
     assert not np.any(fresh == again)
@@ -259,8 +281,9 @@ def test_fresh_fits_differ_and_seeds_repeat_their_bits(case, name, options):
     assert not np.any(first == other)
 
 
-@each_problem
-def test_dense_and_sparse_rows_of_either_precision_agree(case, name, options):
+@law
+def test_dense_and_sparse_rows_of_either_precision_agree(problem):
+    case, name, options = problem
     X, y = case.data(20)
     X = X.astype(np.float32).astype(np.float64)
     estimator = model(case, name, options, random_state=0)
@@ -273,10 +296,11 @@ def test_dense_and_sparse_rows_of_either_precision_agree(case, name, options):
         assert estimator.coef_.dtype == np.float32
 
 
+@law
 @pytest.mark.slow
-@each_default
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_any_number_of_threads_gives_the_same_bits(case, name, layout):
+def test_any_number_of_threads_gives_the_same_bits_by_any_solver(default, layout):
+    case, name = default
     X, y = case.data(1100, 4)
     one, two = (
         parameters(model(case, name, SHORT.get(name), random_state=0, n_jobs=n_jobs).fit(layout(X), y)) for n_jobs in (1, 2)
@@ -284,8 +308,9 @@ def test_any_number_of_threads_gives_the_same_bits(case, name, layout):
     np.testing.assert_array_equal(one, two)
 
 
-@each_problem
-def test_clones_and_pickles_keep_the_hyperparameters(case, name, options):
+@law
+def test_clones_and_pickles_keep_the_hyperparameters(problem):
+    case, name, options = problem
     solver = SOLVERS[name](**options)
     estimator = case.model(solver=solver)
     expected = solver.get_params()
@@ -302,9 +327,10 @@ def test_clones_and_pickles_keep_the_hyperparameters(case, name, options):
 # --- claims ------------------------------------------------------------------------------------------------------------------
 
 
+@law
 @each_adjacency
-@each_problem
-def test_the_claim_is_known_beforehand_and_follows_from_the_record(case, name, options, adjacency):
+def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adjacency):
+    case, name, options = problem
     estimator = model(case, name, options, epsilon=0.8, adjacency=adjacency)
     cost = clone(estimator).privacy_cost(20, 3)
     fitted = estimator.fit(*case.data(20))
@@ -332,9 +358,10 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(case, name, o
     assert all(key.endswith("_") and np.all(getattr(fitted, key) == attributes[key]) for key in attributes)
 
 
-@each_problem
-def test_nothing_but_the_parameters_depends_on_the_records(case, name, options, capsys):
+@law
+def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(problem, capsys):
     """Longer records, other targets, empty rows in another container: all else that is fitted or printed is equal."""
+    case, name, options = problem
     (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
     states, printed = [], []
     for rows, targets in ((X, y), (7 * X2[::-1], y2[::-1]), (sparse.csr_array(0 * X), np.full(20, y[0]))):
@@ -349,8 +376,9 @@ def test_nothing_but_the_parameters_depends_on_the_records(case, name, options, 
 # --- refusals ----------------------------------------------------------------------------------------------------------------
 
 
-@each_default
-def test_bad_budgets_are_refused(case, name):
+@law
+def test_bad_budgets_are_refused(default):
+    case, name = default
     bad = [("epsilon", value) for value in (0, 0.0, -1.0, math.nan, math.inf, "1", None)]
     bad += [("delta", value) for value in (-1e-3, 1, 1.0, 2.0, math.nan, "small", None)]
     for key, value in bad if SOLVERS[name]().pure else [*bad, ("delta", 0), ("delta", 0.0)]:
@@ -361,20 +389,21 @@ def test_bad_budgets_are_refused(case, name):
             estimator.fit(*case.data(20))
 
 
-PURE = [problem for problem in AUDITED if SOLVERS[problem.values[1]](**problem.values[2]).pure]
+PURE = [(case, name, options) for case, name, options in AUDITED if SOLVERS[name](**options).pure]
 
 
 @each_adjacency
-@pytest.mark.parametrize(("case", "name", "options"), PURE)
-def test_pure_budgets_are_met(case, name, options, adjacency):
-    fitted = model(case, name, options, delta=0, fit_intercept=False, adjacency=adjacency).fit(*case.data(20, 1))
+@pytest.mark.parametrize("problem", PURE, ids=label)
+def test_pure_budgets_are_met(problem, adjacency):
+    fitted = model(*problem, delta=0, fit_intercept=False, adjacency=adjacency).fit(*problem[0].data(20, 1))
     assert 2.0 * (1 - 1e-3) < fitted.epsilon_ <= 2.0
     assert fitted.delta_ == 0
     assert fitted.privacy_.delta(fitted.epsilon_) == 0
 
 
-@each_default
-def test_a_failed_fit_leaves_the_model_as_it_was(case, name, monkeypatch):
+@law
+def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
+    case, name = default
     X, y = case.data(20)
     fresh, fitted = model(case, name), model(case, name).fit(X, y)
     before = dict(vars(fitted))
@@ -402,12 +431,13 @@ def test_a_failed_fit_leaves_the_model_as_it_was(case, name, monkeypatch):
     refused(FloatingPointError, "the parameters overflowed", X, y)
 
 
-@each_problem
-def test_no_arithmetic_of_a_fit_is_heard(case, name, options):
+@law
+def test_no_arithmetic_of_a_fit_is_heard(problem):
     """T28: not a warning, nor an error for a user who asks numpy for one, tells whether a row is zero, tiny or huge."""
+    case, name, options = problem
     X, y = case.data()
     X = X[:200] * 1e9
     X[0], X[1], X[2] = 0.0, 1e-290, 1e150
     options = {key: value for key, value in (options or SHORT.get(name, {})).items() if key != "tolerance"}  # that of X as it was
     with np.errstate(all="raise"):
-        model(case, name, options, data_norm=1e10, fit_intercept=False).fit(X, y[:200])
+        model(case, name, options, data_norm=1e10, fit_intercept=False).fit(X, y[:200])  # must not raise

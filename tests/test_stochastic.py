@@ -6,9 +6,11 @@ from itertools import combinations, product
 import numba
 import numpy as np
 import pytest
+from problems import data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.kernels import normals as _normals
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, compiled_draw, descend_on_batches
@@ -26,10 +28,6 @@ SAMPLERS = [PoissonBatches(0.3), PoissonBatches(1.0), PoissonBatches(1e-9), Fres
 each_sampler = pytest.mark.parametrize("batches", SAMPLERS, ids=str)
 
 # Statistics are z-scores of counts; seeds are fixed, and over seeds each test fails with a probability below 1e-6.
-
-
-def generator(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def draws(batches, n_samples, n_steps, rng=None):
@@ -137,6 +135,7 @@ def test_fresh_batches_have_no_modulo_bias():
     assert index[0] == (2**53 - 3) % 3
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("size", [1, 4, 10, 7])
 def test_fixed_batches_follow_the_order_epoch_after_epoch(size):
     order = generator(3).permutation(10)
@@ -152,18 +151,6 @@ def test_fixed_batches_follow_the_order_epoch_after_epoch(size):
 # --- a step is the algorithm -------------------------------------------------------------------------------------------------
 
 
-def data(loss, n_samples=37, n_features=5, dtype=np.float64, seed=0):
-    """Rows with zeros, some of them empty, longer and shorter than 1."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.6)
-    X[rng.random(n_samples) < 0.1] = 0
-    return X.astype(dtype), rng.integers(0, max(2, loss.n_outputs), n_samples).astype(float)
-
-
-def problem(loss, X, **changes):
-    return Objective(loss, *X.shape, **{"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5, **changes})
-
-
 N_STEPS = 23
 N_REPLICATES = 5_000 if numba.config.DISABLE_JIT else 100_000
 SCHEDULE = {"step_size": np.linspace(0.5, 0.2, N_STEPS), "noise_std": np.linspace(0.01, 0.03, N_STEPS)}
@@ -172,7 +159,7 @@ SCHEDULE = {"step_size": np.linspace(0.5, 0.2, N_STEPS), "noise_std": np.linspac
 def run(objective, X, y, batches, seed=0, **options):
     theta = np.zeros(objective.n_parameters)
     options = {**SCHEDULE, "divisor": 6.5, "radius": math.inf, **options}
-    descend_on_batches(theta, objective, X, y, batches=batches, rng=generator(seed), **options)
+    descend_on_batches(theta, objective, LocalRows(X, y), batches=batches, rng=generator(seed), **options)
     return theta
 
 
@@ -207,28 +194,31 @@ def test_against_numpy_on_the_same_draws(loss, layout, batches):
         np.testing.assert_allclose(run(objective, layout(X), y, batches), expected, rtol=1e-8, atol=1e-9)
 
 
-@each_loss
-@each_layout
-@each_dtype
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"momentum": 0.7},
-        {"radius": 0.05},
-        {"stop": 11},
-        {"average_weights": np.arange(1.0, N_STEPS + 1) / 100, "momentum": 0.2},
-        {"average_weights": np.full(N_STEPS, 0.1), "stop": 7, "divisor": 2.5},
-    ],
-    ids=lambda options: "-".join(options),
+    ("loss", "layout", "dtype", "options"),
+    pairwise(
+        LOSSES,
+        LAYOUTS,
+        [np.float64, np.float32],
+        [
+            {"momentum": 0.7},
+            {"radius": 0.05},
+            {"stop": 11},
+            {"average_weights": np.arange(1.0, N_STEPS + 1) / 100, "momentum": 0.2},
+            {"average_weights": np.full(N_STEPS, 0.1), "stop": 7, "divisor": 2.5},
+        ],
+    ),
+    ids=lambda value: getattr(value, "name", None),
 )
 def test_options_against_numpy(loss, layout, dtype, options):
     X, y = data(loss, dtype=dtype)
     objective, batches = problem(loss, X), PoissonBatches(0.3)
     tolerances = {"rtol": 1e-8, "atol": 1e-9} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-5}
     expected = by_numpy(objective, X.astype(float), y, batches, **options)
-    np.testing.assert_allclose(run(objective, layout(X), y, batches, **options), expected, **tolerances)
+    np.testing.assert_allclose(run(objective, LAYOUTS[layout](X), y, batches, **options), expected, **tolerances)
 
 
+@pytest.mark.slow
 @each_loss
 @each_layout
 def test_many_blocks_of_rows(loss, layout):
@@ -248,7 +238,7 @@ def test_one_batch_of_all_is_the_full_batch(loss, layout, dtype):
     theta = np.zeros(objective.n_parameters)
     arguments = {**SCHEDULE, "radius": 0.7}
     few = {name: values[:10] for name, values in SCHEDULE.items()}
-    descend(theta, objective, layout(X.astype(np.float64)), y, **few, radius=0.7, rng=generator())
+    descend(theta, objective, LocalRows(layout(X.astype(np.float64)), y), **few, radius=0.7, rng=generator())
     shuffled = FixedBatches(301, generator(4).permutation(301))
     for batches in (FixedBatches(301), shuffled):
         ours = run(objective, layout(X), y, batches, divisor=301.0, stop=10, **arguments)
@@ -280,7 +270,8 @@ def test_our_generator_runs_in_the_loop():
         with pytest.warns(PrivacyLeakWarning):
             (rng,) = generators(7)
         theta = np.zeros(objective.n_parameters)
-        descend_on_batches(theta, objective, X, y, batches=PoissonBatches(0.3), rng=rng, divisor=6.5, radius=math.inf, **SCHEDULE)
+        run = {"batches": PoissonBatches(0.3), "rng": rng, "divisor": 6.5, "radius": math.inf, **SCHEDULE}
+        descend_on_batches(theta, objective, LocalRows(X, y), **run)
         thetas.append(theta)
     np.testing.assert_array_equal(*thetas)
 

@@ -1,22 +1,425 @@
-"""Rows in memory: an array or a sparse matrix, with its targets."""
+"""Rows in memory: arrays and CSR arrays, with what kernels know of each row."""
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
+
+from skdpdyn.data import chunks
+from skdpdyn.data.row_map import RowMap, block_size, scaled_csr
+from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.kernels.blas import one_blas_thread
+
+_EPS = np.finfo(np.float64).eps
+_MOST_GROWTH = 64  # of rounding by a map, for which blocks may be summed in single precision
+_LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
+_MOST_SINGLE = 1e30
 
 
-@dataclass(frozen=True, eq=False)
+class BoundedRows(NamedTuple):
+    """What kernels know of each row: four vectors of length n_samples, two of which may be empty.
+
+    A row counts as ``scale * W x - offset * W centre``, its residual (or the norm of several) is
+    clamped to ``bound`` and then multiplied by ``weight``. Empty: no centre, and weights of 1.
+    """
+
+    scale: np.ndarray
+    bound: np.ndarray
+    offset: np.ndarray
+    weight: np.ndarray
+
+
 class LocalRows:
-    """Rows in memory.
+    """Rows in memory with their targets, the weight of each, and the public map they go through.
+
+    X is not copied, but for CSR arrays with duplicate or unsorted entries.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features)
-        C-ordered or canonical CSR float64 or float32 rows, finite.
-    y : ndarray of shape (n_samples,)
-        Targets as the loss takes them, float64.
+        C-ordered or CSR float64 or float32 rows.
+    y : ndarray of shape (n_samples,) or None, default=None
+        Targets, float64. None where only sums of rows are wanted.
+    weight : ndarray of shape (n_samples,) or None, default=None
+        Weight of each row, in [0, 1]: its clipped gradient is multiplied by it. None for 1.
+    map : RowMap or None, default=None
+        What is done to each row before training; None for scaling into the ball of ``data_norm``.
+
+    Raises
+    ------
+    ValueError
+        If there is not one weight in [0, 1] for each row, or X is sparse and the map has a centre.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.data.local import LocalRows
+    >>> rows = LocalRows(np.array([[0.6, 0.8], [3.0, 4.0]]), np.array([0.0, 1.0]))
+    >>> rows.shape, rows.factors(data_norm=1.0)[0].round(6).tolist()
+    ((2, 2), [1.0, 0.2])
     """
 
-    X: Any
-    y: np.ndarray
+    def __init__(self, X, y=None, weight=None, map=None):
+        self.X = canonical_rows(X)
+        self.y = np.empty(0) if y is None else y
+        self.weight = np.empty(0)
+        if weight is not None:
+            self.weight = np.ascontiguousarray(weight, dtype=np.float64)
+            if self.weight.shape != self.shape[:1]:
+                raise ValueError(f"weight has shape {self.weight.shape}: give one for each row of X")
+            if not np.all((self.weight >= 0) & (self.weight <= 1)):
+                raise ValueError("weight must hold numbers in [0, 1] only")
+        if map is not None and map.n_features != self.shape[1]:
+            raise ValueError(f"X has {self.shape[1]} columns: the map is of {map.n_features}")
+        if map is not None and self.is_sparse and map.centre is not None:
+            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+        self.map: RowMap | None = map
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self.X.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of X."""
+        return self.X.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is a CSR array."""
+        return sparse.issparse(self.X)
+
+    def count_chunks(self, n_sums: int) -> int:
+        """Return the largest number of chunks, see `skdpdyn.data.chunks.count_chunks`."""
+        return chunks.count_chunks(self.shape, self.dtype, self.is_sparse, n_sums)
+
+    def chunk_edges(self, n_chunks: int) -> np.ndarray:
+        """Return where chunks begin and end, see `skdpdyn.data.chunks.chunk_edges`."""
+        return chunks.chunk_edges(self.shape[0], n_chunks)
+
+    def check(self, objective) -> None:
+        """Refuse rows that are not those of the objective; its compiled loops do not look.
+
+        Raises
+        ------
+        ValueError
+            If the shape of X, the number of targets or the norm of rows is another.
+        """
+        shape = objective.n_samples, objective.n_features
+        if self.shape != shape or len(self.y) != objective.n_samples:
+            raise ValueError(
+                f"X has shape {self.shape} and y has {len(self.y)} targets: the objective has "
+                f"n_samples={objective.n_samples}, n_features={objective.n_features}"
+            )
+
+    # --- the numbers of each row ------------------------------------------------------------------
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """Norm of each row of X, without the map."""
+        return row_norms(self.X)
+
+    @cached_property
+    def _mapped(self):
+        return self.map.factors(self.X)
+
+    def factors(self, data_norm: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ``scale``, ``offset`` and norm of each row, see `RowMap.factors`.
+
+        Parameters
+        ----------
+        data_norm : float, default=1.0
+            Radius of the ball that rows are in. Mapped rows are in the unit ball.
+
+        Raises
+        ------
+        ValueError
+            If there is a map and ``data_norm`` is not 1, or a row is too large.
+        """
+        if self.map is None:
+            scale = row_factors(self.norms, data_norm, self.X)
+            return scale, np.empty(0), scale * self.norms
+        if data_norm != 1:
+            raise ValueError(f"data_norm={data_norm!r}: mapped rows are in the unit ball. Use 1.0")
+        return self._mapped
+
+    def growth(self, objective) -> float:
+        """Return how much more the sums of mapped rows may round than those of other rows; at least 1.
+
+        The rounding of a sum is relative to its terms, whose norm is at most ``map.spread`` times the
+        largest residual, where that of a gradient is at most ``objective.lipschitz``.
+
+        Raises
+        ------
+        ValueError
+            If the map has a centre or a full matrix, and nothing bounds the residuals.
+        """
+        if self.map is None or self.map.is_exact:
+            return 1.0
+        largest = objective.loss.lipschitz
+        if objective.intercept_scaling:
+            largest = min(largest, objective.clip / objective.intercept_scaling)
+        if not math.isfinite(largest):
+            raise ValueError(
+                f"a {objective.loss.name} loss without a bound on its residuals cannot be trained on "
+                "rows with a centre or a full matrix of weights. Give clip, and fit an intercept"
+            )
+        return max(1.0, largest * self.map.spread / objective.lipschitz)
+
+    def allows_single(self, objective) -> bool:
+        """Return whether gradients of float32 rows may be summed in that precision.
+
+        Where `Objective.allows_single` does, and what rows are multiplied by stays within the normal
+        numbers whatever the map, and rounding does not grow too much.
+        """
+        if not objective.allows_single or self.map is None:
+            return objective.allows_single
+        row_map = self.map
+        least = objective.lipschitz * row_map.radius / (row_map.norm * row_map.spread)
+        return (
+            not row_map.unit
+            and least >= _LEAST_SINGLE
+            and objective.loss.lipschitz / row_map.norm <= _MOST_SINGLE
+            and self.growth(objective) <= _MOST_GROWTH
+        )
+
+    def bounded(self, objective, n_chunks=64, dtype=None, aligned=True) -> BoundedRows:
+        """Return what kernels know of each row: it bounds each row's gradient.
+
+        All leave room for rounding, so that the sensitivity of the *computed* sum of gradients stays
+        within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm times
+        eps/2 at most, and so does each product and what it multiplies a row by: a block of 32 rows,
+        in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c chunks of
+        n rows by (c + 1) n/4 eps L; two runs, by twice that. Partial sums of one output or of several
+        round alike. Changing a row changes the rounding of its own block, of the float64 sums of its
+        chunk, and of the sum of the chunks, nothing else. But a record that joins a batch moves the
+        rows that follow, and every block and every chunk rounds anew.
+
+        With a map the sums are those of the parts of mapped rows, larger by `growth`; the map of
+        their sum then rounds by as many eps/2 as it has terms.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem.
+        n_chunks : int, default=64
+            Largest number of chunks of equal size, each of its rows summed one after the other.
+        dtype : dtype, default=None
+            Precision that blocks are summed in; None for that of X.
+        aligned : bool, default=True
+            Whether every row is summed at the same place with a record and without it.
+
+        Raises
+        ------
+        ValueError
+            If a row is too large, or rounding could hide what one record does.
+        """
+        scale, offset, norms = self.factors(objective.data_norm)
+        with np.errstate(divide="ignore"):
+            bound = np.minimum(
+                objective.clip / np.hypot(norms, objective.intercept_scaling),
+                objective.loss.lipschitz,
+            )
+        room = self._allowance(objective, n_chunks, dtype, aligned)
+        return BoundedRows(scale, bound * (1 - room), offset, self.weight)
+
+    def make_room(self, objective, noise_std, n_chunks=64, dtype=None, aligned=True):
+        """Return what `bounded` returns, and noise, with room for rounding where it does no harm.
+
+        In the residual's bound, or where a clamped residual would be no contraction, in the noise.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem.
+        noise_std : ndarray of shape (n_steps,)
+            Standard deviation of the noise of each step.
+        n_chunks : int, default=64
+            Largest number of chunks, see `bounded`.
+        dtype : dtype, default=None
+            Precision that blocks are summed in; None for that of X.
+        aligned : bool, default=True
+            Whether every row is summed at the same place with a record and without it.
+
+        Returns
+        -------
+        bounded_rows : BoundedRows
+        noise_std : ndarray of shape (n_steps,)
+        """
+        if objective.n_outputs > 1 and objective.contracts:
+            more_noise = noise_std * (1 + self._allowance(objective, n_chunks, dtype, aligned))
+            return self.bounded(objective.unclamped(), n_chunks, dtype, aligned), more_noise
+        return self.bounded(objective, n_chunks, dtype, aligned), noise_std
+
+    def _allowance(self, objective, n_chunks, dtype, aligned):
+        mapping = 0
+        if self.map is not None:
+            mapping = 16 if self.map.is_diagonal else 2 * self.map.n_features + 32
+        growth = self.growth(objective)
+        return allowance(objective, dtype or self.dtype, n_chunks, aligned, growth, mapping)
+
+    # --- sums for conditioning --------------------------------------------------------------------
+    # Of rows a block at a time, in float64. See `sum_rounding`.
+
+    def column_sums(self, factor: np.ndarray | None = None) -> np.ndarray:
+        """Return the sum of ``factor * weight * x`` over all rows, without the map.
+
+        Parameters
+        ----------
+        factor : ndarray of shape (n_samples,) or None, default=None
+            Number of each row, say that which brings it into a ball; None for 1.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Its rounding in two runs together is at most `sum_rounding` times the largest norm of
+            a term.
+        """
+        factor = self._weighted(np.ones(self.shape[0]) if factor is None else factor)
+        total = np.zeros(self.shape[1])
+        size = block_size(self.shape[1])
+        with one_blas_thread():
+            for first in range(0, self.shape[0], size):
+                part = slice(first, first + size)
+                total += factor[part] @ self.X[part].astype(np.float64, copy=False)
+        return total
+
+    def column_squares(self) -> np.ndarray:
+        """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
+            a term.
+        """
+        total = np.zeros(self.shape[1])
+        for part, rows in self._mapped_blocks():
+            weight = self._weighted(np.ones(rows.shape[0]), part)
+            if sparse.issparse(rows):
+                squares = rows.data**2 * np.repeat(weight, np.diff(rows.indptr))
+                total += np.bincount(rows.indices, weights=squares, minlength=self.shape[1])
+            else:
+                total += np.einsum("i,ij,ij->j", weight, rows, rows)
+        return total
+
+    def second_moment(self) -> np.ndarray:
+        """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Symmetric. The Frobenius norm of its rounding in two runs together is at most
+            `sum_rounding` times 1, the largest norm of a term.
+        """
+        total = np.zeros((self.shape[1],) * 2)
+        with one_blas_thread():
+            for part, rows in self._mapped_blocks():
+                weight = np.sqrt(self._weighted(np.ones(rows.shape[0]), part))
+                if sparse.issparse(rows):
+                    rows = scaled_csr(rows, weight)
+                    total += (rows.T @ rows).toarray()
+                else:
+                    rows *= weight[:, None]
+                    total += rows.T @ rows
+        return (total + total.T) / 2
+
+    def count_within(self, thresholds) -> np.ndarray:
+        """Return the sum of the weights of the rows whose mapped norm is at most each threshold.
+
+        Each row's norm is a function of this row alone, to the last bit. Norms are rounded up, see
+        `RowMap.factors`, and none is above 1: for the norms of W (x - centre) themselves take a map
+        whose ``norm`` none of them can exceed, and divide by it.
+
+        Parameters
+        ----------
+        thresholds : float or array-like of shape (n_thresholds,)
+            Norms.
+
+        Returns
+        -------
+        float or ndarray of shape (n_thresholds,)
+            Whole numbers, and exact, without weights.
+        """
+        _, _, norms = self.factors()
+        weight = self.weight if self.weight.size else np.ones(norms.size)
+        counts = [math.fsum(weight[norms <= threshold]) for threshold in np.ravel(thresholds)]
+        return np.reshape(counts, np.shape(thresholds))[()]
+
+    def sum_rounding(self) -> float:
+        """Return how much sums over these rows may round in two runs together, over their largest term.
+
+        A block of m rows rounds by m^2 eps at the most, the sum of n/m blocks by n/2 eps with every
+        block, and each term, of d numbers of a mapped row, by ``map.error`` and d eps: a function of
+        public numbers and of the map alone.
+
+        Raises
+        ------
+        ValueError
+            If sums in float64 cannot tell one record among so many.
+        """
+        n_samples, n_features = self.shape
+        size = block_size(n_features)
+        of_terms = (2 * n_features + 32) * _EPS if self.map is None else 4 * self.map.error
+        rounding = (2 * size**2 + n_samples**2 / size) * _EPS + 2 * n_samples * of_terms
+        if not rounding < 0.5:
+            raise ValueError(f"n_samples={n_samples}: sums in float64 cannot tell one record among so many")
+        return float(rounding)
+
+    def _weighted(self, factor, part=slice(None)):
+        return factor * self.weight[part] if self.weight.size else factor
+
+    def _mapped_blocks(self):
+        """Yield which rows, and these rows mapped."""
+        if self.map is None:
+            raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
+        factor = row_factors(self.norms, self.map.radius, self.X)
+        scale, _, _ = self.factors()
+        divisor = np.divide(scale, factor, out=np.zeros_like(scale), where=factor > 0)
+        for part, rows in self.map.blocks(self.X, factor):
+            if sparse.issparse(rows):
+                rows = scaled_csr(rows, divisor[part])
+            else:
+                rows *= divisor[part, None]
+            yield part, rows
+
+
+def rounding_objective(objective, row_map: RowMap | None):
+    """Return the problem whose `Objective.gradient_rounding` is that of gradients on mapped rows.
+
+    Raw predictions and sums over mapped rows round as those of rows as long as their parts, whose
+    norm is at most ``row_map.spread``, and a full matrix adds as many terms as it has columns.
+    """
+    if row_map is None:
+        return objective
+    n_terms = 3 if row_map.is_diagonal else 3 * row_map.n_features
+    return replace(
+        objective,
+        data_norm=max(objective.data_norm, row_map.spread),
+        clip=objective.clip * row_map.spread,
+        n_features=objective.n_features + n_terms,
+    )
+
+
+def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> float:
+    """Return the part of the sensitivity that rounding may add, see `LocalRows.bounded`.
+
+    Raises
+    ------
+    ValueError
+        If sums in float64 cannot tell one record among so many.
+    """
+    chunk = objective.n_samples / n_chunks + 16
+    n_blocks, n_moved = (1, chunk)
+    if not aligned:
+        n_blocks, n_moved = objective.n_samples / 32 + n_chunks, objective.n_samples
+    double_sums = n_moved * chunk + n_chunks * objective.n_samples
+    blocks = 640 * np.finfo(dtype).eps * n_blocks
+    room = (blocks + double_sums * _EPS + mapping * objective.n_samples * _EPS) * growth
+    if not room < 0.5:
+        raise ValueError(f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many")
+    return float(room)

@@ -16,9 +16,9 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn.data.rows import canonical_rows, make_room
-from skdpdyn.kernels.descent import compiled_chunk, kernel_family, pass_types
+from skdpdyn.kernels.descent import compiled_chunk, kernel_family, map_arguments, map_types, pass_types
 from skdpdyn.kernels.jit import aligned_empty, component, entry, first_class, generator, readonly, writable
+from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
 
 _HELD = 131_072  # normals at a time
@@ -108,9 +108,9 @@ class FixedBatches:
 
 
 def _run(
-    draw, gather, chunk_gradients, residual, rng, size, index, X, y, row_scale, bound, rows, target, scale, limit, weights,
-    intercept, intercept_scaling, chunk_sum, order, alpha, divisor, first_step, step_size, noise_std, noise, momentum,
-    radius, average_weights, theta, velocity, average,
+    draw, gather, chunk_gradients, residual, rng, size, index, X, y, row_scale, bound, row_offset, row_weight, rows, target,
+    scale, limit, offset, weight, weights, intercept, shift, intercept_scaling, chunk_sum, order, matrix, centre, scratch,
+    alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, average_weights, theta, velocity, average,
 ):  # fmt: skip
     """Some steps of a fit. ``theta`` holds the start and receives the last iterate, ``average`` gathers all of them."""
     gradient, batch = np.empty(chunk_sum.size), np.empty(2, np.int64)
@@ -120,17 +120,25 @@ def _run(
             weights[order[j]] = theta[j]
         for j in range(n_coefficients, theta.size):
             intercept[j - n_coefficients] = theta[j] * intercept_scaling
+        if matrix.size:
+            map_point(theta, order, matrix, centre, weights, shift, scratch)
         draw(rng, first_step + k, size, index, batch)
         gradient[:] = 0
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
-            gather(X, y, row_scale, bound, index[: batch[1]], first, last, rows, target, scale, limit)
+            gather(
+                X, y, row_scale, bound, row_offset, row_weight, index[: batch[1]], first, last, rows, target, scale, limit,
+                offset, weight,
+            )  # fmt: skip
             chunk_sum[0] = np.nan
             chunk_gradients(
-                residual, rows, target, scale, limit, weights, intercept, intercept_scaling, 0, last - first, chunk_sum
+                residual, rows, target, scale, limit, offset, weight, weights, intercept, shift, intercept_scaling, 0,
+                last - first, chunk_sum,
             )  # fmt: skip
             for j in range(gradient.size):
                 gradient[j] += chunk_sum[j]
+        if matrix.size:
+            map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
         square = 0.0
         for j in range(theta.size):
             velocity[j] = momentum * velocity[j] + (gradient[order[j]] / divisor + alpha * theta[j])
@@ -157,8 +165,8 @@ def compiled_draw(draw):
 
 
 def _gather_type(family, dtype):
-    of_rows = (_vector,) * 3
-    gathered = family.room_type(dtype), *(_output,) * 3
+    of_rows = (_vector,) * 5
+    gathered = family.room_type(dtype), *(_output,) * 5
     return types.void(family.rows_type(dtype), *of_rows, _index, _i64, _i64, *gathered)
 
 
@@ -173,8 +181,8 @@ def compiled_run(family, dtype):
     """The loop over steps."""
     chunk_type = pass_types(family, family.gathered_dtype(dtype))[0]
     functions = _draw_type, _gather_type(family, dtype), chunk_type
-    problem = family.rows_type(dtype), _vector, _vector, _vector, family.room_type(dtype), _output, _output, _output
-    point = _output, _output, _f64, _output, readonly(np.uintp), _f64, _f64
+    problem = family.rows_type(dtype), *(_vector,) * 5, family.room_type(dtype), *(_output,) * 5
+    point = _output, _output, _output, _f64, _output, readonly(np.uintp), *map_types, _f64, _f64
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64, _vector
     signature = types.void(
         *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index, *problem, *point, *schedule,
@@ -186,8 +194,7 @@ def compiled_run(family, dtype):
 def descend_on_batches(
     theta,
     objective,
-    X,
-    y,
+    rows,
     *,
     batches,
     divisor,
@@ -212,10 +219,8 @@ def descend_on_batches(
         The start, chosen without the data. Receives the result.
     objective : Objective
         The problem.
-    X : ndarray or CSR array of shape (n_samples, n_features)
-        C-ordered or CSR float64 or float32 rows.
-    y : ndarray of shape (n_samples,)
-        Targets, float64.
+    rows : LocalRows
+        The rows and targets, with the public map that rows go through.
     batches : PoissonBatches, FreshBatches or FixedBatches
         The sampler.
     divisor : float
@@ -237,18 +242,20 @@ def descend_on_batches(
     verbose : int, default=0
         Whether to print how many steps are done.
     """
-    X = canonical_rows(X)
-    family, dtype = kernel_family(X, objective.n_outputs), X.dtype.name
+    rows.check(objective)
+    family, dtype = kernel_family(rows, objective.n_outputs), rows.dtype.name
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
-    data = family.rows(X)
-    n_rows, rows = family.room(data)
+    data = family.rows(rows.X)
+    n_rows, gathered = family.room(data)
     # A batch is at most all records, n_rows of them a chunk. Rounded down, so that a chunk counts for n_rows at least; the one
-    # chunk more is within bound_rows' factor of 2.
+    # chunk more is within the factor of 2 of
+    # `LocalRows.bounded`.
     n_chunks = max(1, objective.n_samples // n_rows)
     check_noise(noise_std)
-    bounded_rows, noise_std = make_room(objective, X, noise_std, n_chunks, np.float64, aligned=False)
-    problem = data, y, *bounded_rows, rows, *np.zeros((3, n_rows))
-    weights, intercept = aligned_empty(n_weights), np.zeros(objective.n_outputs)
+    bounded_rows, noise_std = rows.make_room(objective, noise_std, n_chunks, np.float64, aligned=False)
+    of_gathered = *np.zeros((3, n_rows)), *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:])
+    problem = data, rows.y, *bounded_rows, gathered, *of_gathered
+    weights, (intercept, shift) = aligned_empty(n_weights), np.zeros((2, objective.n_outputs))
     weights[:] = 0
     step_size, noise_std = np.ascontiguousarray(step_size[:stop]), np.ascontiguousarray(noise_std[:stop])
     n_steps = step_size.size
@@ -258,7 +265,8 @@ def descend_on_batches(
     draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
     functions = draw, compiled_gather(family, dtype), chunk, residual
     fixed = *functions, rng, batches.size, batches.index(objective.n_samples), *problem, weights, intercept
-    fixed += objective.intercept_scaling, aligned_empty(n_weights + objective.n_outputs), order.astype(np.uintp)
+    fixed += shift, objective.intercept_scaling, aligned_empty(n_weights + 2 * objective.n_outputs), order.astype(np.uintp)
+    fixed += map_arguments(rows.map)
     state = theta, np.zeros(theta.size), average
     run = compiled_run(family, dtype)
     piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size))  # the bits depend on it
@@ -282,4 +290,4 @@ def _draw_noise(rng, distribution, out, n_steps):
     if distribution == "laplace":
         out[:] = rng.laplace(size=out.shape)
     else:
-        draw_normals(rng, out, n_steps * out.shape[1])
+        draw_normals(rng, out)

@@ -51,7 +51,9 @@ def room(X):
     return _GATHERED, (values, columns, np.empty(_GATHERED, np.int64), np.empty(_GATHERED, np.int64))
 
 
-def gather(X, y, row_scale, bound, index, start, stop, rows, target, scale, limit):
+def gather(
+    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit, offset, weight
+):  # fmt: skip
     """Copy what belongs to the rows index[start], ..., index[stop - 1] side by side."""
     _, _, row_start, row_end = X
     _, _, starts, ends = rows
@@ -59,6 +61,8 @@ def gather(X, y, row_scale, bound, index, start, stop, rows, target, scale, limi
         a = index[start + i]
         starts[i], ends[i] = row_start[a], row_end[a]
         target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a]
+        if row_weight.size:
+            weight[i] = row_weight[a]
 
 
 def layout(n_outputs, n_features):
@@ -66,8 +70,15 @@ def layout(n_outputs, n_features):
     return np.arange(n_features + 1), n_features
 
 
-def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
-    """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
+def chunk_gradients(
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+    start, stop, out,
+):  # fmt: skip
+    """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
+
+    Coefficients, then the intercept's, then the sum of residual * offset, see `skdpdyn.kernels.mapped`. Sparse rows have no
+    centre: ``row_offset`` is not read.
+    """
     values, columns, row_start, row_end = X
     block, all_rows = weights.size // 128 * 8, (stop - start + 7) // 8 * 8
     block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
@@ -93,6 +104,8 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 r = limit
             if not r >= -limit:
                 r = -limit
+            if row_weight.size:
+                r *= row_weight[a]
             intercept_sum += r
             step = r * row_scale[a]
             for p in range(np.uintp(row_start[a]), np.uintp(row_end[a])):

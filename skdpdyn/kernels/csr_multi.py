@@ -45,8 +45,15 @@ def layout(n_outputs, n_features):
     return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights
 
 
-def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
-    """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercepts)."""
+def chunk_gradients(
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+    start, stop, out,
+):  # fmt: skip
+    """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
+
+    Coefficients, then the intercepts', then the sums of residual * offset, see `skdpdyn.kernels.mapped`. Sparse rows have no
+    centre: ``row_offset`` is not read.
+    """
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size
     block, most, all_rows = n_weights // 800 * 8, _MAX_NUMBERS // n_outputs // 8 * 8, (stop - start + 7) // 8 * 8
@@ -108,6 +115,8 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             factor = 1.0
             if not square <= limit * limit:
                 factor = limit / np.sqrt(square)
+            if row_weight.size:
+                factor *= row_weight[a]
             for k in range(n_outputs):
                 r = slope[k, i] * factor if square < np.inf else 0.0  # also of NaN
                 out[n_weights + k] += r * intercept_scaling

@@ -76,7 +76,9 @@ def room(X):
     return n_rows, aligned_empty(n_rows * n_features).reshape(n_rows, n_features)
 
 
-def gather(X, y, row_scale, bound, index, start, stop, rows, target, scale, limit):
+def gather(
+    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit, offset, weight
+):  # fmt: skip
     """Copy the rows index[start], ..., index[stop - 1], and what belongs to them, side by side."""
     n_features, last = X.shape[1], index.size - 1
     line = 64 // X.itemsize
@@ -91,6 +93,10 @@ def gather(X, y, row_scale, bound, index, start, stop, rows, target, scale, limi
         for j in range(n_features):
             rows[i, j] = X[a, j]
         target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a]
+        if row_offset.size:
+            offset[i] = row_offset[a]
+        if row_weight.size:
+            weight[i] = row_weight[a]
 
 
 def layout(n_outputs, n_features):
@@ -110,8 +116,14 @@ def four_rows(first, quarter, stop, n_features, column):
     return first * n_features + column, b * n_features + column, c * n_features + column, d * n_features + column
 
 
-def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
-    """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercept)."""
+def chunk_gradients(
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+    start, stop, out,
+):  # fmt: skip
+    """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
+
+    Coefficients, then the intercept's, then the sum of residual * offset, see `skdpdyn.kernels.mapped`.
+    """
     n_features = X.shape[1]
     quarter, line = (stop - start + 3) // 4, 64 // X.itemsize
     # No min, max or np.zeros in here: each costs 20 to 50 ms of compilation.
@@ -122,6 +134,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     raw, slope = zeros_on_stack(_MAX_LANES, 4 * n_lanes), zeros_on_stack(_MAX_LANES, 4 * n_lanes)
     target, step = zeros_on_stack(_MAX_LANES, 4 * n_lanes), zeros_on_stack(_MAX_LANES, 4 * n_lanes)
     constant, intercept_sum, zero, one = filled(intercept[0]), filled(0.0), filled(0.0), filled(1.0)
+    moved, offset_sum = filled(shift[0]), filled(0.0)
     for j in range(0, weights.size, 8):
         store(out, j, zero)
     for first in range(start, start + quarter, block):
@@ -142,6 +155,11 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                         prefetch(X, (a + n_lanes) * n_features + j)
                 store(raw, k, multiply_add(load_part(row_scale, a, count - i), load(raw, k), constant))
                 store(target, k, load_part(y, a, count - i))
+                if row_offset.size:
+                    prefetch(row_offset, a + n_lanes + 7)
+                    store(raw, k, multiply_add(load_part(row_offset, a, count - i), moved, load(raw, k)))
+                if row_weight.size:
+                    prefetch(row_weight, a + n_lanes + 7)
         residual(raw, target, slope)
         for stream in range(4):
             row, lane = first + stream * quarter, stream * n_lanes
@@ -149,9 +167,14 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
             for i in range(0, size, 8):
                 a, k = row + i, lane + i
                 r = clamp(load(slope, k), load_part(bound, a, count - i))
+                if row_weight.size:
+                    r = multiply_add(r, load_part(row_weight, a, count - i), zero)
+                if row_offset.size:
+                    offset_sum = multiply_add(r, load_part(row_offset, a, count - i), offset_sum)
                 intercept_sum = multiply_add(r, one, intercept_sum)
                 store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
         for i in range(size):
             four = four_rows(first + i, quarter, stop, n_features, 0)
             add_rows(out, _ORIGIN, load_numbers(step, places(i, n_lanes, 4), 1), X, four, n_features, four[2:], ahead)
     out[weights.size] = total(intercept_sum) * intercept_scaling
+    out[weights.size + 1] = total(offset_sum)

@@ -51,8 +51,14 @@ def layout(n_outputs, n_features):
     return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights
 
 
-def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, start, stop, out):
-    """Write the clipped loss gradients of rows start..stop, summed, into ``out`` (coefficients, then the intercepts)."""
+def chunk_gradients(
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+    start, stop, out,
+):  # fmt: skip
+    """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
+
+    Coefficients, then the intercepts', then the sums of residual * offset, see `skdpdyn.kernels.mapped`.
+    """
     n_features, n_outputs, n_weights = X.shape[1], intercept.size, weights.size
     stride = n_weights // n_outputs
     fives = n_outputs - n_outputs % 5 - (5 if n_outputs % 5 == 1 else 0) if _FIVES else 0  # where the tiles of five end
@@ -63,6 +69,7 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
     raw, slope = np.empty((n_outputs, _BLOCK)), np.empty((n_outputs, _BLOCK))
     target, scale = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     limit, square = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
+    offset, share = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     numbers = np.empty(n_outputs * _BLOCK, weights.dtype)  # dot products, then steps: those of an output side by side
     block_sum = np.empty(n_weights, weights.dtype)
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it
@@ -85,13 +92,21 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features, (), 0)
         for i in range(_BLOCK):
             row = first + i // 4 + i % 4 * quarter
-            target[i] = scale[i] = limit[i] = square[i] = 0
+            target[i] = scale[i] = limit[i] = square[i] = offset[i] = share[i] = 0
             if i < 4 * size and row < stop:
                 a = np.uintp(row)
                 target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a] * within
+                if row_offset.size:
+                    offset[i] = row_offset[a]
+                if row_weight.size:
+                    share[i] = row_weight[a]
         for k in range(n_outputs):
             for i in range(_BLOCK):
                 raw[k, i] = scale[i] * numbers[k * _BLOCK + i] + intercept[k]
+        if row_offset.size:
+            for k in range(n_outputs):
+                for i in range(_BLOCK):
+                    raw[k, i] += offset[i] * shift[k]
         residual(raw, target, slope)
         for k in range(n_outputs):
             for i in range(_BLOCK):
@@ -99,6 +114,9 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
         for i in range(_BLOCK):
             fits = square[i] <= limit[i] * limit[i]
             limit[i] = 1.0 if fits else limit[i] / np.sqrt(square[i])  # what the residuals are multiplied by
+        if row_weight.size:
+            for i in range(_BLOCK):
+                limit[i] *= share[i]
         for k in range(n_outputs):
             output_sum = 0.0
             for i in range(_BLOCK):
@@ -106,6 +124,13 @@ def chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, interc
                 output_sum += r
                 numbers[k * _BLOCK + i] = r * scale[i]
             out[n_weights + k] += output_sum * intercept_scaling
+        if row_offset.size:
+            for k in range(n_outputs):
+                offset_sum = 0.0
+                for i in range(_BLOCK):
+                    r = slope[k, i] * limit[i] if square[i] < np.inf else 0.0
+                    offset_sum += r * offset[i]
+                out[n_weights + n_outputs + k] += offset_sum
         for left in range(0, n_features, panel):
             length = n_features - left if n_features - left < panel else panel
             for i in range(size):

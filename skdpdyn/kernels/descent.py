@@ -13,8 +13,8 @@ leave the sum of other rows in place of its own: so whoever calls it puts NaN th
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
 million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone: there the kernels of several
-outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `Objective.make_room` leaves room, see
-`Objective.allows_single`.
+outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.make_room` leaves room, see
+`LocalRows.allows_single`.
 """
 
 import math
@@ -25,25 +25,23 @@ from importlib import import_module
 
 import numpy as np
 from numba import types
-from scipy import sparse
 
-from skdpdyn.data.rows import canonical_rows, make_room
+from skdpdyn.data.chunks import LARGEST_PART
 from skdpdyn.kernels.jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
+from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
 
-_MIN_CHUNK = 256
-_MAX_CHUNKS = 64
-_CHUNK_MULTIPLE = 16
 _SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; seconds of rest after them
 _HELD = 1_000_000  # normals at a time
-_LARGEST_PART = 1 / 4  # of X, for the sums of all chunks
-_ASSUMED_LENGTH = 32  # values that a CSR row is taken to store
 
 
 def _step(
-    theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights, intercept, intercept_scaling
+    theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights, intercept, shift,
+    intercept_scaling, matrix, centre, scratch,
 ):  # fmt: skip
     """One step from the summed gradients: descent, noise, projection onto the ball of ``radius``; and `set_point`."""
+    if matrix.size:
+        map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
     square, shrink = 0.0, 1.0
     for j in range(theta.size):
         t = theta[j]
@@ -61,18 +59,25 @@ def _step(
             weights[order[j]] = t
         else:
             intercept[j - n_coefficients] = t * intercept_scaling
+    if matrix.size:
+        map_point(theta, order, matrix, centre, weights, shift, scratch)
 
 
-def set_point(theta, order, intercept_scaling, weights, intercept):
+def set_point(theta, order, intercept_scaling, weights, intercept, shift, row_map=None):
     """Put the parameters where the kernel has them."""
     n_coefficients = order.size - intercept.size
-    weights[order[:n_coefficients]] = theta[:n_coefficients]
+    coefficients = theta[:n_coefficients]
+    if row_map is not None:
+        coefficients = row_map.coefficients(coefficients.reshape(intercept.size, -1))
+        shift[:] = row_map.shift(coefficients)
+    weights[order[:n_coefficients]] = coefficients.ravel()
     intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * intercept_scaling
 
 
 def _run(
-    chunk_gradients, step, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, gradient, chunk_sum,
-    order, alpha, step_size, noise_std, radius, theta, normals,
+    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    intercept_scaling, edges, gradient, chunk_sum, order, matrix, centre, scratch, n_samples, alpha, step_size, noise_std,
+    radius, theta, normals,
 ):  # fmt: skip
     """All steps on one thread. ``theta``, and the point that the kernel has, hold the start and receive the last iterate."""
     for k in range(step_size.size):
@@ -81,19 +86,21 @@ def _run(
         for c in range(edges.size - 1):
             chunk_sum[0] = np.nan
             chunk_gradients(
-                residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], chunk_sum
-            )
+                residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+                edges[c], edges[c + 1], chunk_sum,
+            )  # fmt: skip
             for j in range(gradient.size):
                 gradient[j] += chunk_sum[j]
         step(
-            theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius, weights, intercept,
-            intercept_scaling,
+            theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k], normals[k], radius, weights, intercept,
+            shift, intercept_scaling, matrix, centre, scratch,
         )  # fmt: skip
 
 
 def _run_shared(
-    chunk_gradients, step, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, gradient, sums, order,
-    alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished, done,
+    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    intercept_scaling, edges, gradient, sums, order, matrix, centre, scratch, n_samples, alpha, step_size, noise_std,
+    radius, theta, normals, shares, thread, taken, finished, done,
 ):  # fmt: skip
     """One thread's part of the same steps: the same chunks, added in the same order.
 
@@ -112,7 +119,10 @@ def _run_shared(
             while chunk < shares[share + 1]:
                 first, last = edges[chunk], edges[chunk + 1]
                 sums[chunk, 0] = np.nan
-                chunk_gradients(residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, first, last, sums[chunk])
+                chunk_gradients(
+                    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+                    intercept_scaling, first, last, sums[chunk],
+                )  # fmt: skip
                 if atomic_increment(finished, k) == n_chunks - 1:
                     for j in range(gradient.size):
                         gradient[j] = 0
@@ -120,8 +130,8 @@ def _run_shared(
                         for j in range(gradient.size):
                             gradient[j] += sums[c, j]
                     step(
-                        theta, gradient, order, np.float64(y.size), alpha, step_size[k], noise_std[k], normals[k], radius,
-                        weights, intercept, intercept_scaling,
+                        theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k], normals[k], radius,
+                        weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
                     )  # fmt: skip
                     atomic_increment(done, 0)
                 chunk = shares[share] + atomic_increment(taken, k * n_threads + share)
@@ -136,12 +146,14 @@ def _run_shared(
 
 _f64, _i64, _order = types.float64, types.int64, readonly(np.uintp)
 _vector, _output = readonly(np.float64), writable(np.float64)
+map_types = readonly(np.float64, 2), _vector, _output
+"""Types of the public map of rows, and of room for its sums."""
 
 
 def pass_types(family, dtype, precision="float64"):
     """Types of a pass over rows of ``dtype``, weights of ``precision``: of the chunk kernel, of the problem, of the point."""
-    problem = family.residual_type, family.rows_type(dtype), _vector, _vector, _vector
-    point = readonly(precision), _vector, _f64
+    problem = family.residual_type, family.rows_type(dtype), *(_vector,) * 5
+    point = readonly(precision), _vector, _vector, _f64
     return types.void(*problem, *point, _i64, _i64, _output), problem, point
 
 
@@ -153,7 +165,8 @@ def compiled_chunk(family, dtype, precision="float64"):
 
 def _step_type(precision):
     """Type of a step where the kernel's weights are of ``precision``."""
-    return types.void(_output, _vector, _order, *(_f64,) * 4, _vector, _f64, writable(precision), _output, _f64)
+    point = writable(precision), _output, _output, _f64
+    return types.void(_output, _output, _order, *(_f64,) * 4, _vector, _f64, *point, *map_types)
 
 
 @cache
@@ -166,8 +179,8 @@ def _compiled(run, result, family, dtype, precision, sums, *work):
     """``run`` compiled for rows of ``dtype`` and weights of ``precision``, with the functions that it calls."""
     chunk, problem, _ = pass_types(family, dtype, precision)
     functions = types.FunctionType(chunk), types.FunctionType(_step_type(precision))
-    point = writable(precision), _output, _f64
-    schedule = _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
+    point = writable(precision), _output, _output, _f64
+    schedule = *map_types, _f64, _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
     compiled = entry(result(*functions, *problem, *point, readonly(np.int64), _output, sums, _order, *schedule, *work))(run)
     return partial(compiled, compiled_chunk(family, dtype, precision), _compiled_step(precision))
 
@@ -185,37 +198,19 @@ def compiled_run_shared(family, dtype, precision):
     return _compiled(_run_shared, types.int64, family, dtype, precision, writable(np.float64, 2), *work)
 
 
-def kernel_family(X, n_outputs):
+def kernel_family(rows, n_outputs):
     """The module with the kernels of these rows and outputs."""
-    name = f"{'csr' if sparse.issparse(X) else 'dense'}{'_multi' if n_outputs > 1 else ''}"
+    name = f"{'csr' if rows.is_sparse else 'dense'}{'_multi' if n_outputs > 1 else ''}"
     return import_module(f"skdpdyn.kernels.{name}")
 
 
-def count_chunks(X, n_sums):
-    """Largest number of chunks, from public numbers: at most 64, of at least 256 rows, their sums at most a quarter of X.
-
-    How many values CSR rows store is not public: with one more in a record all other records would be summed in other chunks,
-    and have other room for rounding. So rows are taken to store 32 each; `descend` takes one thread where that is far too many.
-    """
-    row_bytes = 8 * min(X.shape[1], _ASSUMED_LENGTH) if sparse.issparse(X) else X.itemsize * X.shape[1]
-    return _count_chunks(X.shape[0], row_bytes, n_sums)
-
-
-def _count_chunks(n_samples, row_bytes, n_sums):
-    return int(max(1, min(_MAX_CHUNKS, n_samples // _MIN_CHUNK, n_samples * row_bytes * _LARGEST_PART // (8 * n_sums))))
-
-
-def largest_number_in_order(objective):
-    """How many vectors are summed one after the other, and then chunk by chunk, at the most: whatever the kind of rows."""
-    row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
-    n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
-    return objective.n_samples / _count_chunks(objective.n_samples, row_bytes, n_sums) + _CHUNK_MULTIPLE + _MAX_CHUNKS
-
-
-def chunk_edges(n_samples, n_chunks):
-    """Fixed chunks, whatever the number of threads, multiples of 16 rows each."""
-    size = -(-n_samples // (n_chunks * _CHUNK_MULTIPLE)) * _CHUNK_MULTIPLE
-    return np.append(np.arange(0, n_samples, size), n_samples)
+def map_arguments(row_map):
+    """The public map of rows as loops over steps take it, with room for its sums; empty for none."""
+    if row_map is None:
+        return np.empty((0, 0)), np.empty(0), np.empty(0)
+    n_features = row_map.n_features
+    centre = np.zeros(n_features) if row_map.centre is None else row_map.centre
+    return row_map.matrix, centre, np.empty(n_features)
 
 
 def thread_shares(n_chunks, n_threads):
@@ -223,9 +218,10 @@ def thread_shares(n_chunks, n_threads):
     return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
 
 
-def affordable_threads(X, n_threads, n_chunks, n_sums):
+def affordable_threads(rows, n_threads, n_chunks, n_sums):
     """How many threads to use: one, which needs one chunk's sum at a time, where those of all would outgrow a quarter of X."""
-    if sparse.issparse(X) and n_chunks * n_sums * 8 > _LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
+    X = rows.X
+    if rows.is_sparse and n_chunks * n_sums * 8 > LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
         return 1
     return min(n_threads, n_chunks)
 
@@ -238,7 +234,7 @@ def chunk_sums(n_chunks, n_sums):
     return sums
 
 
-def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads=1):
+def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads=1):
     """Run noisy gradient descent from ``theta``, in place, to its last iterate.
 
     Parameters
@@ -247,10 +243,8 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
         The start, chosen without the data. Receives the last iterate.
     objective : Objective
         The problem.
-    X : ndarray or CSR array of shape (n_samples, n_features)
-        C-ordered or CSR float64 or float32 rows.
-    y : ndarray of shape (n_samples,)
-        Targets, float64.
+    rows : LocalRows
+        The rows and targets, with the public map that rows go through.
     step_size, noise_std : ndarray of shape (n_steps,)
         The schedule: each step adds N(0, noise_std^2 I).
     radius : float
@@ -260,37 +254,38 @@ def descend(theta, objective, X, y, step_size, noise_std, radius, rng, n_threads
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
     """
-    X = canonical_rows(X)
-    family = kernel_family(X, objective.n_outputs)
-    precision = family.precision(X.dtype.name) if objective.allows_single else "float64"
-    order, n_weights = family.layout(objective.n_outputs, objective.n_features)
+    rows.check(objective)
+    dtype, n_outputs = rows.dtype.name, objective.n_outputs
+    family = kernel_family(rows, n_outputs)
+    precision = family.precision(dtype) if rows.allows_single(objective) else "float64"
+    order, n_weights = family.layout(n_outputs, objective.n_features)
     order = order.astype(np.uintp)  # unsigned, as all indices in kernels: the test for negative ones costs
-    n_sums = n_weights + objective.n_outputs
-    n_chunks = count_chunks(X, n_sums)
-    edges = chunk_edges(objective.n_samples, n_chunks)
+    n_chunks = rows.count_chunks(n_weights + n_outputs)
+    n_sums = n_weights + 2 * n_outputs
+    edges = rows.chunk_edges(n_chunks)
     check_noise(noise_std)
-    bounded_rows, noise_std = make_room(objective, X, noise_std, n_chunks, precision)
-    problem = first_class(objective.loss.residual), family.rows(X), y, *bounded_rows
-    weights, intercept = aligned_empty(n_weights, precision), np.zeros(objective.n_outputs)
+    bounded_rows, noise_std = rows.make_room(objective, noise_std, n_chunks, precision)
+    problem = first_class(objective.loss.residual), family.rows(rows.X), rows.y, *bounded_rows
+    weights, (intercept, shift) = aligned_empty(n_weights, precision), np.zeros((2, n_outputs))
     weights[:] = 0
-    set_point(theta, order, objective.intercept_scaling, weights, intercept)
+    set_point(theta, order, objective.intercept_scaling, weights, intercept, shift, rows.map)
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
-    n_threads = affordable_threads(X, n_threads, edges.size - 1, n_sums)
+    n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
     if n_threads > 1:
         compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
     else:
         compiled, sums = compiled_run, aligned_empty(n_sums)
-    point = weights, intercept, objective.intercept_scaling
-    run = partial(
-        compiled(family, X.dtype.name, precision), *problem, *point, edges, np.empty(n_sums), sums, order, objective.alpha
-    )
+    point = weights, intercept, shift, objective.intercept_scaling
+    totals = edges, np.empty(n_sums), sums, order, *map_arguments(rows.map)
+    divisor = float(objective.n_samples)
+    run = partial(compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha)
     held = max(1, _HELD // theta.size)
     normals = np.empty((min(held, step_size.size), theta.size))
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
         for first in range(0, step_size.size, held):
             steps = slice(first, first + held)
             of_steps = normals[: step_size[steps].size]
-            draw_normals(rng, of_steps, step_size.size * theta.size)
+            draw_normals(rng, of_steps)
             schedule = step_size[steps], noise_std[steps], radius, theta, of_steps
             if n_threads > 1:
                 _share(pool, n_threads, edges.size - 1, len(of_steps), partial(run, *schedule))

@@ -20,17 +20,15 @@ import numpy as np
 from numba import types
 from scipy.sparse.linalg import LinearOperator, cg
 
-from skdpdyn.data.rows import bound_rows, canonical_rows
+from skdpdyn.data.chunks import largest_number_in_order
+from skdpdyn.data.local import rounding_objective
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.descent import (
     affordable_threads,
-    chunk_edges,
     chunk_sums,
     compiled_chunk,
-    count_chunks,
     kernel_family,
-    largest_number_in_order,
     pass_types,
     set_point,
     thread_shares,
@@ -46,7 +44,7 @@ _FORCING = 0.1  # part of a step's equations that may be left unsolved
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
-def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
+def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
     """The minimiser of the objective's empirical risk, plus ``linear @ theta``, certified.
 
     The loss is the clipped one: for a single output that is a convex loss too, whose residual is clamped. The gradient at the
@@ -57,10 +55,8 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
     ----------
     objective : Objective
         The problem, with ``alpha`` > 0 and a gradient step that contracts (no clipped softmax).
-    X : ndarray or CSR array of shape (n_samples, n_features)
-        C-ordered or CSR float64 or float32 rows.
-    y : ndarray of shape (n_samples,)
-        Targets, float64.
+    rows : LocalRows
+        The rows and targets, with the public map that rows go through.
     tolerance : float
         Largest norm of the gradient.
     linear : ndarray of shape (n_parameters,) or None, default=None
@@ -85,7 +81,7 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
             "outputs unclipped"
         )
     with one_blas_thread(), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
-        gradient = _Gradient(objective, X, y, linear, pool, n_threads)
+        gradient = _Gradient(objective, rows, linear, pool, n_threads)
         theta = np.zeros(objective.n_parameters)
         if gradient.rounding(theta) < tolerance:
             for point in _points(gradient, theta, tolerance):
@@ -97,7 +93,8 @@ def minimise(objective, X, y, *, tolerance, linear=None, n_threads=1):
 
 
 def _some_chunks(
-    chunk_gradients, residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges, first, last, sums, gradient
+    chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+    edges, first, last, sums, gradient,
 ):  # fmt: skip
     """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``.
 
@@ -108,7 +105,8 @@ def _some_chunks(
         row = c if several else 0
         sums[row, 0] = np.nan
         chunk_gradients(
-            residual, X, y, row_scale, bound, weights, intercept, intercept_scaling, edges[c], edges[c + 1], sums[row]
+            residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+            edges[c], edges[c + 1], sums[row],
         )  # fmt: skip
         if not several:
             for j in range(gradient.size):
@@ -124,9 +122,10 @@ def compiled_some_chunks(family, dtype, precision="float64"):
     return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
-def largest_rounding(objective, norm):
+def largest_rounding(objective, norm, row_map=None):
     """Bound on the rounding of a gradient wherever theta has this norm, from public numbers alone."""
-    return objective.gradient_rounding(norm, objective.n_features, largest_number_in_order(objective))
+    n_summed, objective = largest_number_in_order(objective), rounding_objective(objective, row_map)
+    return objective.gradient_rounding(norm, objective.n_features, n_summed)
 
 
 def check_condition(objective):
@@ -162,20 +161,23 @@ def certifiable(tolerance, negligible, least):
 class _Gradient:
     """The gradient of the objective, from the chunk kernels, and a bound on its rounding."""
 
-    def __init__(self, objective, X, y, linear, pool, n_threads):
-        X = canonical_rows(X)
-        family = kernel_family(X, objective.n_outputs)
+    def __init__(self, objective, rows, linear, pool, n_threads):
+        rows.check(objective)
+        family = kernel_family(rows, objective.n_outputs)
         order, n_weights = family.layout(objective.n_outputs, objective.n_features)
-        n_sums = n_weights + objective.n_outputs
-        n_chunks = count_chunks(X, n_sums)
-        edges = chunk_edges(objective.n_samples, n_chunks)
+        n_sums = n_weights + 2 * objective.n_outputs
+        n_chunks = rows.count_chunks(n_weights + objective.n_outputs)
+        edges = rows.chunk_edges(n_chunks)
+        self._map, self._rounds_as = rows.map, rounding_objective(objective, rows.map)
         self._n_summed = int(np.max(np.diff(edges))) + edges.size - 1
         self.objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
-        self._kernel = compiled_some_chunks(family, X.dtype.name)
-        self._problem = objective.loss.residual, family.rows(X), y, *bound_rows(objective.unclamped(), X, n_chunks, np.float64)
+        self._kernel = compiled_some_chunks(family, rows.dtype.name)
+        bounded = rows.bounded(objective.unclamped(), n_chunks, np.float64)
+        self._problem = objective.loss.residual, family.rows(rows.X), rows.y, *bounded
         self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
-        n_threads = affordable_threads(X, n_threads, edges.size - 1, n_sums)
+        self._shift = np.zeros(objective.n_outputs)
+        n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
         self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)
         (self._own, *self._others), self._pool = pairwise(thread_shares(edges.size - 1, n_threads).tolist()), pool
 
@@ -186,15 +188,22 @@ class _Gradient:
     def of_the_loss(self, theta):
         """The mean of the losses' gradients at ``theta``."""
         scaling = self.objective.intercept_scaling
-        set_point(theta, self._order, scaling, self._weights, self._intercept)
-        point = self._weights, self._intercept, scaling, self._edges
+        set_point(theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map)
+        point = self._weights, self._intercept, self._shift, scaling, self._edges
         to = self._sums, np.zeros(self._sums.shape[1])
         tasks = [self._pool.submit(self._kernel, *self._problem, *point, *share, *to) for share in self._others]
         self._kernel(*self._problem, *point, *self._own, *to)
         for task in tasks:
             task.result()
         gradient = np.add.reduce(self._sums, axis=0) if len(self._sums) > 1 else to[-1]
-        return gradient[self._order[: theta.size]] / self.objective.n_samples
+        in_order = gradient[self._order[: theta.size]]
+        if self._map is not None:
+            n_outputs, n_features = self.objective.n_outputs, self.objective.n_features
+            first = self._weights.size + n_outputs
+            sums = in_order[: n_outputs * n_features].reshape(n_outputs, n_features)
+            sums = self._map.gradient(sums, gradient[first : first + n_outputs])
+            in_order[: sums.size] = sums.ravel()
+        return in_order / self.objective.n_samples
 
     def derivative(self, theta, slope):
         """The Hessian at ``theta``, where the gradient is ``slope``: an operator, by differences."""
@@ -210,7 +219,7 @@ class _Gradient:
     def rounding(self, theta):
         """Bound on the norm of the difference between the computed gradient at ``theta`` and the exact one."""
         objective, norm = self.objective, np.linalg.norm(theta)
-        of_the_loss = objective.gradient_rounding(norm, objective.n_features, self._n_summed)
+        of_the_loss = self._rounds_as.gradient_rounding(norm, self._rounds_as.n_features, self._n_summed)
         return of_the_loss + 4 * _EPS * (objective.alpha * norm + np.linalg.norm(self._linear))
 
 

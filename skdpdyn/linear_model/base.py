@@ -262,16 +262,24 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if not solver.pure:
             _ = budget.mu  # refuses delta=0
         solver.check_loss(loss)
-        problem = Objective(loss, n_samples, n_features, data_norm, intercept_scaling=intercept_scaling)
+        objective = Objective(
+            loss,
+            n_samples,
+            n_features,
+            data_norm,
+            alpha=alpha or 0.0,
+            clip=math.inf if clip is None else clip,
+            intercept_scaling=intercept_scaling,
+        )
         if clip is None:
-            mu = solver.gaussian_mu(budget, problem.n_parameters)
+            mu = solver.gaussian_mu(budget, objective.n_parameters)
             strength = 2 * n_samples * mu / adjacency.sum_sensitivity(1.0)
-            clip = solver.auto_clip(loss, self._auto_clip(problem.n_parameters, strength)) * problem.row_norm
+            clip = solver.auto_clip(loss, self._auto_clip(objective.n_parameters, strength)) * objective.row_norm
+            objective = replace(objective, clip=clip)
         if alpha is None:
-            alpha = solver.auto_alpha(replace(problem, clip=clip), budget, self.bound)
-        objective = replace(problem, clip=clip, alpha=alpha)
+            objective = replace(objective, alpha=solver.auto_alpha(objective, budget, self.bound))
         record = solver.mechanism(objective, budget, self.bound)
-        mechanism = least_noise(record, budget.epsilon, budget.delta, self.bound)
+        mechanism = least_noise(record, budget, bound=self.bound)
         solver.check_mechanism(objective, mechanism)
         bound, guarantee = judge(mechanism, budget.delta, self.bound)
         return Plan(objective, solver, mechanism, bound, guarantee, budget)

@@ -70,8 +70,10 @@ class ProfileMixture(Guarantee):
 
     def __post_init__(self):
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
+        if mus.size == 0:
+            raise ValueError(f"mus={self.mus!r} must hold at least one component")
         weights = np.full(mus.shape, 1 / mus.size) if self.weights is None else np.asarray(self.weights, dtype=float)
-        if mus.size == 0 or weights.shape != mus.shape or not (np.all(weights > 0) and abs(weights.sum() - 1) < 1e-9):
+        if weights.shape != mus.shape or not (np.all((weights > 0) & (weights < 2)) and abs(weights.sum() - 1) < 1e-9):
             raise ValueError("weights must be positive, one for each of mus, and sum to 1")
         weights = weights / min(weights.sum(), 1.0)  # rounding may cost, never gain
         mus, index = np.unique(mus, return_inverse=True)

@@ -17,7 +17,6 @@ from skdpdyn.privacy.checks import (
     checked_epsilon,
     checked_number,
     checked_order,
-    checked_probability,
 )
 from skdpdyn.privacy.guarantees import (
     Adjacency,
@@ -30,6 +29,7 @@ from skdpdyn.privacy.guarantees import (
     checked_curves,
     composes_numerically,
 )
+from skdpdyn.privacy.sampled import SampledCurve, check_step
 from skdpdyn.privacy.stored import stored, stored_part
 
 
@@ -57,7 +57,7 @@ class SampledGaussian:
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        _check_step(self)
+        check_step(self)
 
     @property
     def _shift(self):
@@ -67,43 +67,7 @@ class SampledGaussian:
         return self._shift  # joint convexity: sampling never hurts
 
     def _renyi_curve(self):
-        replaced = self.adjacency is Adjacency.REPLACE_ONE
-        return None if replaced else SampledCurve(self.sampling_probability, self.noise_multiplier)
-
-
-@stored_part
-@dataclass(frozen=True)
-class SampledCurve:
-    """The Renyi curve of one Poisson-sampled Gaussian step under add_remove, by ``dp_accounting``."""
-
-    sampling_probability: float
-    noise_multiplier: float
-
-    adjacency = Adjacency.ADD_REMOVE  # no field
-
-    def __post_init__(self):
-        _check_step(self)
-
-    def __call__(self, order):
-        """Renyi divergence of ``order``; computed at the next order of a grid, which is never below."""
-        import dp_accounting
-
-        shape, order = np.shape(order), np.atleast_1d(np.asarray(order, dtype=float))
-        whole = order / (2 * self.noise_multiplier**2)  # without sampling
-        orders = np.where(order > 64, np.ceil(order), np.maximum(order, 1.01))
-        tame = orders <= 2048
-        values = whole.copy()
-        if np.any(tame):
-            accountant = dp_accounting.rdp.RdpAccountant(orders=np.unique(orders[tame]).tolist())
-            accountant.compose(_sampled_event(self.sampling_probability, self.noise_multiplier))
-            values[tame] = np.interp(orders[tame], accountant.orders, accountant.rdp)
-        values = np.where(values > 1e-12, values, whole)  # below that they are rounding errors, of either sign
-        return np.fmin(values, whole).reshape(shape)[()]
-
-
-def _check_step(step):
-    checked_probability(step.sampling_probability)
-    checked_number(step.noise_multiplier, "noise_multiplier", lambda z: 0 < z < math.inf, "a finite number > 0")
+        return SampledCurve(self.sampling_probability, self.noise_multiplier, self.adjacency)
 
 
 @stored_part
@@ -129,7 +93,6 @@ class RepeatedCurve:
 
 
 ACCURACY = 2e-5  # relative error of epsilon at which the grid is fine enough
-_RENYI_BELOW = 1e-14  # times the number of releases: ten times what rounding costs the numerical bound
 
 
 @composes_numerically
@@ -139,8 +102,9 @@ class PrivacyLossDP(Guarantee):
     """Composition of independent parts by their privacy loss distributions.
 
     Every part is discretised by connecting the dots of its profile and convolved by FFT (``dp_accounting``): an upper bound at
-    every grid, refined until epsilon settles. What rounding and truncation can cost is added to delta; where that, or an
-    extreme part, leaves nothing of the numerical bound, Gaussian or Renyi bounds on the parts are used if they have them.
+    every grid, refined until epsilon settles. What rounding and truncation can cost, about 1e-14 + 1e-15 a release, is added
+    to delta. Where all parts have a Gaussian or a Renyi bound, `delta` and `epsilon` are the least of those and the numerical
+    bound, everywhere: near the delta that rounding costs the Renyi curve takes over, without a cliff.
 
     Parameters
     ----------
@@ -194,36 +158,27 @@ class PrivacyLossDP(Guarantee):
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
-        smallest = np.min([loss.delta(epsilon) for loss in self._bounds()], axis=0)
-        return like(epsilon, self._with_renyi("delta", epsilon, smallest, smallest))
+        return like(epsilon, np.min([bound.delta(epsilon) for bound in self._bounds()], axis=0))
 
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
-        smallest = np.min([by_element(loss.epsilon, delta) for loss in self._bounds()], axis=0)
-        return like(delta, self._with_renyi("epsilon", delta, smallest, delta))
+        return like(delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0))
 
     def with_accuracy(self, accuracy):
         """See `Guarantee.with_accuracy`: on another grid."""
         parts = ((part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count) for part, count in self.parts)
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
-    def _with_renyi(self, question, argument, answer, delta):
-        """The answer, or that of the Renyi bound where it is smaller: for deltas near what rounding costs the numerical one."""
-        curve = self._renyi_curve()
-        if curve is None or np.min(delta) > _RENYI_BELOW * sum(count for _, count in self.parts):
-            return answer
-        return np.minimum(answer, getattr(RenyiDP(curve, self.adjacency), question)(argument))
-
     def _bounds(self):
-        """Whichever of the numerical and the Gaussian bound exist."""
+        """Whichever of the numerical, the Gaussian and the Renyi bound exist: all hold, so the least does."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
         losses, curve, mu = discretised(self.parts, self.accuracy), self._renyi_curve(), self._gaussian_bound()
         bounds = [losses] if losses else []
         if mu is not None:
             bounds.append(GaussianDP(mu, self.adjacency))
-        if not losses and curve is not None:
+        if curve is not None:
             bounds.append(RenyiDP(curve, self.adjacency))
         if not bounds:
             raise UnsupportedMechanismError(
@@ -283,6 +238,7 @@ LARGEST_LOSS = 600.0  # beyond it e^loss is out of a float's safe reach
 TAIL = 1e-15  # mass that a convolution may move to infinity
 COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
 MAX_POINTS = 2**20  # of a grid, before or after composition
+MAX_RELEASES = 10**10  # composed numerically; of more, rounding leaves nothing below delta = 1e-5
 
 
 @dataclass(frozen=True)
@@ -352,6 +308,8 @@ def _largest_epsilon(pmfs, delta):
 @lru_cache(maxsize=64)
 def discretised(parts, accuracy=ACCURACY):
     """The parts' composed losses on a grid fine enough for ``accuracy``, or None where their losses are too large for one."""
+    if sum(count for _, count in parts) > MAX_RELEASES:
+        return None
     span = max(largest_loss(part) for part, _ in parts)
     if not span <= LARGEST_LOSS:
         return None
@@ -360,6 +318,8 @@ def discretised(parts, accuracy=ACCURACY):
     best, before, points, factor = None, math.inf, min(COARSEST, limit), 4.0
     while FEWEST <= points <= limit:
         losses = _composed(parts, span / points)
+        if losses is None:  # the grid is so coarse that its own error would fill the memory
+            break
         after = _size(losses)
         if not after < before:  # rounding has taken over
             break
@@ -382,11 +342,12 @@ def _reach(parts, span):
     for part, count in parts:  # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
         losses = np.append(0.0, np.geomspace(1e-6 * span, span, 400))
         second_moment += 4 * count * np.trapezoid((losses + 1) * profile(part, losses), losses)
-    reach = 2 * span
-    if sum(count for _, count in parts) > 1:
-        tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)  # what their grid of orders allows
-        reach += tilt * second_moment + 69 / tilt
-    return reach
+    return 2 * span + (_spread(second_moment, span) if sum(count for _, count in parts) > 1 else 0.0)
+
+
+def _spread(second_moment, span):
+    tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)  # what their grid of orders allows
+    return tilt * second_moment + 69 / tilt
 
 
 @singledispatch
@@ -411,7 +372,10 @@ def _composed(parts, interval):
     for part, count in parts:
         pmfs = [pmf.to_dense_pmf() for pmf in loss_pmfs(part, interval)]
         if count > 1:
-            pmfs = [pmf.self_compose(count, TAIL) for pmf in pmfs]
+            if max(_composed_size(pmf, count) for pmf in pmfs) > 4 * MAX_POINTS:
+                return None
+            with np.errstate(over="ignore"):  # what that makes of it is no number, which is refused
+                pmfs = [pmf.self_compose(count, TAIL) for pmf in pmfs]
         if totals is None:
             totals = pmfs
         else:
@@ -420,6 +384,12 @@ def _composed(parts, interval):
             totals = [total.compose(pmf, TAIL) for total, pmf in zip(totals, pmfs, strict=True)]
     # An FFT is off by about 1e-16 an entry, of which a power of count makes count times as much
     return _Losses(tuple(totals), 1e-14 + 1e-15 * sum(count for _, count in parts))
+
+
+def _composed_size(pmf, count):
+    """About how many points ``count`` of a distribution have together, by the losses that its grid gave it."""
+    losses = np.arange(pmf.size, dtype=float) + pmf._lower_loss
+    return pmf.size + _spread(2 * count * float(pmf._probs @ losses**2), float(np.max(np.abs(losses))))
 
 
 @singledispatch

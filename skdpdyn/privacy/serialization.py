@@ -7,11 +7,24 @@ from dataclasses import fields
 
 import numpy as np
 
+from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy.stored import TYPES, is_whole
+
+VERSION = 1
+"""Version of the documents that `to_json` writes. Those without one, which 0.1 wrote, are of version 0."""
+
+_ADDED = {
+    1: {
+        "SampledCurve": {"adjacency": "add_remove"},
+        "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None},
+        "OutputPerturbation": dict.fromkeys(("statistic", "n_epochs", "batch_size", "tolerance")),
+    }
+}
+"""Fields that a version added to a type, with what documents before it meant by their absence."""
 
 
 def to_json(value):
-    """A record or guarantee as a JSON document; floats keep every bit.
+    """A record or guarantee as a JSON document of the present version; floats keep every bit.
 
     Parameters
     ----------
@@ -26,11 +39,14 @@ def to_json(value):
     --------
     >>> from skdpdyn.privacy import GaussianDP, from_json, to_json
     >>> to_json(GaussianDP(0.5))
-    '{"type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one"}'
+    '{"version": 1, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one"}'
     >>> from_json(to_json(GaussianDP(0.5))).mu
     0.5
     """
-    return json.dumps(to_dict(value), allow_nan=False)
+    stored = to_dict(value)
+    if not is_whole(value):
+        raise ValueError(f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain values")
+    return json.dumps({"version": VERSION, **stored}, allow_nan=False)
 
 
 def from_json(text):
@@ -39,7 +55,7 @@ def from_json(text):
     Parameters
     ----------
     text : str
-        The document.
+        The document, of this version or an earlier one.
 
     Returns
     -------
@@ -48,8 +64,8 @@ def from_json(text):
     Raises
     ------
     ValueError
-        If the document is not one, names an unknown type, lacks a field, has one that is unknown or there twice, or holds a
-        senseless value.
+        If the document is not one, is of a later version, names an unknown type, lacks a field, has one that is
+        unknown or there twice, or holds a senseless value.
 
     Examples
     --------
@@ -57,8 +73,16 @@ def from_json(text):
     >>> from_json('{"type": "Gaussian", "noise_multiplier": 2.0, "adjacency": "add_remove"}').noise_multiplier
     2.0
     """
+    if not isinstance(text, str | bytes | bytearray):
+        raise ValueError(f"a document is a text, not of type {type(text).__name__}")
     try:
-        value = from_dict(load_json(text))
+        stored = load_json(text)
+        version = stored.pop("version", 0) if isinstance(stored, dict) else 0
+        if type(version) is not int or not 0 <= version <= VERSION:
+            raise ValueError(
+                f"version={version!r} of the document must be an integer from 0 to {VERSION}: a later skdpdyn wrote it"
+            )
+        value = from_dict(stored, version)
     except RecursionError:
         raise ValueError("the document is nested too deeply") from None
     if not is_whole(value):
@@ -134,25 +158,28 @@ def to_dict(value):
     raise ValueError(f"{type(value).__name__} cannot be stored: only {sorted(TYPES)} and plain values can")
 
 
-def from_dict(stored):
-    """`from_json` from nested dicts and lists."""
+def from_dict(stored, version=VERSION):
+    """`from_json` from nested dicts and lists, of a ``version``."""
     if isinstance(stored, list):
-        return tuple(from_dict(item) for item in stored)
+        return tuple(from_dict(item, version) for item in stored)
     if not isinstance(stored, dict):
         return stored
-    values = {name: from_dict(value) for name, value in stored.items() if name != "type"}
+    values = {name: from_dict(value, version) for name, value in stored.items() if name != "type"}
     kind = stored.get("type")
     if kind == "float" and values.get("value") in ("inf", "-inf", "nan"):
         return float(values["value"])
     if not isinstance(kind, str) or kind not in TYPES:
         raise ValueError(f"type={kind!r} is unknown: one of {sorted(TYPES)} can be read")
+    for since, added in _ADDED.items():
+        if version < since:
+            values = added.get(kind, {}) | values
     names = [field.name for field in fields(TYPES[kind])]
     optional = {field.name for field in fields(TYPES[kind]) if _is_optional(field)}
     if not set(names) - optional <= set(values) <= set(names):  # a default for what was lost could be another mechanism
         raise ValueError(f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}")
     try:
         built = TYPES[kind](**values)
-    except (TypeError, OverflowError) as error:
+    except (TypeError, ArithmeticError, AttributeError, CalibrationError) as error:  # CalibrationError: beyond floating point
         raise ValueError(f"not a stored {kind}: {error}") from None
     filled = [name for name, value in values.items() if value is None and getattr(built, name) is not None]
     if filled:

@@ -106,8 +106,7 @@ class DPSGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            rows.X,
-            rows.y,
+            rows,
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=divisor,
             step_size=step_size,

@@ -98,7 +98,7 @@ class NoisyGD(Solver):
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
         theta = np.zeros(objective.n_parameters)
-        descend(theta, objective, rows.X, rows.y, step_size, noise_std, radius, generator, n_threads)
+        descend(theta, objective, rows, step_size, noise_std, radius, generator, n_threads)
         return theta
 
     def fitted_attributes(self, mechanism):

@@ -181,7 +181,7 @@ class NoisySGD(Solver):
         theta = np.zeros(objective.n_parameters)
         run = _run_of(mechanism, objective, generator)
         told = verbose and run.get("stop") is None
-        descend_on_batches(theta, objective, rows.X, rows.y, rng=generator, verbose=told, **run)
+        descend_on_batches(theta, objective, rows, rng=generator, verbose=told, **run)
         return theta
 
     def fitted_attributes(self, mechanism):

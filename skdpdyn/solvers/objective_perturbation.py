@@ -134,7 +134,7 @@ class ObjectivePerturbation(Solver):
             scale * standard_noise(part.distribution, objective.n_parameters, generator)
             for part, scale in ((linear, linear_scale), (output, output_scale))
         )
-        return minimise(objective, rows.X, rows.y, tolerance=output.tolerance, linear=term, n_threads=n_threads) + hiding
+        return minimise(objective, rows, tolerance=output.tolerance, linear=term, n_threads=n_threads) + hiding
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: there are no steps."""

@@ -33,9 +33,9 @@ class Minimiser:
         """How far one record moves the result."""
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
-    def run(self, objective, X, y, generator, n_threads, verbose):
+    def run(self, objective, rows, generator, n_threads, verbose):
         """The result, without noise."""
-        return minimise(objective, X, y, tolerance=self.tolerance, n_threads=n_threads)
+        return minimise(objective, rows, tolerance=self.tolerance, n_threads=n_threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +65,16 @@ class Descent:
         rounded = 2 * np.sum(survives * (eta * rounding + 8 * _EPS * radius))
         return (np.max(np.sum(moved.reshape(-1, self.n_batches), axis=0)) + rounded) * (1 + 4 * _EPS * eta.size)
 
-    def run(self, objective, X, y, generator, n_threads, verbose):
+    def run(self, objective, rows, generator, n_threads, verbose):
         """The result, without noise."""
         theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
         if self.n_batches == 1:
-            descend(theta, objective.unclamped(), X, y, self.step_size, quiet, math.inf, generator, n_threads)
+            descend(theta, objective.unclamped(), rows, self.step_size, quiet, math.inf, generator, n_threads)
             return theta
         descend_on_batches(
             theta,
             objective.unclamped(),
-            X,
-            y,
+            rows,
             batches=FixedBatches(self.batch_size, generator.permutation(objective.n_samples)),
             divisor=self.batch_size,
             step_size=self.step_size,
@@ -182,7 +181,7 @@ class OutputPerturbation(Solver):
         """See `Solver.solve`."""
         statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
-        theta = statistic.run(objective, rows.X, rows.y, generator, n_threads, verbose)
+        theta = statistic.run(objective, rows, generator, n_threads, verbose)
         return theta + scale * standard_noise(mechanism.distribution, theta.size, generator)
 
     def fitted_attributes(self, mechanism):

@@ -1,7 +1,7 @@
 """Theorems: each accountant maps a record of what ran to a guarantee, or says which hypothesis failed."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -17,6 +17,9 @@ from skdpdyn.privacy.accountants.selection import selection
 from skdpdyn.privacy.accountants.subsampling import subsampling
 from skdpdyn.privacy.checks import checked_delta
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.mechanisms import Composition
+
+MIXED = "tightest"  # name of the bound of a composition whose parts are best judged by different accountants
 
 
 @dataclass(frozen=True)
@@ -26,9 +29,11 @@ class Tightest:
     Attributes
     ----------
     bound : str
-        Name of the accountant that won.
+        Name of the accountant that won; "tightest" where the parts of a composition are best judged by different ones. It is
+        a valid ``bound=`` of the estimators, of `least_noise` and of `most_steps`.
     theorem : str
-        What it proved: the paper's theorem, or the sharper form of it that was used (``"contraction(tight=True): ..."``).
+        What it proved: the paper's theorem, or the sharper form of it that was used (``"contraction(tight=True): ..."``);
+        of the parts of a composition, one by one, where they differ.
     guarantee : Guarantee
         What it proved. Everything that a guarantee answers can also be asked of this object.
     mechanism : record
@@ -53,6 +58,9 @@ class Tightest:
 
 def tightest(mechanism, *, delta=1e-6):
     """The smallest valid bound on a release, with its name and all others.
+
+    Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of each part, composed, is
+    compared: guarantees compose whichever theorem proved them. Where it wins, its name is "tightest".
 
     Parameters
     ----------
@@ -79,6 +87,11 @@ def tightest(mechanism, *, delta=1e-6):
     ('last_iterate', 0.03979786)
     >>> best.theorem
     'last_iterate: Bok, Su and Altschuler (2024), shifted interpolation'
+    >>> from skdpdyn.privacy import Composition, Gaussian, PoissonSubsampled
+    >>> steps = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+    >>> best = tightest(Composition((steps, Gaussian(5.0, adjacency="add_remove"))), delta=1e-6)
+    >>> best.bound, round(best.epsilon(1e-6), 2)
+    ('tightest', 2.3)
     """
     return weigh(mechanism, delta)
 
@@ -96,6 +109,9 @@ def weigh(mechanism, delta, accuracy=None):
         if not isinstance(answers.get(ACCOUNTANTS[name].never_below), Guarantee):
             answers[name] = sharpest(ACCOUNTANTS[name], mechanism)
     valid = {name: answers[name] for name in able if isinstance(answers.get(name), Guarantee)}
+    mixed = _mixed(mechanism, delta, accuracy) if isinstance(mechanism, Composition) else None
+    if mixed is not None:
+        valid[MIXED] = mixed.guarantee
     if not valid:
         reasons = "; ".join(f"{name}: {sharpest(judge, mechanism)}" for name, judge in ACCOUNTANTS.items())
         raise UnsupportedMechanismError(f"no bound holds for this {type(mechanism).__name__}: {reasons}")
@@ -104,10 +120,29 @@ def weigh(mechanism, delta, accuracy=None):
     # Among Gaussian guarantees the smallest mu is the smallest at every delta; they win ties, being exact
     gaussian = sorted((name for name in valid if isinstance(valid[name], GaussianDP)), key=lambda name: valid[name].mu)
     finalists = gaussian[:1] + [name for name in valid if name not in gaussian]
-    winner = min(finalists, key=lambda name: valid[name].epsilon(delta)) if len(finalists) > 1 else finalists[0]
+    winner = finalists[0]
+    if len(finalists) > 1:
+        epsilons = {name: valid[name].epsilon(delta) for name in finalists}
+        winner = min(finalists, key=epsilons.get)
+        if epsilons[winner] == 0:  # of several that are nothing at this delta, the one that composes best
+            winner = min((name for name in finalists if epsilons[name] == 0), key=lambda name: valid[name].advantage)
+    if winner == MIXED:
+        return Tightest(MIXED, mixed.theorem, valid[MIXED], mechanism)
     judge = ACCOUNTANTS[winner]
-    theorem = judge.sharper.theorem if judge.sharper else judge.theorem
-    return Tightest(winner, theorem, valid[winner], mechanism)
+    return Tightest(winner, judge.sharper.theorem if judge.sharper else judge.theorem, valid[winner], mechanism)
+
+
+def _mixed(mechanism, delta, accuracy):
+    """The best bounds of a composition's parts, composed, where no accountant proved all of them; else None."""
+    try:
+        best = {part: weigh(part, delta, accuracy) for part in dict.fromkeys(mechanism.mechanisms)}
+    except UnsupportedMechanismError:  # of a part that no theorem covers; the accountants have said so
+        return None
+    names = {each.bound for each in best.values()}
+    if len(names) == 1 and MIXED not in names:
+        return None
+    guarantee = reduce(lambda one, other: one.compose(other), (best[part].guarantee for part in mechanism.mechanisms))
+    return Tightest(MIXED, "; ".join(dict.fromkeys(each.theorem for each in best.values())), guarantee, mechanism)
 
 
 __all__ = [

@@ -107,6 +107,9 @@ class PerturbedObjectiveDP(Guarantee):
     e >= m sqrt(1 + m^2/4): (p, q) = (m, 0) is worst.
     *With Gaussian releases* m^2 becomes m^2 + gaussian^2, and the q = 0 of the last line ``gaussian``.
 
+    The Renyi curve (`rdp`) holds too, and is smaller where epsilon is small: `delta` and `epsilon` are the lesser of both forms
+    everywhere, but for the printed one.
+
     Parameters
     ----------
     shift : float
@@ -145,16 +148,23 @@ class PerturbedObjectiveDP(Guarantee):
 
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
-        return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
+        epsilon = checked_epsilon(epsilon)
+        own = np.exp(self._log_delta(epsilon))
+        return like(epsilon, own if self.printed else np.minimum(own, self._renyi.delta(epsilon)))
 
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
+        own = by_element(self._epsilon, delta)
+        return like(delta, own if self.printed else np.minimum(own, self._renyi.epsilon(delta)))
 
     def rdp(self, order):
         """Renyi divergence bound of ``order``."""
         return like(order, self._renyi_curve()(checked_order(order)))
+
+    @property
+    def _renyi(self):
+        return RenyiDP(self._renyi_curve(), self.adjacency)
 
     @property
     def _total(self):
@@ -176,12 +186,15 @@ class PerturbedObjectiveDP(Guarantee):
         return np.minimum(_log_chord(np.minimum(beyond - self._kink, 0.0), log_delta), 0.0)
 
     def _epsilon(self, delta):
-        if delta >= self.delta(0.0):
+        if delta >= self._own_delta(0.0):
             return 0.0
         gaussian = GaussianDP(self._total, self.adjacency)
         upper = self.tilt + max(gaussian.epsilon(delta / 4), self._kink)  # twice two sides; the kink is above m^2/2
         epsilon = solve_epsilon(lambda epsilon: float(self._log_delta(np.asarray(epsilon))), delta, upper)
-        return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt + self._total)
+        return smallest_safe(epsilon, lambda value: self._own_delta(value) <= delta, math.inf, self.tilt + self._total)
+
+    def _own_delta(self, epsilon):
+        return float(np.exp(self._log_delta(np.asarray(epsilon))))
 
     def _closed_form(self, other):
         if type(other) is not GaussianDP:

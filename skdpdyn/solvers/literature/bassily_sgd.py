@@ -83,8 +83,7 @@ class BassilySGD(Solver):
         descend_on_batches(
             theta,
             objective,
-            rows.X,
-            rows.y,
+            rows,
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=mechanism.sampling_probability * objective.n_samples,
             step_size=step_size,

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpdyn.data.rows import bound_rows
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
@@ -107,7 +106,7 @@ class DPSVRG(Solver):
         snapshots, steps = mechanism.mechanisms
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
-        records = _Records(objective, rows.X, rows.y)
+        records = _Records(objective, rows)
         snapshot = np.zeros(objective.n_parameters)
         with one_blas_thread():
             for number in range(1, n_rounds + 1):
@@ -161,11 +160,11 @@ class DPSVRG(Solver):
 class _Records:
     """Sums of bounded gradients over some records."""
 
-    def __init__(self, objective, X, y):
-        self.objective, self.X, self.y = objective, X, y
-        self.row_scale, self.residual_bound = bound_rows(objective, X, n_chunks=1, dtype=np.float64)
+    def __init__(self, objective, rows):
+        self.objective, self.X, self.y = objective, rows.X, rows.y
+        self.row_scale, self.residual_bound, _, _ = rows.bounded(objective, n_chunks=1, dtype=np.float64)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
-        unit_bound = bound_rows(unit, X, n_chunks=1, dtype=np.float64, aligned=False)[1]
+        unit_bound = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).bound
         self.unit_bound = np.minimum(unit_bound, 1e300)  # residuals of contributions of norm 1
 
     def gradient(self, theta):

@@ -1,0 +1,45 @@
+"""Which rows are summed together: fixed chunks, from public numbers alone."""
+
+import numpy as np
+
+_MIN_CHUNK = 256
+_MAX_CHUNKS = 64
+_CHUNK_MULTIPLE = 16
+_ASSUMED_LENGTH = 32  # values that a CSR row is taken to store
+LARGEST_PART = 1 / 4
+"""Part of X that the sums of all chunks may take in memory."""
+
+
+def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sums: int) -> int:
+    """Return the largest number of chunks: at most 64, of 256 rows or more, their sums a quarter of X.
+
+    How many values CSR rows store is not public: with one more in a record all other records would
+    be summed in other chunks, and have other room for rounding. So rows are taken to store 32 each;
+    `skdpdyn.kernels.descent.descend` takes one thread where that is far too many.
+    """
+    n_samples, n_features = shape
+    if is_sparse:
+        return _count_chunks(n_samples, 8 * min(n_features, _ASSUMED_LENGTH), n_sums)
+    return _count_chunks(n_samples, np.dtype(dtype).itemsize * n_features, n_sums)
+
+
+def _count_chunks(n_samples, row_bytes, n_sums):
+    of_memory = n_samples * row_bytes * LARGEST_PART // (8 * n_sums)
+    return int(max(1, min(_MAX_CHUNKS, n_samples // _MIN_CHUNK, of_memory)))
+
+
+def largest_number_in_order(objective) -> float:
+    """Return how many vectors are summed one after the other at the most, whatever the kind of rows.
+
+    These are the rows of a chunk, and then the chunks.
+    """
+    row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
+    n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
+    n_chunks = _count_chunks(objective.n_samples, row_bytes, n_sums)
+    return objective.n_samples / n_chunks + _CHUNK_MULTIPLE + _MAX_CHUNKS
+
+
+def chunk_edges(n_samples: int, n_chunks: int) -> np.ndarray:
+    """Return where chunks begin and end: multiples of 16 rows, whatever the number of threads."""
+    size = -(-n_samples // (n_chunks * _CHUNK_MULTIPLE)) * _CHUNK_MULTIPLE
+    return np.append(np.arange(0, n_samples, size), n_samples)

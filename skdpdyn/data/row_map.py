@@ -1,0 +1,282 @@
+"""A public map of rows, learnt before training: what conditioning does to each row by itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from skdpdyn.data.rows import row_factors, row_norms
+from skdpdyn.kernels.blas import one_blas_thread
+
+_EPS = np.finfo(np.float64).eps
+_LARGEST_ERROR = 1e-3  # of a mapped row, by rounding
+_ZERO = 1e-140  # rows of a smaller norm, whose square may not be a normal number, count as zero
+_BLOCK_NUMBERS = 1 << 22  # of the mapped rows that are held at a time
+_MULTIPLE = 192  # of rows of a block: what BLAS multiplies at a time, whatever the processor
+
+
+@dataclass(frozen=True, eq=False)
+class RowMap:
+    """Map each row x into the unit ball: W (factor x - centre), divided by its norm or by ``norm``.
+
+    The factor brings the row into the ball of radius ``radius``. The divisor is the larger of
+    ``norm`` and the norm of W (factor x - centre), so that mapped rows have norm at most 1, also
+    after rounding. A mapped row is thus ``scale * (W x) - offset * (W centre)`` with two numbers
+    for each row, see `factors`, and nothing has to be copied to train on mapped rows.
+
+    The map is public: it is chosen without the data, or is a function of what was released before.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (n_features,) or None
+        What is subtracted from each row; None for nothing. Sparse rows have no centre.
+    weights : ndarray of shape (n_features,) or (n_features, n_features)
+        Diagonal of W, or W itself.
+    norm : float
+        Rows that are longer than this after W are divided by their own norm, others by this.
+    radius : float
+        Radius of the ball that rows are scaled into first: the public ``data_norm``.
+    unit : bool, default=False
+        Whether to divide every row by its own norm, so that all but zero rows have norm 1.
+        Needs a diagonal W and no centre.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has no such shape, is not finite, or if ``norm`` is so small beside the rows
+        that rounding would matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.data.row_map import RowMap
+    >>> centre, weights = np.array([1.0, 0.0]), np.array([1.0, 0.5])
+    >>> row_map = RowMap(centre, weights, norm=2.0, radius=5.0)
+    >>> scale, offset, norms = row_map.factors(np.array([[2.0, 2.0], [4.0, 8.0]]))
+    >>> scale.round(6).tolist(), offset.round(6).tolist(), norms.round(6).tolist()
+    ([0.5, 0.218796], [0.5, 0.391394], [0.707107, 1.0])
+    """
+
+    centre: np.ndarray | None
+    weights: np.ndarray
+    norm: float
+    radius: float
+    unit: bool = False
+
+    def __post_init__(self):
+        weights = _frozen(self.weights, "weights")
+        if weights.ndim not in (1, 2) or weights.size == 0 or len(set(weights.shape)) > 1:
+            raise ValueError(f"weights has shape {weights.shape}: give a vector, or a square matrix")
+        object.__setattr__(self, "weights", weights)
+        if self.centre is not None:
+            centre = _frozen(self.centre, "centre")
+            if centre.shape != (len(weights),):
+                raise ValueError(f"centre has shape {centre.shape}: give one number for each of {len(weights)} columns")
+            object.__setattr__(self, "centre", centre)
+        for name in ("norm", "radius"):
+            if not 1e-50 <= getattr(self, name) <= 1e50:
+                raise ValueError(f"{name}={getattr(self, name)!r} must be a number from 1e-50 to 1e50")
+        if self.unit and (self.centre is not None or weights.ndim == 2):
+            raise ValueError("unit=True needs a vector of weights and centre=None")
+        if not self.error <= _LARGEST_ERROR:
+            raise ValueError(
+                f"norm={self.norm!r} is too small beside rows of norm up to {self.radius!r}: rounding would matter. Raise norm"
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.weights)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether W is diagonal."""
+        return self.weights.ndim == 1
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether numbers are only multiplied, so that each rounds relative to itself."""
+        return self.is_diagonal and self.centre is None
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """W as kernels take it: of shape (n_features, n_features), or (1, n_features) if diagonal."""
+        return np.atleast_2d(self.weights)
+
+    @cached_property
+    def spread(self) -> float:
+        """Bound on the norm of the parts of a mapped row, whose difference the row is; at least 1.
+
+        The parts are norm(W) norm(scale x) + norm(W) norm(offset centre). Sums over mapped rows are
+        differences of sums of the parts, and round as these do. Coordinates that are only
+        multiplied round by themselves: there it is 1.
+        """
+        if self.is_exact:
+            return 1.0
+        with one_blas_thread():
+            largest = np.linalg.norm(self.weights, np.inf if self.is_diagonal else 2)
+        length = self.radius + (0.0 if self.centre is None else float(np.linalg.norm(self.centre)))
+        return max(1.0, float(largest) * length / self.norm) * (1 + 4 * self.n_features * _EPS)
+
+    @property
+    def error(self) -> float:
+        """Bound on the rounding of a mapped row and of its norm.
+
+        A norm of d terms rounds by d eps/2 at the most, a product with a matrix by d eps/2 times the
+        norms of what is multiplied, and the few other operations by eps/2 each.
+        """
+        return (2 * self.n_features + 32) * _EPS * self.spread
+
+    def factors(self, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the numbers of each row: mapped it is ``scale * (W x) - offset * (W centre)``.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array of shape (n_samples, n_features)
+            The rows, a few of which are mapped at a time. CSR rows are canonical.
+
+        Returns
+        -------
+        scale : ndarray of shape (n_samples,)
+        offset : ndarray of shape (n_samples,) or (0,)
+            Empty if there is no centre.
+        norms : ndarray of shape (n_samples,)
+            Norms of the mapped rows, rounded up; at most 1.
+
+        Raises
+        ------
+        ValueError
+            If X is sparse and there is a centre, if X has another number of columns, or if a row is
+            too large for its norm to be computed.
+        """
+        factor = row_factors(row_norms(X), self.radius, X)
+        norms = np.empty(X.shape[0])
+        for part, rows in self.blocks(X, factor):
+            norms[part] = _norms(rows)
+        if self.unit:
+            zero = norms < _ZERO
+            divisor = np.where(zero, 1.0, norms)
+            factor[zero] = norms[zero] = 0
+        else:
+            divisor = np.maximum(norms, self.norm)
+        divisor /= 1 - self.error
+        norms /= divisor
+        norms += self.error * (norms if self.is_exact else 1.0)
+        offset = np.empty(0) if self.centre is None else 1 / divisor
+        return factor / divisor, offset, np.minimum(norms, 1.0)
+
+    def blocks(self, X, factor: np.ndarray) -> Iterator[tuple[slice, object]]:
+        """Yield W (factor x - centre) for some rows at a time, and which rows these are.
+
+        The bits of a row do not depend on the rows beside it, nor on its place: products of dense
+        rows with a matrix are always of equally many rows.
+        """
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} columns: the map is of {self.n_features}")
+        if sparse.issparse(X) and self.centre is not None:
+            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+        size = block_size(self.n_features)
+        for first in range(0, X.shape[0], size):
+            part = slice(first, min(first + size, X.shape[0]))
+            yield part, self._mapped(X[part], factor[part], size)
+
+    def _mapped(self, rows, factor, size):
+        if sparse.issparse(rows):
+            if not self.is_diagonal:
+                return scaled_csr(rows, factor) @ self.weights.T
+            return scaled_csr(rows, factor, self.weights)
+        scaled = rows * factor[:, None]
+        if self.centre is not None:
+            scaled -= self.centre
+        if self.is_diagonal:
+            return np.multiply(scaled, self.weights, out=scaled)
+        padded = np.zeros((size, self.n_features))
+        padded[: len(scaled)] = scaled
+        with one_blas_thread():
+            return (padded @ self.weights.T)[: len(scaled)]
+
+    def coefficients(self, coef: np.ndarray) -> np.ndarray:
+        """Return W' coef: what rows of X are multiplied by, before ``scale``.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features)
+            Coefficients of mapped rows.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features)
+        """
+        if self.is_diagonal:
+            return coef * self.weights
+        return np.einsum("kj,jl->kl", coef, self.weights)  # not by BLAS: any number of threads
+
+    def shift(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return what raw predictions have beside their dot products, before ``offset``.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_outputs, n_features)
+            What `coefficients` returns.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs,)
+        """
+        if self.centre is None:
+            return np.zeros(len(coefficients))
+        return -np.einsum("kj,j->k", coefficients, self.centre)
+
+    def gradient(self, sums: np.ndarray, offset_sums: np.ndarray) -> np.ndarray:
+        """Return the gradient in coefficients of mapped rows, W (sums - centre offset_sums).
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_outputs, n_features)
+            Sums over rows of residual * scale * x.
+        offset_sums : ndarray of shape (n_outputs,)
+            Sums over rows of residual * offset.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features)
+        """
+        if self.centre is not None:
+            sums = sums - np.outer(offset_sums, self.centre)
+        if self.is_diagonal:
+            return sums * self.weights
+        return np.einsum("kl,jl->kj", sums, self.weights)
+
+
+def _frozen(array, name):
+    """Return a C-ordered float64 copy that nobody can write to."""
+    array = np.array(array, dtype=np.float64, order="C")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must hold finite numbers only")
+    array.flags.writeable = False
+    return array
+
+
+def block_size(n_features: int) -> int:
+    """Return how many rows are looked at together, from the public number of columns."""
+    return max(1, min(4096, _BLOCK_NUMBERS // n_features) // _MULTIPLE) * _MULTIPLE
+
+
+def scaled_csr(rows, factor, weights=None):
+    """Return CSR rows times ``factor``, their columns times ``weights``, in float64."""
+    values = rows.data * np.repeat(factor, np.diff(rows.indptr))
+    if weights is not None:
+        values *= weights[rows.indices]
+    return sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _norms(rows):
+    if not sparse.issparse(rows):
+        return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    squares = np.zeros(rows.shape[0])
+    filled = np.flatnonzero(np.diff(rows.indptr))  # reduceat takes an empty row for one value
+    if filled.size:
+        squares[filled] = np.add.reduceat(rows.data**2, rows.indptr[filled])
+    return np.sqrt(squares)

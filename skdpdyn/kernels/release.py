@@ -1,0 +1,435 @@
+"""The exact release: ideal noise added in exact arithmetic, then rounded to a lattice.
+
+Ordinary noise in floating point gives the data away in its low bits: from a given point not every
+double can be reached. Here the noise is a real number of which only finitely many binary digits
+have been drawn yet. The sum of point and noise is compared with the boundaries between lattice
+points in integers, and more digits are drawn until the comparison is decided. What comes out is a
+function of the ideal sum, so every guarantee of the ideal mechanism holds for it (post-processing).
+
+A uniform number of [0, 1) is the list of its digits to base 2^20 that have been drawn. All further
+ones are independent of everything that was decided, because nothing has looked at them.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+from numba import types
+from numpy.typing import ArrayLike
+
+from skdpdyn.kernels.jit import entry, inner, readonly, writable
+from skdpdyn.kernels.jit import generator as generator_type
+
+DIGIT_BITS = 20
+BASE = 1 << DIGIT_BITS
+PITCH_BITS = 12  # the pitch of the lattice is 2^-12 of the scale, rounded down to a power of two
+SCALE_BITS = 52 - PITCH_BITS  # a scale is a whole number of 53 bits times 2^-SCALE_BITS pitches
+FIXED_BITS = SCALE_BITS + DIGIT_BITS
+FIRST_BITS = 6 * DIGIT_BITS  # of the gamma form
+LEAST_SCALE, LARGEST_SCALE = (
+    1e-250,
+    1e250,
+)  # well inside the normal doubles, with room for the lattice
+
+
+def _digit(generator):
+    """Draw one uniform digit, the leading bits of a uniform double."""
+    return int(generator.random() * 1048576.0)
+
+
+digit = inner(_digit)
+
+
+@inner
+def is_less(a, b, generator):
+    """Return whether the uniform number a is below b; draw digits of both until they differ."""
+    i = 0
+    while True:
+        if i == len(a):
+            a.append(digit(generator))
+        if i == len(b):
+            b.append(digit(generator))
+        if a[i] != b[i]:
+            return a[i] < b[i]
+        i += 1
+
+
+@inner
+def below(n, generator):
+    """Draw a uniform integer of 0, ..., n - 1, by rejection. n is at most 2^20."""
+    limit = BASE - BASE % n
+    drawn = digit(generator)
+    while drawn >= limit:
+        drawn = digit(generator)
+    return drawn % n
+
+
+@inner
+def descends_evenly(first, generator):
+    """Return True with probability exp(-first).
+
+    This is whether first > U_1 > U_2 > ... stops after an even number of uniforms. The chance that
+    it goes on for at least n of them is first^n / n! (von Neumann, 1951).
+    """
+    even, last = True, first
+    while True:
+        following = [digit(generator)]
+        if not is_less(following, last, generator):
+            return even
+        even, last = not even, following
+
+
+@inner
+def half_decay(generator):
+    """Return True with probability exp(-1/2): the same with 1/2 for the first number."""
+    following = [digit(generator)]
+    if following[0] >= BASE // 2:
+        return True
+    return not descends_evenly(following, generator)
+
+
+@inner
+def gaussian_decay(whole, fraction, generator):
+    """Return True with probability exp(-fraction * (2 whole + fraction) / (2 whole + 2)).
+
+    It is Karney's algorithm B.
+    """
+    even, last = True, fraction
+    while True:
+        following = [digit(generator)]
+        if not is_less(following, last, generator):
+            return even
+        # go on with probability (2 whole + fraction) / (2 whole + 2)
+        choice = below(2 * whole + 2, generator)
+        if choice == 0 or (choice == 1 and not is_less([digit(generator)], fraction, generator)):
+            return even
+        even, last = not even, following
+
+
+@inner
+def all_half_decay(n, generator):
+    """Return True with probability exp(-n/2)."""
+    passed = 0
+    while passed < n and half_decay(generator):
+        passed += 1
+    return passed == n
+
+
+@inner
+def all_gaussian_decay(whole, fraction, generator):
+    """Return True with probability exp(-fraction * (2 whole + fraction) / 2)."""
+    passed = 0
+    while passed <= whole and gaussian_decay(whole, fraction, generator):
+        passed += 1
+    return passed > whole
+
+
+@inner
+def half_normal(generator):
+    """Draw the absolute value of a standard normal: its whole part and the digits of its fraction.
+
+    Karney (2016), "Sampling exactly from the normal distribution", algorithm N. With k the whole
+    part and x the fraction, a proposal has the weight exp(-k/2), it is accepted with probability
+    exp(-k(k-1)/2) exp(-x(2k+x)/2), and the product is exp(-(k+x)^2/2).
+    """
+    while True:
+        whole = 0
+        while half_decay(generator):
+            whole += 1
+        if all_half_decay(whole * (whole - 1), generator):
+            fraction = [digit(generator)]
+            if all_gaussian_decay(whole, fraction, generator):
+                return whole, fraction
+
+
+@inner
+def exponential(generator):
+    """Draw a standard exponential number: its whole part and the digits of its fraction.
+
+    von Neumann (1951): with probability exp(-x) a proposed fraction x is accepted, and each failure
+    adds 1.
+    """
+    whole = 0
+    while True:
+        fraction = [digit(generator)]
+        if descends_evenly(fraction, generator):
+            return whole, fraction
+        whole += 1
+
+
+@inner
+def leading_bits(numerator, shift, count):
+    """Return the first ``count`` <= 60 bits of the fractional part of numerator / 2^shift."""
+    if shift >= count:
+        return (numerator >> min(shift - count, 63)) & ((1 << count) - 1)
+    return (numerator & ((1 << shift) - 1)) << (count - shift)
+
+
+@inner
+def nearest(numerator, shift, scale, generator):
+    """Return the integer nearest to a + b N for a standard normal N.
+
+    Here a = numerator / 2^shift and b = scale / 2^40. The sign s of N is drawn first. Wanted is s
+    times the largest integer j <= b|N| + 1/2 + s a. A first digit of the fraction of |N| leaves at
+    most one boundary between two integers undecided. `gap` then says where the sum is, seen from
+    that boundary: the difference times 2^(bits in use) is above gap - 1 and below gap + scale. Each
+    further bit of |N| and a halves that.
+
+    Integers stay below 2^63 in size. (A whole part of |N| from 1,024 on would break that. Its
+    probability is below 1e-227000.)
+    """
+    negative = digit(generator) >= BASE // 2
+    whole, fraction = half_normal(generator)
+    away = numerator if negative else -numerator  # the sum is scale * |N| / 2^40 - away / 2^shift
+
+    first = fraction[0]
+    coarse, fine = scale >> SCALE_BITS, scale & ((1 << SCALE_BITS) - 1)
+    by_whole, by_coarse = whole * scale, coarse * first
+    rest = (
+        ((by_whole & ((1 << SCALE_BITS) - 1)) << DIGIT_BITS)
+        + ((by_coarse & (BASE - 1)) << SCALE_BITS)
+        + fine * first
+        + (1 << (FIXED_BITS - 1))
+        - leading_bits(away, shift, FIXED_BITS)
+    )
+    boundary = (by_whole >> SCALE_BITS) + (by_coarse >> DIGIT_BITS) - (away >> min(shift, 63)) + (rest >> FIXED_BITS)
+    gap = rest & ((1 << FIXED_BITS) - 1)
+    if gap > 0:
+        boundary, gap = boundary + 1, gap - (1 << FIXED_BITS)
+
+    used = FIXED_BITS
+    while -scale < gap <= 0:
+        used += 1
+        place, bit = divmod(used - FIXED_BITS - 1, DIGIT_BITS)
+        place += 1
+        if place == len(fraction):
+            fraction.append(digit(generator))
+        gap *= 2
+        if (fraction[place] >> (DIGIT_BITS - 1 - bit)) & 1:
+            gap += scale
+        if shift >= used:
+            gap -= (away >> min(shift - used, 63)) & 1
+    if gap <= 0:
+        boundary -= 1
+    return -boundary if negative else boundary
+
+
+def _release_gaussian(numerator, shift, scale, generator, out):
+    for i in range(out.size):
+        out[i] = nearest(int(numerator[i]), int(shift[i]), int(scale[i]), generator)
+
+
+def _half_normal(generator):
+    return half_normal(generator)
+
+
+def _exponential(generator):
+    return exponential(generator)
+
+
+_integers = readonly(np.int64)
+
+
+@cache
+def _compiled(function):
+    """Compile what Python calls: at the first call, for most imports need nothing of it."""
+    if function is _release_gaussian:
+        signature = types.void(_integers, _integers, _integers, generator_type, writable(np.int64))
+    else:
+        signature = (generator_type,)
+    return entry(signature)(function)
+
+
+def largest_point(scale: ArrayLike) -> float | np.ndarray:
+    """Return the largest absolute coordinate that `release` takes as it is.
+
+    It is 2^40 times ``scale`` rounded down to a power of two. Beyond 2^52 lattice points from 0 a
+    double cannot hold every sum of a coordinate and its noise. Choose a public bound on the
+    parameters, for instance the radius of the ball that they are projected onto, and refuse a scale
+    that it is too large for.
+
+    Parameters
+    ----------
+    scale : float or array-like of float
+        Scale of the noise, from 1e-250 to 1e250.
+
+    Returns
+    -------
+    float or ndarray of float
+        Of the shape of ``scale``; above ``5e11 * scale``.
+
+    Raises
+    ------
+    ValueError
+        If a scale is not a number from 1e-250 to 1e250.
+
+    Examples
+    --------
+    >>> from skdpdyn.kernels.release import largest_point
+    >>> largest_point(1.0)
+    1099511627776.0
+    """
+    largest = np.ldexp(1.0, _pitch_exponent(_checked_scale(scale)) + 52)
+    return float(largest) if largest.ndim == 0 else largest
+
+
+def release(
+    point: ArrayLike,
+    scale: ArrayLike,
+    generator: np.random.Generator,
+    distribution: str = "gaussian",
+) -> np.ndarray:
+    r"""Return a point with ideal noise, exactly rounded to a lattice.
+
+    The result is :math:`\mathrm{round}_h(\mathrm{point} + \mathrm{scale} \cdot Z)`, where ``Z`` is
+    drawn from the continuous law and the sum is exact: no rounding comes before the one to the
+    lattice. The pitch h is 2^-12 of the scale, rounded down to a power of two. It depends on the
+    scale alone. Rounding raises the variance of a coordinate by less than one part in 10^8.
+
+    Parameters
+    ----------
+    point : float or array-like of float
+        What is to be released; the noiseless result of computing with records. Coordinates beyond
+        ``largest_point(scale)`` are moved there first, infinite ones too. That bound is public and
+        moving closer never raises a sensitivity.
+    scale : float or array-like of float
+        Scale of the noise, a public number from 1e-250 to 1e250, one for all coordinates or one for
+        each. The standard deviation of Gaussian noise.
+    generator : numpy.random.Generator
+        The source, cryptographic and used by nothing else meanwhile.
+    distribution : {"gaussian", "gamma"}, default="gaussian"
+        "gaussian": Z has independent standard normal coordinates. "gamma": Z has a density
+        proportional to exp(-norm(Z)) in as many dimensions as ``point`` has coordinates: a uniform
+        direction and a norm of the law Gamma(point.size). In one dimension this is the Laplace
+        distribution.
+
+    Returns
+    -------
+    ndarray of float64
+        Of the shape of ``point``: a whole number of pitches in each coordinate, held exactly.
+
+    Raises
+    ------
+    ValueError
+        If a scale is not a number from 1e-250 to 1e250, if it does not fit the point's shape, if
+        the distribution is unknown, or if a coordinate is not a number: then whatever computed it
+        was not bounded, and no noise would be right.
+
+    Notes
+    -----
+    *Why it is exact.* Normals are drawn by Karney's algorithm N, which only compares
+    uniform numbers with one another, digit by digit, until they differ. Accepted is a whole number
+    k and a fraction x of which the leading digits are known; the other ones are still uniform and
+    independent. Point and scale are doubles, hence whole multiples of powers of two, so for any
+    number of digits the interval in which point + scale (k + x) lies has ends that integers hold
+    exactly. Digits are drawn until both ends round to the same lattice point. The result is thus a
+    function of the ideal sum, which is the ideal mechanism, and has its guarantee: post-processing.
+    The gamma form divides such normals by their norm and multiplies by a sum of exact exponentials,
+    in intervals of integers that are refined in the same way.
+
+    The generator's bits are taken as uniform. The time that a draw takes is not hidden.
+
+    References
+    ----------
+    Karney, C. F. F. (2016), "Sampling exactly from the normal distribution", ACM Transactions on
+    Mathematical Software 42(1), algorithms N, H, B.
+
+    von Neumann, J. (1951), "Various techniques used in connection with random digits".
+
+    Examples
+    --------
+    A seeded generator, for the example only: whoever knows the seed can subtract the noise.
+
+    >>> import numpy as np
+    >>> from skdpdyn.kernels.release import release
+    >>> released = release([0.5, -2.0], 0.1, np.random.default_rng(0))
+    >>> released.shape
+    (2,)
+    >>> np.unique(released * 2**16 % 1).item()  # the pitch is 2^-16: 2^-12 of 2^-4
+    0.0
+    """
+    if distribution not in ("gaussian", "gamma"):
+        raise ValueError(f"distribution={distribution!r} must be 'gaussian' or 'gamma'")
+    point, scale = np.asarray(point, np.float64), _checked_scale(scale)
+    if np.isnan(point).any():
+        raise ValueError("point has coordinates that are not numbers: bound whatever computes it")
+    if np.broadcast_shapes(point.shape, scale.shape) != point.shape:
+        raise ValueError(f"scale has shape {scale.shape}: give one number, or one for each coordinate of {point.shape}")
+    pitch_exponent = _pitch_exponent(scale)
+    bound = np.ldexp(1.0, pitch_exponent + 52)
+    numerator, exponent = _whole_numbers(np.clip(point, -bound, bound))
+    shift = np.where(numerator == 0, 0, pitch_exponent - exponent)  # point = numerator / 2^shift pitches
+    scale_numerator, _ = _whole_numbers(np.broadcast_to(scale, point.shape))
+    arguments = [np.ascontiguousarray(a, np.int64).ravel() for a in (numerator, shift, scale_numerator)]
+    if distribution == "gaussian":
+        lattice = np.empty(point.size, np.int64)
+        _compiled(_release_gaussian)(*arguments, generator, lattice)
+    else:
+        lattice = np.array(_nearest_gamma(*(a.tolist() for a in arguments), generator), np.float64)
+    return np.ldexp(lattice.reshape(point.shape).astype(np.float64), pitch_exponent)
+
+
+def _checked_scale(scale):
+    """Return the scale as an array, or refuse it."""
+    scale = np.asarray(scale, np.float64)
+    wrong = ~((scale >= LEAST_SCALE) & (scale <= LARGEST_SCALE))
+    if wrong.any():
+        raise ValueError(f"scale={scale[wrong].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: rescale the data")
+    return scale
+
+
+def _pitch_exponent(scale):
+    """Return the exponent of the pitch of the lattice, a power of two, in int64."""
+    return np.frexp(scale)[1].astype(np.int64) - 1 - PITCH_BITS
+
+
+def _whole_numbers(numbers):
+    """Return integers of 53 bits and exponents of two, whose products are the numbers."""
+    fraction, exponent = np.frexp(numbers)
+    return np.ldexp(fraction, 53).astype(np.int64), exponent.astype(np.int64) - 53
+
+
+def _nearest_gamma(numerator, shift, scale, generator):
+    """Return the integers nearest to the coordinates of a + b Z for a Z of density exp(-norm(Z)).
+
+    a and b are as in `nearest`. Z = s G N / norm(N) for half-normal coordinates N, signs s and G a
+    sum of as many exponentials: the law Gamma(n) of its norm and a uniform direction. All of this
+    is known to lie between integers, in units of 2^-bits.
+    """
+    negative = [_digit(generator) >= BASE // 2 for _ in numerator]
+    normals = [_compiled(_half_normal)(generator) for _ in numerator]
+    exponentials = [_compiled(_exponential)(generator) for _ in numerator]
+    bits = FIRST_BITS
+    while True:
+        lows = [_leading(whole, fraction, bits, generator) for whole, fraction in normals]
+        norm_low = math.isqrt(sum(low * low for low in lows))
+        norm_high = math.isqrt(sum((low + 1) ** 2 for low in lows)) + 1
+        gamma_low = sum(_leading(whole, fraction, bits, generator) for whole, fraction in exponentials)
+        gamma_high = gamma_low + len(exponentials)
+        if norm_low > 0 or not lows:
+            found = []
+            for i, low in enumerate(lows):
+                a = -numerator[i] if negative[i] else numerator[i]  # the sign of Z put aside
+                least, most = gamma_low * low // norm_high, gamma_high * (low + 1) // norm_low + 1
+                nearest_least = _rounded(a, shift[i], scale[i] * least, SCALE_BITS + bits)
+                if nearest_least != _rounded(a, shift[i], scale[i] * most, SCALE_BITS + bits):
+                    break
+                found.append(-nearest_least if negative[i] else nearest_least)
+            else:
+                return found
+        bits *= 2
+
+
+def _leading(whole, fraction, bits, generator):
+    """Return floor((whole + fraction) 2^bits); draw the digits that are missing."""
+    while len(fraction) * DIGIT_BITS < bits:
+        fraction.append(_digit(generator))
+    for following in fraction[: bits // DIGIT_BITS]:
+        whole = (whole << DIGIT_BITS) + following
+    return whole
+
+
+def _rounded(a, a_shift, b, b_shift):
+    """Return floor(a / 2^a_shift + b / 2^b_shift + 1/2)."""
+    shift = max(a_shift, b_shift) + 1
+    return ((a << (shift - a_shift)) + (b << (shift - b_shift)) + (1 << (shift - 1))) >> shift

@@ -1,0 +1,44 @@
+"""Problems, generators and grids that several files of tests share."""
+
+from itertools import combinations, product
+
+import numpy as np
+
+from skdpdyn.objective import Objective
+
+
+def generator(seed=0):
+    """A numpy generator with a seed."""
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def problem(loss, X, **changes):
+    """An objective of the shape of X: clipped below its Lipschitz constant, penalised, with an intercept."""
+    defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
+    return Objective(loss, *X.shape, **{**defaults, **changes})
+
+
+def data(loss, n_samples=37, n_features=5, dtype=np.float64, seed=0):
+    """Rows with zeros, some of them empty, longer and shorter than 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.6)
+    X[rng.random(n_samples) < 0.1] = 0
+    return X.astype(dtype), rng.integers(0, max(2, loss.n_outputs), n_samples).astype(float)
+
+
+def pairwise(*axes):
+    """Return few cases of a grid that hold every two values of every two axes together.
+
+    Most faults need two values at once, few need three (Kuhn, Wallace and Gallo, 2004). Greedy:
+    the case with the most pairs that are still missing comes next, the first one of equals.
+    """
+    axes = [list(axis) for axis in axes]
+    cells = list(product(*(range(len(axis)) for axis in axes)))
+    pairs = {cell: set(combinations(enumerate(cell), 2)) for cell in cells}
+    missing = set().union(*pairs.values())
+    chosen = []
+    while missing:
+        best = max(cells, key=lambda cell: len(pairs[cell] & missing))
+        missing -= pairs[best]
+        chosen.append(tuple(axis[place] for axis, place in zip(axes, best, strict=True)))
+    return chosen

@@ -1,0 +1,61 @@
+"""What a plan does once, it does once: the counts of one default fit."""
+
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import ACCOUNTANTS, Budget
+from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.privacy.mechanisms import NoisyGradientDescent
+
+THEOREMS = {
+    theorem.__code__ for judge in ACCOUNTANTS.values() for theorem in judge.registry.values() if hasattr(theorem, "__code__")
+}
+COUNTED = {
+    gdp_mu.__code__: "inversions",
+    Budget.__post_init__.__code__: "budgets",
+    Objective.__init__.__code__: "objectives",
+    NoisyGradientDescent.__post_init__.__code__: "records",
+    **dict.fromkeys(THEOREMS, "theorems"),
+}
+
+
+def counts(function):
+    """How often what is counted is called meanwhile."""
+    called = Counter()
+
+    def count(frame, event, argument):
+        if event == "call" and frame.f_code in COUNTED:
+            called[COUNTED[frame.f_code]] += 1
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 20))
+MODELS = {
+    "logistic": (PrivateLogisticRegression(classes=[0, 1]), (X[:, 0] > 0).astype(int)),
+    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), np.digitize(X[:, 0], [-0.2, 0.2])),
+    "ridge": (PrivateRidge(target_bounds=(-1, 1)), X[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_default_plan_asks_no_cost_twice(name):
+    """The budget is checked and inverted once, whatever is derived from it, and few records are judged."""
+    model, y = MODELS[name]
+    called = counts(lambda: model.privacy_cost(*X.shape))
+    assert called["inversions"] == 1
+    assert called["budgets"] == 1
+    assert called["objectives"] <= 3  # without clip and penalty, which are derived from it, with the one, with both
+    assert called["records"] <= 4
+    assert called["theorems"] <= called["records"] * len(ACCOUNTANTS)
+    assert counts(lambda: model.fit(X, y)) == called

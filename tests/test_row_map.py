@@ -1,0 +1,340 @@
+"""Rows that go through a public map, and rows with weights: trained on as the map's definition says."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from reference import gradients
+from scipy import sparse
+
+from skdpdyn.data import local
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap, block_size
+from skdpdyn.kernels import batches, descent
+from skdpdyn.kernels import minimise as minimise_module
+from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
+from skdpdyn.kernels.descent import descend
+from skdpdyn.kernels.minimise import largest_rounding, minimise
+from skdpdyn.losses import logistic, softmax, squared
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency
+
+D = 7
+RADIUS = 3.0
+LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
+CENTRE = np.linspace(-0.5, 1.0, D)
+DIAGONAL = np.geomspace(0.2, 2.0, D)
+FULL = np.random.default_rng(5).standard_normal((D, D)) / 3
+MAPS = {
+    "none": None,
+    "diagonal": RowMap(None, DIAGONAL, 1.5, RADIUS),
+    "full": RowMap(None, FULL, 1.5, RADIUS),
+    "unit": RowMap(None, DIAGONAL, 1.5, RADIUS, unit=True),
+    "centred": RowMap(CENTRE, DIAGONAL, 1.5, RADIUS),
+    "centred full": RowMap(CENTRE, FULL, 1.5, RADIUS),
+}
+CASES = [
+    pytest.param(LAYOUTS[layout], MAPS[name], loss, dtype, id=f"{layout}-{name}-{loss.name}{loss.n_outputs}-{dtype}")
+    for layout, name, loss, dtype in product(LAYOUTS, MAPS, (logistic, squared, softmax(3)), ("float64", "float32"))
+    if not (layout == "csr" and "centred" in name) and not (dtype == "float32" and name in ("unit", "full"))
+]
+each_case = pytest.mark.parametrize(("layout", "row_map", "loss", "dtype"), CASES)
+
+
+def data(n_samples=620, dtype="float64", n_classes=2, n_features=D):
+    """Rows with zeros, some of them empty, shorter and longer than the radius."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.7)
+    X[::50] = 0
+    y = rng.integers(0, n_classes, n_samples).astype(float)
+    return X.astype(dtype), y, rng.random(n_samples)
+
+
+def mapped(X, row_map, data_norm=1.0):
+    """What training sees, by the definition of the map."""
+    X = X.astype(np.float64)
+    radius = data_norm if row_map is None else row_map.radius
+    X = X * (radius / np.maximum(np.linalg.norm(X, axis=1), radius))[:, None]
+    if row_map is None:
+        return X
+    Z = X if row_map.centre is None else X - row_map.centre
+    Z = Z * row_map.weights if row_map.is_diagonal else Z @ row_map.weights.T
+    norms = np.linalg.norm(Z, axis=1)
+    divisor = np.where(norms > 0, norms, 1.0) if row_map.unit else np.maximum(norms, row_map.norm)
+    return Z / divisor[:, None]
+
+
+def problem(loss, n_samples, **changes):
+    defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.3, "intercept_scaling": 0.5}
+    return Objective(loss, n_samples, D, **{**defaults, **changes})
+
+
+def by_numpy(objective, Z, y, weight, steps=(0.3, 0.6, 0.2), chosen=None, divisor=None):
+    theta = np.zeros(objective.n_parameters)
+    for k, step in enumerate(steps):
+        batch = slice(None) if chosen is None else chosen[k]
+        each = gradients(objective, Z[batch], y[batch], theta) * weight[batch][:, None]
+        theta = theta - step * (each.sum(axis=0) / (divisor or len(Z)) + objective.alpha * theta)
+    return theta
+
+
+def run(objective, rows, n_threads=1, steps=(0.3, 0.6, 0.2)):
+    theta = np.zeros(objective.n_parameters)
+    steps = np.array(steps)
+    descend(theta, objective, rows, steps, np.zeros(steps.size), math.inf, generator(), n_threads)
+    return theta
+
+
+def generator():
+    return np.random.Generator(np.random.PCG64(0))
+
+
+def tolerances(dtype):
+    return {"rtol": 1e-8, "atol": 1e-10} if dtype == "float64" else {"rtol": 2e-3, "atol": 3e-6}
+
+
+# --- training ----------------------------------------------------------------------------------------------------------------
+
+
+@each_case
+def test_descent_on_mapped_and_weighted_rows(layout, row_map, loss, dtype):
+    """Against numpy on copies of the mapped rows, and to the same bits on two threads."""
+    X, y, weight = data(dtype=dtype, n_classes=loss.n_outputs)
+    objective = problem(loss, len(X))
+    rows = LocalRows(layout(X), y, weight, row_map)
+    ours = run(objective, rows)
+    np.testing.assert_allclose(ours, by_numpy(objective, mapped(X, row_map), y, weight), **tolerances(dtype))
+    np.testing.assert_array_equal(run(objective, rows, n_threads=2), ours)
+
+
+@each_case
+def test_batches_of_mapped_and_weighted_rows(layout, row_map, loss, dtype):
+    X, y, weight = data(150, dtype, loss.n_outputs)
+    objective = problem(loss, len(X))
+    theta, order = np.zeros(objective.n_parameters), np.random.default_rng(1).permutation(len(X))
+    schedule = {
+        "step_size": np.array([0.3, 0.6, 0.2]),
+        "noise_std": np.zeros(3),
+        "radius": math.inf,
+        "rng": np.random.default_rng(0),
+    }
+    rows = LocalRows(layout(X), y, weight, row_map)
+    descend_on_batches(theta, objective, rows, batches=FixedBatches(50, order), divisor=50.0, **schedule)
+    chosen = [order[first : first + 50] for first in (0, 50, 100)]
+    expected = by_numpy(objective, mapped(X, row_map), y, weight, chosen=chosen, divisor=50.0)
+    np.testing.assert_allclose(theta, expected, rtol=1e-6 if dtype == "float32" else 1e-8, atol=1e-9)
+
+
+@each_case
+def test_the_minimiser_on_mapped_and_weighted_rows(layout, row_map, loss, dtype):
+    """The gradient there, by numpy, is 0."""
+    X, y, weight = data(150, dtype, loss.n_outputs)
+    objective = problem(loss, len(X), clip=1e9 if loss.n_outputs > 1 else 0.3)
+    theta = minimise(objective, LocalRows(layout(X), y, weight, row_map), tolerance=1e-9, n_threads=2)
+    each = gradients(objective, mapped(X, row_map), y, theta) * weight[:, None]
+    assert np.linalg.norm(each.mean(axis=0) + objective.alpha * theta) < (1e-8 if dtype == "float64" else 1e-6)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
+def test_weights_of_one_are_no_weights(layout, loss):
+    X, y, _ = data(n_classes=loss.n_outputs)
+    objective, ones = problem(loss, len(X)), np.ones(len(X))
+    for row_map in (MAPS["none"], MAPS["diagonal"]):
+        weighted = run(objective, LocalRows(layout(X), y, ones, row_map))
+        np.testing.assert_array_equal(weighted, run(objective, LocalRows(layout(X), y, map=row_map)))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("loop", [descent, batches, minimise_module], ids=lambda module: module.__name__)
+def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch):
+    """W G in place of W (G - m T): of the first step, and of a gradient of the minimiser."""
+    loss = softmax(3) if n_outputs > 1 else logistic
+    X, y, weight = data(150, n_classes=loss.n_outputs)
+    objective = problem(loss, len(X), clip=1e9)
+    rows = LocalRows(X, y, weight, MAPS["centred"])
+    right = by_numpy(objective, mapped(X, rows.map), y, weight, steps=(1.0,))
+
+    def learnt():
+        theta, one, none = np.zeros(right.size), np.ones(1), np.zeros(1)
+        if loop is descent:
+            descend(theta, objective, rows, one, none, math.inf, generator())
+        elif loop is batches:
+            schedule = {"step_size": one, "noise_std": none, "radius": math.inf, "rng": generator()}
+            descend_on_batches(theta, objective, rows, batches=FixedBatches(150), divisor=150.0, **schedule)
+        else:
+            theta -= minimise_module._Gradient(objective, rows, None, None, 1)(theta)
+        return theta
+
+    np.testing.assert_allclose(learnt(), right, atol=1e-11)
+    gradient, arguments = RowMap.gradient, descent.map_arguments
+
+    def uncentred(matrix, centre, scratch):
+        return matrix, 0 * centre, scratch
+
+    monkeypatch.setattr(RowMap, "gradient", lambda self, sums, offsets: gradient(self, sums, 0 * offsets))
+    if loop is not minimise_module:
+        monkeypatch.setattr(loop, "map_arguments", lambda row_map: uncentred(*arguments(row_map)))
+    assert np.linalg.norm(learnt() - right) > 1e-3
+
+
+# --- what the map and the weights bound --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row_map", MAPS.values(), ids=MAPS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_mapped_row_or_gradient_exceeds_its_bound(row_map, dtype):
+    """In extended precision, with the factors as they are; norms that are told are no smaller."""
+    X, y, weight = data(300, dtype)
+    X[::3] *= 1e5
+    X[1::50] = (CENTRE * (1 + 1e-14)).astype(dtype)  # hardly anything is left of it
+    objective = problem(logistic, len(X), clip=math.inf)
+    rows = LocalRows(X, y, weight, row_map)
+    scale, offset, norms = rows.factors()
+    if row_map is None:
+        Z = X.astype(np.longdouble) * scale[:, None]
+    else:
+        W = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
+        Z = X.astype(np.longdouble) * scale[:, None]
+        if row_map.centre is not None:
+            Z -= row_map.centre * offset.astype(np.longdouble)[:, None]
+        Z = np.array([(W * row).sum(axis=1) for row in Z])
+    exact = np.sqrt((Z**2).sum(axis=1))
+    assert np.all(exact <= 1)
+    assert np.max(exact) > 0.999
+    assert np.all(exact <= norms * (1 + 1e-15 * (row_map is None)))
+    bounded = rows.bounded(objective)
+    assert np.all(bounded.bound * np.hypot(exact, 0.5) <= objective.lipschitz)
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if name != "none"])
+def test_neighbours_move_one_update_by_at_most_the_sensitivity(name):
+    """And somewhere by 0.9 of it."""
+    rng, row_map = np.random.default_rng(0), MAPS[name]
+    objective, largest = problem(logistic, 6, clip=0.25, alpha=0.0), 0.0
+    for _ in range(150):
+        X, y = rng.standard_normal((6, D)), rng.integers(0, 2, 6).astype(float)
+        X2, y2 = X.copy(), y.copy()
+        X2[2], y2[2] = rng.standard_normal(D) * rng.choice([0.01, 1, 100]), rng.integers(0, 2)
+        if rng.random() < 0.7:
+            X2[2], y2[2] = X[2] * (1 + 1e-3), 1 - y[2]
+        moved = [run(objective, LocalRows(rows, targets, map=row_map), steps=(1.0,)) for rows, targets in ((X, y), (X2, y2))]
+        largest = max(largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(Adjacency.REPLACE_ONE))
+    assert 0.9 <= largest <= 1 + 1e-12
+
+
+def test_room_for_rounding_grows_with_the_parts_of_rows():
+    """Of a mapped row: their difference is small, they are not."""
+    X, y, _ = data(100)
+    objective = problem(logistic, 100)
+    spread = [1e3, 1.0]
+    rows = [LocalRows(X, y, map=RowMap(CENTRE, np.ones(D), RADIUS / s, RADIUS)) for s in spread]
+    room = [local.allowance(objective, np.float64, 1, True, given.growth(objective)) for given in rows]
+    assert room[0] / room[1] == pytest.approx(1e3, rel=1e-6)
+    assert LocalRows(X, y, map=MAPS["diagonal"]).growth(objective) == 1
+    with pytest.raises(ValueError, match="squared loss without a bound on its residuals"):
+        rows[0].growth(problem(squared, 100, intercept_scaling=0.0))
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs extended precision")
+@pytest.mark.parametrize("weights", [np.ones(D), FULL], ids=["diagonal", "full"])
+def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weights):
+    """Long parts, a short difference: what would bound the rounding of plain rows is exceeded."""
+    X, y, _ = data(100)
+    X = CENTRE + 1e-6 * X
+    objective, row_map = problem(logistic, 100, clip=1e9), RowMap(CENTRE, weights, 1e-6, RADIUS)
+    rows = LocalRows(X, y, map=row_map)
+    gradient = minimise_module._Gradient(objective, rows, None, None, 1)
+    theta = np.linspace(-1, 1, D + 1)
+    scale, offset, _ = rows.factors()
+    Z = X.astype(np.longdouble) * scale[:, None] - row_map.centre.astype(np.longdouble) * offset[:, None]
+    Z = np.array([((np.diag(weights) if row_map.is_diagonal else weights) * z).sum(axis=1) for z in Z])
+    Z = np.column_stack([Z, np.full(100, 0.5)])
+    exact = Z.T @ (1 / (1 + np.exp(-(Z @ theta))) - y) / 100 + objective.alpha * theta
+    error, norm = np.linalg.norm((gradient(theta) - exact).astype(float)), np.linalg.norm(theta)
+    assert largest_rounding(objective, norm) < error <= gradient.rounding(theta)
+    assert gradient.rounding(theta) <= 1.1 * largest_rounding(objective, norm, row_map)
+
+
+def test_where_single_precision_would_not_do():
+    objective = problem(softmax(3), 100)
+    X = data(100, np.float32)[0]
+    assert LocalRows(X, map=MAPS["centred"]).allows_single(objective)
+    for row_map in (MAPS["unit"], RowMap(CENTRE, DIAGONAL, 1e-2, RADIUS), RowMap(None, DIAGONAL, 1e40, 1e-5)):
+        assert not LocalRows(X, map=row_map).allows_single(objective)
+
+
+def test_what_is_refused():
+    X, y, weight = data(10)
+    objective = problem(logistic, 10)
+    with pytest.raises(ValueError, match="a centre would make it dense"):
+        LocalRows(sparse.csr_array(X), y, map=MAPS["centred"])
+    with pytest.raises(ValueError, match="the map is of 7"):
+        LocalRows(X[:, :3], y, map=MAPS["diagonal"])
+    for wrong in (weight[:3], weight - 1, 2 * weight + 1, np.full(10, np.nan)):
+        with pytest.raises(ValueError, match="weight"):
+            LocalRows(X, y, wrong)
+    for rows in (LocalRows(X), LocalRows(X[:5], y[:5]), LocalRows(X[:, :3].copy(), y)):
+        with pytest.raises(ValueError, match="the objective has n_samples=10"):
+            run(objective, rows)
+    with pytest.raises(ValueError, match=r"data_norm=2.0: mapped rows are in the unit ball"):
+        run(replace(objective, data_norm=2.0), LocalRows(X, y, map=MAPS["diagonal"]))
+    with pytest.raises(ValueError, match="these rows have no map"):
+        LocalRows(X).column_squares()
+    for wrong in (
+        {"weights": FULL[:2]},
+        {"weights": DIAGONAL * np.inf},
+        {"centre": CENTRE[:2]},
+        {"norm": 0.0},
+        {"radius": np.nan},
+        {"unit": True},
+        {"norm": 1e-15},
+    ):
+        with pytest.raises(ValueError, match=r"weights|centre|norm|radius|unit"):
+            replace(MAPS["centred"], **wrong)
+
+
+# --- sums for conditioning ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if name != "none"])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_sums_of_mapped_rows(layout, name):
+    if "centred" in name and layout is sparse.csr_array:
+        return
+    X, _, weight = data(n_samples=4300, dtype=np.float32)  # more than a block
+    assert block_size(D) < len(X)
+    Z = mapped(X, MAPS[name])
+    for given, weights in ((None, np.ones(len(X))), (weight, weight)):
+        rows = LocalRows(layout(X), weight=given, map=MAPS[name])
+        assert rows.sum_rounding() < 1e-7
+        np.testing.assert_allclose(rows.column_sums(), weights @ X.astype(float), atol=1e-9)
+        np.testing.assert_allclose(rows.column_sums(weight), (weight * weights) @ X.astype(float), atol=1e-9)
+        np.testing.assert_allclose(rows.column_squares(), weights @ Z**2, rtol=1e-10)
+        np.testing.assert_allclose(rows.second_moment(), (Z.T * weights) @ Z, rtol=1e-9, atol=1e-9)
+        norms = rows.factors()[2]
+        np.testing.assert_allclose(norms, np.linalg.norm(Z, axis=1), atol=1e-12)
+        thresholds = np.array([0.1, 0.5, 1.0])
+        expected = [weights[norms <= t].sum() for t in thresholds]
+        np.testing.assert_allclose(rows.count_within(thresholds), expected, rtol=1e-12)
+    assert rows.count_within(1.0) == pytest.approx(weight.sum())
+
+
+@pytest.mark.parametrize("n_features", [3, 25, 64])
+def test_a_row_is_mapped_by_itself_to_the_last_bit(n_features):
+    """Wherever it is: a product of a block must not depend on where a row stands in it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, n_features))
+    row_map = RowMap(rng.standard_normal(n_features) / 9, rng.standard_normal((n_features,) * 2) / 9, 0.5, 3.0)
+    moved = np.roll(X, 7, axis=0)[:433].copy()
+    for ours, theirs in zip(row_map.factors(X), row_map.factors(moved), strict=True):
+        np.testing.assert_array_equal(theirs[7:], ours[: 433 - 7])
+
+
+def test_sums_that_float64_cannot_tell_apart_are_refused():
+    rows = LocalRows(np.zeros((1, 3)))
+    rows.X = np.broadcast_to(np.zeros((1, 3)), (10**10, 3))
+    with pytest.raises(ValueError, match="cannot tell one record"):
+        rows.sum_rounding()
