@@ -14,6 +14,18 @@ import numpy as np
 from randomgen import AESCounter
 
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.kernels.release import largest_point, release
+
+__all__ = [
+    "check_random_state",
+    "generators",
+    "largest_norm",
+    "largest_point",
+    "release",
+    "seed_leaks",
+    "source_of",
+    "standard_noise",
+]
 
 SOURCE = (
     "the operating system's entropy through AES-128 in counter mode, fresh for every fit; noise in floating point, not hardened "

@@ -121,8 +121,9 @@ def test_sensitivity_of_svrg(loss, data_norm):
 
 def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
     X, y = rows(20_000)
-    single = LocalRows(X.astype(np.float32), y)  # summed in double precision
-    records = _Records(problem(logistic, X, intercept_scaling=0.0), single)
+    records = _Records(
+        problem(logistic, X, intercept_scaling=0.0), LocalRows(X.astype(np.float32), y)
+    )  # summed in double precision
     assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
     monkeypatch.setattr(local, "allowance", lambda self, dtype, n_chunks, aligned, *of_map: seen.append(aligned) or 0.0)
