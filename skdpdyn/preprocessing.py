@@ -377,7 +377,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), self.adjacency) for share in shares))
+            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency) for share in shares))
 
         mechanism = least_noise(record, budget.epsilon, budget.delta, "composition")
         return _Plan(mechanism, "composition", composition(mechanism), budget)

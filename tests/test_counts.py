@@ -57,5 +57,5 @@ def test_a_default_plan_asks_no_cost_twice(name):
     assert called["budgets"] == 1
     assert called["objectives"] <= 3  # without clip and penalty, which are derived from it, with the one, with both
     assert called["records"] <= 4
-    assert called["theorems"] <= called["records"] * len(ACCOUNTANTS)
+    assert called["theorems"] <= 2 * called["records"]  # composition and, where steps contract, last_iterate can win
     assert counts(lambda: model.fit(X, y)) == called

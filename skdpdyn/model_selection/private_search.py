@@ -325,7 +325,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         def chosen(mu, guarantees=()):
             fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
             score = GaussianDP(score_part * mu, model.adjacency)
-            return Selection(fits.compose(score) if shared else largest([fits, score]), self.expected_trials, shape)
+            return Selection(
+                trial=fits.compose(score) if shared else largest([fits, score]), expected_trials=self.expected_trials, shape=shape
+            )
 
         mechanism = least_noise(lambda noise: chosen(1 / noise), epsilon, delta, self.bound)
         mu, guarantees = mechanism.trial.mu, ()  # of a trial

@@ -7,7 +7,7 @@ composes with others of the same notion. `GaussianDP` is exact for Gaussian nois
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -32,6 +32,7 @@ from skdpdyn.privacy.checks import (
     checked_order,
     checked_rate,
 )
+from skdpdyn.privacy.stored import stored, stored_part
 
 _MANY = 16  # arguments from which on a vectorised evaluation pays
 
@@ -73,6 +74,17 @@ def guarantee_of(item):
             "others to it by its own compose"
         )
     return getattr(item, "guarantee", item)
+
+
+_NUMERICAL = []
+
+
+def composes_numerically(kind):
+    """Register the guarantee that parts without a closed form compose to: ``kind(parts, adjacency)``; a decorator, used once."""
+    if _NUMERICAL:
+        raise ValueError(f"{_NUMERICAL[0].__name__} is registered already: there is one numerical composition")
+    _NUMERICAL.append(kind)
+    return kind
 
 
 class Guarantee(ABC):
@@ -203,9 +215,23 @@ class Guarantee(ABC):
             joint = one._closed_form(another)
             if joint is not None:
                 return joint
-        return Guarantee._numerically(self._parts() + other._parts(), self.adjacency)
+        (numerically,) = _NUMERICAL
+        return numerically(self._parts() + other._parts(), self.adjacency)
 
-    _numerically = None  # how parts without a closed form compose: `skdpdyn.privacy.numerical` puts it here
+    def with_accuracy(self, accuracy):
+        """Return the same guarantee, computed up to another relative error of epsilon, on the safe side, where it is numerical.
+
+        Parameters
+        ----------
+        accuracy : float
+            The relative error, in (0, 1).
+
+        Returns
+        -------
+        Guarantee
+            This one, where epsilon has a closed form.
+        """
+        return self
 
     def _closed_form(self, other):  # noqa: B027
         """Composition with ``other`` in closed form, or None. Asked of both, in turn."""
@@ -231,6 +257,7 @@ def _single(value, name, valid, requirement):
     return float(checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement))
 
 
+@stored
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy: as hard to attack as telling N(0, 1) from N(mu, 1).
@@ -345,6 +372,7 @@ def adjacency_of(*curves):
     return found.pop() if found else None
 
 
+@stored_part
 @dataclass(frozen=True)
 class LinearCurve:
     """The Renyi curve rate * order of a rate-zCDP mechanism."""
@@ -366,6 +394,7 @@ class LinearCurve:
         return dp_accounting.ZCDpEvent(self.rate)
 
 
+@stored_part
 @dataclass(frozen=True)
 class LargestCurve:
     """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts of the records."""
@@ -385,6 +414,7 @@ class LargestCurve:
         return adjacency_of(*self.curves)
 
 
+@stored_part
 @dataclass(frozen=True)
 class SummedCurve:
     """Sum of Renyi curves: composition."""
@@ -401,6 +431,7 @@ class SummedCurve:
     adjacency = LargestCurve.adjacency
 
 
+@stored
 @dataclass(frozen=True)
 class RenyiDP(Guarantee):
     """Renyi differential privacy, as a curve over all orders.
@@ -494,6 +525,11 @@ class RenyiDP(Guarantee):
 
         return max(0.0, minimum_over_orders(epsilon))
 
+    def with_accuracy(self, accuracy):
+        """See `Guarantee.with_accuracy`: for a curve that takes something from a numerical profile."""
+        rougher = getattr(self.curve, "with_accuracy", None)
+        return self if rougher is None else replace(self, curve=rougher(accuracy))
+
     def _log_slack(self, excess):
         return -excess * np.log1p(1 / excess) - np.log1p(excess) if self.conversion == "tight" else 0.0
 
@@ -517,6 +553,7 @@ class RenyiDP(Guarantee):
         return self.curve
 
 
+@stored
 @dataclass(frozen=True)
 class ApproximateDP(Guarantee):
     """(epsilon, delta)-differential privacy at one point of the profile.

@@ -7,6 +7,7 @@ import numpy as np
 from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
+from skdpdyn.privacy.needs import needs
 from skdpdyn.privacy.schedules import cooled, curvature_aware_schedule, largest_step_size, worst_case_steps
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -114,7 +115,7 @@ class NoisyGD(Solver):
         """Training time, the sum of all step sizes, and whether they are cooled."""
         cooling = checked_cooling(self.cooling)
         undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
-        if cooling is None and not (undecided and objective.contracts and bound != "langevin"):
+        if cooling is None and not (undecided and objective.contracts and not needs(bound).equal_steps):
             cooling = False
         return cooled_training_time(objective, budget, cooling)
 

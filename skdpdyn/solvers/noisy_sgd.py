@@ -8,6 +8,7 @@ import numpy as np
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
+from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -237,7 +238,7 @@ class NoisySGD(Solver):
         sampling = self._sampling(objective.loss)
         if sampling in ("shuffled_once", "cyclic"):
             undecided = all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size))) and self.radius is None
-            pays = None if undecided and objective.contracts and bound in ("tightest", "last_iterate") else False
+            pays = None if undecided and objective.contracts and rewards_unequal_last_steps(bound) else False
             return cooled_training_time(objective, budget, pays)
         one_pass, fresh = sampling == "one_pass", sampling == "without_replacement"
         time = training_time(
@@ -268,8 +269,7 @@ class NoisySGD(Solver):
         cooling = checked_cooling(self.cooling)
         if cooling is not None:
             return cooling
-        judged = bound in ("tightest", "last_iterate")
-        return judged and objective.contracts and step_size * objective.smoothness <= 2
+        return rewards_unequal_last_steps(bound) and objective.contracts and step_size * objective.smoothness <= 2
 
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:

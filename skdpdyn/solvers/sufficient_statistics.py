@@ -61,7 +61,9 @@ class SufficientStatistics(Solver):
         _rounding(objective)  # or an error
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), budget.adjacency) for share in self._shares))
+            return Composition(
+                tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=budget.adjacency) for share in self._shares)
+            )
 
         return record
 

@@ -84,8 +84,19 @@ class DPSVRG(Solver):
         snapshot_noise = math.sqrt(odds / n_inner) / probability  # in units of a step's
 
         def record(noise_multiplier):
-            snapshots = PoissonSubsampled(1.0, snapshot_noise * noise_multiplier, n_rounds, budget.adjacency)
-            steps = PoissonSubsampled(probability, noise_multiplier, n_rounds * n_inner, budget.adjacency, step_size)
+            snapshots = PoissonSubsampled(
+                sampling_probability=1.0,
+                noise_multiplier=snapshot_noise * noise_multiplier,
+                n_steps=n_rounds,
+                adjacency=budget.adjacency,
+            )
+            steps = PoissonSubsampled(
+                sampling_probability=probability,
+                noise_multiplier=noise_multiplier,
+                n_steps=n_rounds * n_inner,
+                adjacency=budget.adjacency,
+                step_size=step_size,
+            )
             return Composition((snapshots, steps))
 
         return record
