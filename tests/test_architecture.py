@@ -33,6 +33,7 @@ LAYERS = {
     "privacy/mixtures.py": (1, 1),
     "privacy/sampled.py": (1, 1),
     "privacy/numerical.py": (1, 2),
+    "privacy/rounded.py": (1, 2),
     "privacy/mechanisms.py": (2, 0),
     "privacy/schedules.py": (2, 0),
     "privacy/accountants/__init__.py": (4, 0),

@@ -25,6 +25,7 @@ from skdpdyn.privacy.schedules import (
     worst_case_steps,
 )
 
+_CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
 NUMERICAL_SLACK = 2e-4  # the same where privacy losses are composed numerically, to a tenth of it
 ROUGH, _STEP = 2e-3, 0.02  # relative error of epsilon during most of a search; step of a slope that such errors do not blur
@@ -375,6 +376,11 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
+    for _ in range(_CORRECTIONS if target else 0):  # what rounding costs is not quite proportional to 1/noise
+        guarantee = verdict(noise, None).guarantee
+        if not isinstance(guarantee, GaussianDP) or _is_gaussian(guarantee, target) or not guarantee.mu < math.inf:
+            break
+        noise *= guarantee.mu / target
     if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
         slack, tolerance = (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
         log_noise = _root(excess, math.log(noise), slack, tolerance)

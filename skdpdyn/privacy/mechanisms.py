@@ -48,6 +48,9 @@ class NoisyGradientDescent:
         Whether only the last iterate is released, or any of them (an average of iterates, say).
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -66,8 +69,10 @@ class NoisyGradientDescent:
     sensitivity: float | None = None
     release: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _settle(self, n_steps=_integer("n_steps", self.n_steps))
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
@@ -260,6 +265,9 @@ class CyclicBatches:
         Whether only the last iterate is released, or any of them.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -282,8 +290,10 @@ class CyclicBatches:
     order: str = "fixed"
     release: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _check_batches(self)
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
@@ -333,6 +343,9 @@ class WithoutReplacement:
         The neighbouring relation in which S was computed.
     release : {"last", "all"}, default="last"
         Whether only the last iterate is released, or any of them.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -352,10 +365,12 @@ class WithoutReplacement:
     smoothness: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     release: str = "last"
+    rounding: float = 0.0
 
     diameter = sensitivity = None
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _check_batches(self)
         _settle(
             self,
@@ -398,6 +413,9 @@ class PoissonSubsampled:
         What is released: the last iterate, the mean of all T iterates, or their mean with weights 2 t / (T (T + 1)).
     diameter : float or None, default=None
         Diameter of the ball that every step projects onto. None: no projection.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -415,8 +433,10 @@ class PoissonSubsampled:
     momentum: float = 0.0
     average: str | None = None
     diameter: float | None = None
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _settle(
             self,
             sampling_probability=_number("sampling_probability", self.sampling_probability),
@@ -468,6 +488,9 @@ class OnePass:
         Whether the iterate after the last record is released, or the one after a step drawn uniformly and never told.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -487,8 +510,10 @@ class OnePass:
     distribution: str = "gaussian"
     stopping: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         positive = ("noise", "step_size", "lipschitz", "smoothness", "diameter")
         _settle(self, n_samples=_integer("n_samples", self.n_samples), adjacency=Adjacency(self.adjacency))
         _settle(self, **{name: _number(name, getattr(self, name)) for name in positive})

@@ -143,6 +143,10 @@ class PrivacyLossDP(Guarantee):
         for part, count in self.parts:
             if not isinstance(part, (Guarantee, SampledGaussian)):
                 raise ValueError(f"part {part!r} must be a guarantee")
+            if getattr(part, "failure", 0.0):
+                raise UnsupportedMechanismError(
+                    f"part {part!r} fails with some probability, which numerical composition does not know"
+                )
             if part.adjacency != self.adjacency:
                 raise ValueError(f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree")
             if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:

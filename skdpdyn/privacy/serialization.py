@@ -16,7 +16,12 @@ VERSION = 1
 _ADDED = {
     1: {
         "SampledCurve": {"adjacency": "add_remove"},
-        "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None},
+        "NoisyGradientDescent": {"rounding": 0.0},
+        "CyclicBatches": {"rounding": 0.0},
+        "WithoutReplacement": {"rounding": 0.0},
+        "OnePass": {"rounding": 0.0},
+        "GaussianDP": {"failure": 0.0},
+        "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None, "rounding": 0.0},
         "OutputPerturbation": dict.fromkeys(("statistic", "n_epochs", "batch_size", "tolerance")),
     }
 }

@@ -1,11 +1,12 @@
 """The list of accountants: each enters itself, with what it needs and which theorem it is."""
 
 from dataclasses import dataclass
-from functools import partial, reduce, singledispatch
+from functools import partial, reduce, singledispatch, update_wrapper
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.mechanisms import Composition
 from skdpdyn.privacy.needs import NEEDS, Needs
+from skdpdyn.privacy.rounded import rounded
 
 ACCOUNTANTS = {}
 """Every accountant by name: what ``bound=`` of the estimators chooses from, beside "tightest"."""
@@ -59,7 +60,13 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
         name = function.__name__
         if name in ACCOUNTANTS or name == "tightest":
             raise ValueError(f"an accountant named {name!r} is there already: give this one another name")
-        dispatched = singledispatch(function)
+        exact = singledispatch(function)
+
+        def judge(mechanism, *arguments, **options):
+            guarantee, mu = exact(mechanism, *arguments, **options), getattr(mechanism, "rounding", 0.0)
+            return rounded(guarantee, mu) if mu else guarantee
+
+        dispatched = update_wrapper(judge, exact)
         dispatched.theorem, dispatched.sharper, dispatched.never_below = theorem, sharper, never_below
         dispatched.needs = NEEDS[name] = needs or Needs()
         dispatched.register(Composition, partial(_compose_parts, dispatched))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.noise import release
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
@@ -111,7 +112,7 @@ class DPSVRG(Solver):
         with one_blas_thread():
             for number in range(1, n_rounds + 1):
                 snapshot_std = snapshots.noise_multiplier * (objective.lipschitz + records.rounding(snapshot))
-                gradient = records.gradient(snapshot) + snapshot_std * generator.standard_normal(snapshot.size)
+                gradient = release(records.gradient(snapshot), snapshot_std, generator)
                 gradient /= objective.n_samples
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
                 for _ in range(n_inner):
@@ -119,7 +120,7 @@ class DPSVRG(Solver):
                     batch = np.flatnonzero(generator.random(objective.n_samples) < steps.sampling_probability)
                     correction = records.correction(theta, snapshot, batch, limit)
                     sensitivity = limit + records.rounding(theta) + records.rounding(snapshot)
-                    correction += steps.noise_multiplier * sensitivity * generator.standard_normal(theta.size)
+                    correction = release(correction, steps.noise_multiplier * sensitivity, generator)
                     theta -= step_size * (correction / batch_size + gradient + objective.alpha * theta)
                     total += theta
                 snapshot = total / n_inner
