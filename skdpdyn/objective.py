@@ -160,6 +160,6 @@ class Objective:
         float
         """
         largest = self.row_norm * norm
-        raw = (n_terms + 8) * largest
+        raw = (n_terms / 2 + 8) * largest
         residual = self.loss.smoothness * raw + (16 + 2 * self.n_outputs) * (1 + largest)
         return _EPS * (residual * self.row_norm + (8 + n_summed / 4) * self.lipschitz)
