@@ -7,7 +7,7 @@ from types import ModuleType
 import numba
 import numpy as np
 import pytest
-from problems import data, generator, pairwise, problem
+from problems import StepNoise, data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
@@ -43,10 +43,11 @@ def run(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.
 
 def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.inf):
     """Algorithm 1 of Chourasia, Ye and Shokri (2021), with gradients clipped record by record."""
-    rng, theta = generator(), np.zeros(objective.n_parameters)
+    theta = np.zeros(objective.n_parameters)
+    noise = StepNoise(generator(), len(step_size), theta.size, exact=not objective.contracts)
     for step in step_size:
         theta = theta - step * (gradients(objective, X, y, theta).mean(axis=0) + objective.alpha * theta)
-        theta += noise_std * rng.standard_normal(theta.size)
+        theta = noise.add(theta, noise_std)
         theta *= min(1.0, radius / np.linalg.norm(theta))
     return theta
 

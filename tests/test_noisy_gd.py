@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import generator, pairwise, problem
+from problems import StepNoise, generator, pairwise, problem
 from scipy import stats
 from scipy.special import expit
 from spending import spent
@@ -47,6 +47,7 @@ def by_numpy(objective, mechanism, X, y, rng):
     if objective.intercept_scaling:
         X = np.column_stack([X, np.full(len(X), objective.intercept_scaling)])
     theta = np.zeros(X.shape[1])
+    added = StepNoise(rng, mechanism.n_steps, theta.size)
     bound = objective.clip / np.linalg.norm(X, axis=1)
     step_sizes = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
     multipliers = np.broadcast_to(mechanism.noise_multiplier, mechanism.n_steps)
@@ -54,7 +55,7 @@ def by_numpy(objective, mechanism, X, y, rng):
         residual = np.clip(expit(X @ theta) - y, -bound, bound)
         gradient = residual @ X / len(X) + objective.alpha * theta
         noise = noise_multiplier * 2 * objective.lipschitz / len(X)
-        theta = theta - step_size * gradient + step_size * noise * rng.standard_normal(theta.size)
+        theta = added.add(theta - step_size * gradient, step_size * noise)
         if mechanism.diameter is not None:
             theta *= min(1.0, mechanism.diameter / 2 / np.linalg.norm(theta))
     return theta

@@ -7,7 +7,7 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
-from problems import generator
+from problems import StepNoise, generator
 from scipy import sparse, stats
 from spending import spent
 
@@ -66,13 +66,14 @@ def by_numpy(objective, mechanism, X, y, rng):
     b = mechanism.batch_size
     batches = [order[first : first + b] for first in range(0, n, b)] * mechanism.n_epochs
     theta = np.zeros(X.shape[1])
+    added = StepNoise(rng, len(batches), theta.size, piece=math.ceil(len(batches) / 10))
     steps = np.broadcast_to(mechanism.step_size, len(batches)), np.broadcast_to(mechanism.noise_multiplier, len(batches))
     for batch, step_size, multiplier in zip(batches, *steps, strict=True):
         rows = X[batch]
         residual = np.clip(1 / (1 + np.exp(-rows @ theta)) - y[batch], -limit[batch], limit[batch])
         noise = multiplier * mechanism.adjacency.sum_sensitivity(objective.lipschitz) / b
         gradient = residual @ rows / b + objective.alpha * theta
-        theta = theta - step_size * (gradient - noise * rng.standard_normal(theta.size))
+        theta = added.add(theta - step_size * gradient, step_size * noise)
         if mechanism.diameter is not None:
             theta *= min(1.0, mechanism.diameter / 2 / np.linalg.norm(theta))
     return theta

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numba
 import numpy as np
 import pytest
-from problems import data, generator, pairwise, problem
+from problems import StepNoise, data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
@@ -168,16 +168,17 @@ def by_numpy(objective, X, y, batches, *, divisor=6.5, radius=math.inf, momentum
     rng, theta = generator(seed), np.zeros(objective.n_parameters)
     velocity, total = np.zeros_like(theta), np.zeros_like(theta)
     index, sampled, draw = batches.index(len(X)), np.empty(2, np.int64), compiled_draw(batches.draw)
-    piece = math.ceil(stop / 10)
+    exact = momentum > 0 or average_weights is not None
+    added = StepNoise(rng, stop, theta.size, exact, piece=math.ceil(stop / 10))
     for k in range(stop):
-        if k % piece == 0:
-            noise = iter(rng.standard_normal((min(piece, stop - k), theta.size)))
+        added.prepare()
         draw(rng, k, batches.size, index, sampled)
         rows = index[slice(*sampled)].astype(int)
         sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
         step, std = SCHEDULE["step_size"][k], SCHEDULE["noise_std"][k]
-        velocity = momentum * velocity + sums / divisor + objective.alpha * theta - std / step * next(noise)
-        theta = theta - step * velocity
+        before = theta
+        theta = added.add(theta - step * (momentum * velocity + sums / divisor + objective.alpha * theta), std)
+        velocity = (before - theta) / step
         theta *= min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
         total += 0 if average_weights is None else average_weights[k] * theta
     return theta if average_weights is None else total
