@@ -172,13 +172,13 @@ def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    bounded = LocalRows.bounded
+    bounded = LocalRows.bounded_without_room
 
-    def unbounded(self, *how):
+    def unbounded(self, objective):
         ones = np.ones(self.shape[0])
-        return bounded(self, *how)._replace(scale=ones, bound=ones)
+        return bounded(self, objective)._replace(scale=ones, bound=ones)
 
-    monkeypatch.setattr(LocalRows, "bounded", unbounded)
+    monkeypatch.setattr(LocalRows, "bounded_without_room", unbounded)
     assert largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
 
 
@@ -304,7 +304,8 @@ def test_the_record_is_complete():
     objective = problem(logistic, X)
     budget = {"epsilon": 1.0, "delta": 1e-5, "adjacency": REPLACE_ONE, "bound": "tightest"}
     mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(objective, *spent(**budget))(3.0)
-    assert mechanism == NoisyGradientDescent(
+    assert 0 < mechanism.rounding < 1e-9
+    assert replace(mechanism, rounding=0.0) == NoisyGradientDescent(
         n_steps=7,
         noise_multiplier=3.0,
         step_size=0.25,

@@ -13,7 +13,7 @@ leave the sum of other rows in place of its own: so whoever calls it puts NaN th
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
 million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone: there the kernels of several
-outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.make_room` leaves room, see
+outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.bounded` leaves room, see
 `LocalRows.allows_single`.
 """
 
