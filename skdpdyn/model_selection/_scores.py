@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.utils.validation import _num_samples
 
 
 def score_of(scoring, model, public):
@@ -49,14 +50,27 @@ class Score(ABC):
         return float(self.best + (score - 1) * self.width)
 
 
+class ConstantClassifier(DummyClassifier):
+    """The first class, as a model without coefficients predicts it: raw predictions of 0, all classes equally probable."""
+
+    def __init__(self):
+        super().__init__(strategy="prior")
+
+    def decision_function(self, X):
+        """Return zeros of shape (n_samples,), or (n_samples, n_classes) of more than two classes."""
+        return np.zeros((_num_samples(X),) + (self.n_classes_,) * (self.n_classes_ > 2))
+
+
+CONSTANTS = (ConstantClassifier, DummyRegressor)
+
+
 class _OfClasses(Score):
     def __init__(self, classes):
         self.classes = None if classes is None else np.unique(classes)
 
     def constant(self):
         """The first class."""
-        first = DummyClassifier(strategy="constant", constant=self.classes[:1])
-        return first.fit(np.zeros((self.classes.size, 1)), self.classes)
+        return ConstantClassifier().fit(np.zeros((self.classes.size, 1)), self.classes)
 
 
 class Accuracy(_OfClasses):
