@@ -76,8 +76,11 @@ _HARMLESS = (
     "y holds strings and other labels",
     "y holds no numbers",
 )
-_HARMLESS_ENDS = (" requires y to be passed, but the target y is None",)  # after the name of a class
-_N_FEATURES = re.compile(r"X has \d+ features, but \w+ is expecting \d+ features as input\.?")
+_HARMLESS_WHOLE = re.compile(
+    r"X has \d+ features, but \w+ is expecting \d+ features as input\.?"
+    r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None\.?"
+    r"|float\(\) argument must be a string or a real number, not '\w+'"  # the name of a type
+)
 
 
 @contextmanager
@@ -135,7 +138,7 @@ def _without_records(error: Exception) -> Exception:
         return ValueError(f"{advice}. {_ADVICE[advice]}")
     if isinstance(error, MemoryError):
         return MemoryError("X or y does not fit into memory")
-    if text.startswith(_HARMLESS) or text.endswith(_HARMLESS_ENDS) or _N_FEATURES.fullmatch(text):
+    if text.startswith(_HARMLESS) or _HARMLESS_WHOLE.fullmatch(text):
         return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins").__name__
     return ValueError(

@@ -343,7 +343,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
     before = dict(vars(fitted))
     monkeypatch.setattr(private_search, "validate_data", lambda *args, **kwargs: 1 / 0)  # the last thing that can fail
     monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
         fitted.fit(X, Y)
     assert vars(fitted) == before
 

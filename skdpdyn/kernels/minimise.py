@@ -122,10 +122,19 @@ def compiled_some_chunks(family, dtype, precision="float64"):
     return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
-def largest_rounding(objective, norm, row_map=None):
-    """Bound on the rounding of a gradient wherever theta has this norm, from public numbers alone."""
-    n_summed, objective = largest_number_in_order(objective), rounding_objective(objective, row_map)
-    return objective.gradient_rounding(norm, objective.n_features, n_summed)
+def largest_rounding(objective, norm, row_map=None, slope=0.0):
+    """Bound on what a certificate adds for rounding wherever theta has this norm, from public numbers alone.
+
+    ``slope``: the largest norm of a linear term.
+    """
+    n_summed, rounds_as = largest_number_in_order(objective), rounding_objective(objective, row_map)
+    return _rounding(objective, rounds_as, n_summed, norm, slope)
+
+
+def _rounding(objective, rounds_as, n_summed, norm, slope):
+    """Bound on the rounding of the gradient of the loss, of the penalty and of a linear term of this slope together."""
+    of_the_loss = rounds_as.gradient_rounding(norm, rounds_as.n_features, n_summed)
+    return of_the_loss + 4 * _EPS * (objective.alpha * norm + slope)
 
 
 def check_condition(objective):
@@ -218,9 +227,8 @@ class _Gradient:
 
     def rounding(self, theta):
         """Bound on the norm of the difference between the computed gradient at ``theta`` and the exact one."""
-        objective, norm = self.objective, np.linalg.norm(theta)
-        of_the_loss = self._rounds_as.gradient_rounding(norm, self._rounds_as.n_features, self._n_summed)
-        return of_the_loss + 4 * _EPS * (objective.alpha * norm + np.linalg.norm(self._linear))
+        norm, slope = np.linalg.norm(theta), np.linalg.norm(self._linear)
+        return _rounding(self.objective, self._rounds_as, self._n_summed, norm, slope)
 
 
 class _Point(NamedTuple):

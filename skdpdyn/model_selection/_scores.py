@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.utils.validation import _num_samples
 
 
 def score_of(scoring, model, public):
@@ -58,7 +57,7 @@ class ConstantClassifier(DummyClassifier):
 
     def decision_function(self, X):
         """Return zeros of shape (n_samples,), or (n_samples, n_classes) of more than two classes."""
-        return np.zeros((_num_samples(X),) + (self.n_classes_,) * (self.n_classes_ > 2))
+        return np.zeros((len(self.predict(X)),) + (self.n_classes_,) * (self.n_classes_ > 2))
 
 
 CONSTANTS = (ConstantClassifier, DummyRegressor)
