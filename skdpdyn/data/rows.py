@@ -55,7 +55,12 @@ def check_indices(X: sparse.sparray | sparse.spmatrix) -> None:
             _require(len(index) == len(X.data), "coords and data must be of one length")
         return
     if X.format not in ("csr", "csc", "bsr"):  # their cells are told one by one
-        check_indices(X.tocoo())
+        try:
+            coo = X.tocoo()
+        except Exception:
+            coo = None
+        _require(coo is not None, "it has no list of cells")
+        check_indices(coo)
         return
     block = X.blocksize if X.format == "bsr" else (1, 1)
     major, minor = (size // length for size, length in zip(X.shape, block, strict=True))
