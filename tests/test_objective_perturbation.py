@@ -568,15 +568,19 @@ def test_noise_is_drawn_once_and_never_again(monkeypatch):
     X, y = data()
     problem = Objective(logistic, *X.shape, 1.0, 0.01, 0.5)
     budget = {**BUDGET, "adjacency": Adjacency.REPLACE_ONE}
+    drawn = []
+
+    def told(name, honest):
+        def draw(*arguments):
+            drawn.append(name)
+            return honest(*arguments)
+
+        return draw
+
+    for name in ("standard_noise", "release"):
+        monkeypatch.setattr(objective_perturbation, name, told(name, getattr(noise_module, name)))
     for noise in ("gaussian", "gamma"):
-        drawn = []
-        for name in ("standard_noise", "release"):
-
-            def draw(*arguments, name=name, honest=getattr(noise_module, name)):
-                drawn.append(name)
-                return honest(*arguments)
-
-            monkeypatch.setattr(objective_perturbation, name, draw)
+        drawn.clear()
         mechanism = ObjectivePerturbation(noise).mechanism(problem, *spent(**budget))(5.0)
         ObjectivePerturbation(noise).solve(problem, mechanism, LocalRows(X, y.astype(float)), generator=np.random.default_rng(0))
         assert drawn == ["standard_noise", "release"]

@@ -130,7 +130,7 @@ class RoundedDP(Guarantee):
         return RoundedDP(self.exact.with_accuracy(accuracy), self.mu)
 
     def _side(self, epsilon):
-        """Return an epsilon of one side, so large that exp(epsilon) times its delta is below 1e-86, and that delta's logarithm."""
+        """Return an epsilon of one side whose delta, times exp(epsilon), is below 1e-86, and the logarithm of that delta."""
         own = (_REACH + np.sqrt(2 * epsilon)) * self.mu / 2
         return own, gdp_log_deltas(own, self.mu / 2)
 
