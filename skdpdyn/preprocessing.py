@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, silent_arithmetic, validated
+from skdpdyn.conditioning import Conditioning, shrunk
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
@@ -307,7 +308,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
             mean = _mean(X, factors) + mean_std * generator.standard_normal(n_features)
-            mean = _shrunk(mean, mean_std, radius)
+            mean = shrunk(mean, mean_std, radius)
         norms = _centred_norms(X, factors, mean)
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
         low, high = 0, thresholds.size - 1
@@ -400,14 +401,6 @@ def _rounding(n_samples):
 def _mean(X, factors):
     """Mean of the scaled rows, in float64."""
     return sum(factors[part] @ X[part].astype(np.float64, copy=False) for part in _blocks(X)) / X.shape[0]
-
-
-def _shrunk(mean, noise_std, radius):
-    """A noisy mean brought back to where a mean can be, and closer to 0 the more of it is noise."""
-    square = float(mean @ mean)
-    noise = max(0, mean.size - 2) * noise_std**2
-    keep = max(0.0, 1 - noise / square) if square > noise else 0.0
-    return mean * min(keep, radius / math.sqrt(square)) if keep else np.zeros_like(mean)
 
 
 def _centred_norms(X, factors, mean):

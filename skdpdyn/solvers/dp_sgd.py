@@ -70,6 +70,8 @@ class DPSGD(Solver):
     (True, 200, 7.0)
     """
 
+    maps_rows = True
+
     def __init__(self, n_steps="auto", batch_size="auto", step_size="auto", momentum=0.0, average=None, radius=None):
         self.n_steps = n_steps
         self.batch_size = batch_size
