@@ -10,6 +10,7 @@ public numbers.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +24,7 @@ from skdpdyn.privacy.checks import as_float
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.mechanisms import Gaussian
 
-__all__ = ["Conditioner", "Conditioning", "FittedConditioning", "Releases", "learn_target", "shares_of", "shrunk"]
+__all__ = ["LARGEST_SPREAD", "Conditioner", "Conditioning", "FittedConditioning", "Releases", "bounded_spread", "learn_target", "parts_of", "shares_of", "shrunk"]
 
 # Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and 1:
 # half or double of each moves accuracy by 0.3 points at the most.
@@ -41,6 +42,7 @@ TARGET_QUANTILE = 0.95
 _COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
 _BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
 _LEAST_VARIANCE = 1e-8  # of the largest one: columns are brought together by a factor of 10,000 at the most
+LARGEST_SPREAD = 1024.0  # of the map: the norm is raised to keep to it, so that sums over mapped rows round little
 _SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
 _EPS = np.finfo(np.float64).eps
 
@@ -173,11 +175,13 @@ class Releases:
         Which data sets are neighbours.
     generator : numpy.random.Generator
         The source of the noise.
+    parts : list, default=()
+        Records of what was released.
     """
 
     mu: float
     adjacency: Adjacency
-    generator: object
+    generator: Any
     parts: list = field(default_factory=list)
 
     @property
@@ -219,6 +223,12 @@ class Releases:
         return float(grid[enough])
 
 
+def bounded_spread(rows: LocalRows) -> LocalRows:
+    """Return the rows under their map with a ``norm`` that keeps its spread within `LARGEST_SPREAD`."""
+    excess = rows.map.spread / LARGEST_SPREAD
+    return rows if excess <= 1 else rows.with_norm(rows.map.norm * excess * (1 + 1e-9))
+
+
 def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:
     """Return N = n mu / f: how many noise standard deviations all records together are."""
     return n_samples * mu / adjacency.sum_sensitivity(1.0)
@@ -234,6 +244,17 @@ def shares_of(n_samples, n_features, mu, adjacency, *, is_sparse, centred, matri
     if not (matrix and pays_for_matrix(n_samples, n_features, mu, adjacency)):
         del shares["matrix"], shares["matrix norm"]
     return shares
+
+
+def parts_of(shares: dict, mu: float, adjacency: Adjacency) -> tuple:
+    """Return the records that `Conditioner.learn` will release for these shares, in order."""
+    parts = []
+    for name, share in shares.items():
+        count = 1 if name in ("mean", "diagonal", "matrix") else _COUNTS
+        releases = Releases(mu, adjacency, None)
+        noise = Gaussian(noise_multiplier=releases.noise_multiplier(share / count), adjacency=adjacency)
+        parts += [noise] * count
+    return tuple(parts)
 
 
 def pays_for_matrix(n_samples, n_features, mu, adjacency) -> bool:
@@ -286,7 +307,7 @@ class Conditioner:
         LocalRows
         """
         if self.given is not None:
-            return rows.with_map(self.given.row_map(rows.shape[1], self.data_norm))
+            return bounded_spread(rows.with_map(self.given.row_map(rows.shape[1], self.data_norm)))
         if rows.is_sparse:
             return self._learn_sparse(rows, releases)
         n_features, radius = rows.shape[1], self.data_norm
@@ -308,11 +329,12 @@ class Conditioner:
         norm = releases.quantile(rows, weighted.lengths[1], high, self.quantile, self.n_samples, self.shares["norm"])
         weighted = weighted.with_norm(norm)
         if "matrix" not in self.shares:
-            return weighted
+            return bounded_spread(weighted)
         matrix, high = self._matrix(weighted, releases)
         mapped = rows.with_map(RowMap(mean, matrix * (scales / radius), norm=high * norm, radius=radius))
         lengths, share = mapped.lengths[1], self.shares["matrix norm"]
-        return mapped.with_norm(releases.quantile(rows, lengths, high * norm, self.quantile, self.n_samples, share))
+        norm = releases.quantile(rows, lengths, high * norm, self.quantile, self.n_samples, share)
+        return bounded_spread(mapped.with_norm(norm))
 
     def _mean(self, rows, radius, releases):
         share, factor = self.shares["mean"], row_factors(rows.norms, radius, rows.X)

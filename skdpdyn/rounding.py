@@ -26,7 +26,6 @@ from skdpdyn.kernels.normals import NORMAL_ERROR
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
-_FAR_BELOW = 1e-3  # of a step's noise: what its rounding has to stay below
 
 
 def public_radius(objective, step_size, noise_std, n_steps):
@@ -55,7 +54,7 @@ def public_radius(objective, step_size, noise_std, n_steps):
     return drift + piled_up * (math.sqrt(objective.n_parameters) + 10)
 
 
-def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1.0, n_terms, n_summed, repeats=1.0):
+def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1.0, n_summed, repeats=1.0, growth=1.0):
     """Return mu_r of the module's theorem, what the roundings of all steps cost.
 
     Parameters
@@ -70,32 +69,22 @@ def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1
         Radius of the ball that every step projects onto.
     lipschitz : float, default=1.0
         Lipschitz constant of a step.
-    n_terms : int
-        Number of terms of a raw prediction.
     n_summed : float
         Number of vectors that a gradient sums one after the other.
     repeats : float, default=1.0
         Most records in a step over its public divisor: 1 / sampling_probability of Poisson batches.
+    growth : float, default=1.0
+        How much more the sums of mapped rows may round than those of other rows, see `skdpdyn.data.local.LocalRows.growth`.
 
     Returns
     -------
     float
-
-    Raises
-    ------
-    ValueError
-        If noise would be rounded away.
     """
     step_size, noise_std = np.asarray(step_size, dtype=float), np.asarray(noise_std, dtype=float)
     size = math.sqrt(objective.n_parameters)
-    gradient = repeats * objective.gradient_rounding(radius, n_terms, n_summed)
+    gradient = repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
     largest = radius + step_size * (repeats * objective.lipschitz + objective.alpha * radius) + _LARGEST_NORMAL * size * noise_std
-    error = step_size * gradient + 8 * _EPS * largest + size * NORMAL_ERROR * noise_std
-    if not np.all(error <= _FAR_BELOW * noise_std):
-        raise ValueError(
-            f"the noise of a step, of standard deviation {float(np.min(noise_std)):.3g}, would be rounded away beside numbers of "
-            f"{float(np.max(largest)):.3g}: take fewer or shorter steps, or a larger alpha"
-        )
+    error = step_size * gradient + 4 * _EPS * largest + size * NORMAL_ERROR * noise_std
     if error.ndim:
         error = np.maximum(error, np.append(error[:1], error[:-1]))
     return 2 * (1 + lipschitz) * math.sqrt(_total(np.square(error / noise_std), n_steps))
@@ -104,3 +93,14 @@ def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1
 def _total(values, n_steps):
     """Return the sum over steps of a number, or of one number a step."""
     return float(np.sum(values)) if np.ndim(values) else float(values) * n_steps
+
+
+def gathered_in_order(n_records):
+    """Return how many vectors the sum over a batch adds one after the other: rows, blocks, and blocks of blocks."""
+    return min(n_records, 128 + 4096) + n_records / 2**15
+
+
+def step_lipschitz(step_size, strong_convexity, smoothness):
+    """Return a Lipschitz constant of gradient steps: above 1 where they are too long to contract."""
+    step_size = np.asarray(step_size)
+    return float(np.max(np.maximum(np.abs(1 - step_size * strong_convexity), np.abs(1 - step_size * smoothness))))

@@ -24,6 +24,7 @@ from skdpdyn.base import (
     validated,
 )
 from skdpdyn.conditioning import (
+    LARGEST_SPREAD,
     CURVATURE,
     LEAST_STRENGTH,
     NORM_QUANTILE,
@@ -353,7 +354,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return self._conditioned_plan(loss, n_samples, n_features, is_sparse, budget, solver)
 
     def _objective(
-        self, loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, auto_clip, auto_alpha=None
+        self, loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, auto_clip, auto_alpha=None,
+        spread=1.0,
     ):
         """Return the problem, None for alpha and clip replaced by what "auto" stands for."""
         objective = Objective(
@@ -364,6 +366,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             alpha=alpha or 0.0,
             clip=math.inf if clip is None else clip,
             intercept_scaling=intercept_scaling,
+            spread=spread,
         )
         if clip is None:
             mu = solver.gaussian_mu(budget, objective.n_parameters)
@@ -458,6 +461,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             training,
             auto_clip,
             auto_alpha if adapts else None,
+            LARGEST_SPREAD if centred or matrix else 1.0,
         )
         max_steps = SPARSE_MAX_STEPS if is_sparse else MAX_STEPS
         conditioned = _Conditioned(conditioner, mu, training_mu, max_steps)
@@ -489,6 +493,8 @@ def _condition(plan, rows, generator):
     conditioner, shares = conditioned.conditioner, conditioned.conditioner.shares
     releases = Releases(conditioned.mu, adjacency, generator)
     rows, units, record = conditioner.learn(rows, releases), (0.0, 1.0), conditioned.record
+    if not rows.map.spread <= plan.objective.spread:
+        raise ValueError("the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept")
     if "target scale" in shares:
         units = learn_target(rows, conditioner.n_samples, shares, releases)
         rows.y = (rows.y - units[0]) / units[1]
