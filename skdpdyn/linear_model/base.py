@@ -243,7 +243,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         objective = plan.objective
         self.n_samples_, self.alpha_, self.clip_ = objective.n_samples, objective.alpha, objective.lipschitz
         self.data_norm_, self.intercept_scaling_ = float(self.data_norm), objective.intercept_scaling
-        self.solver_ = plan.solver
+        names = [name for name, solver in SOLVERS.items() if type(plan.solver) is solver]
+        self.solver_ = names[0] if names else type(plan.solver).__name__
         self.conditioning_ = None if rows.map is None else FittedConditioning(rows.map)
         for name, value in {**target.attributes, **plan.solver.fitted_attributes(record)}.items():
             setattr(self, name, value)
