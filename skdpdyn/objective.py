@@ -33,6 +33,8 @@ class Objective:
         Bound on the norm of one record's loss gradient; ``inf`` for none.
     intercept_scaling : float, default=0.0
         Constant of the appended column; 0 for no intercept.
+    spread : float, default=1.0
+        Public bound on `RowMap.spread` of the map that rows go through, by which sums round more. 1: none.
     """
 
     loss: Loss
@@ -42,6 +44,7 @@ class Objective:
     alpha: float = 0.0
     clip: float = math.inf
     intercept_scaling: float = 0.0
+    spread: float = 1.0
 
     @property
     def row_norm(self):
@@ -159,6 +162,12 @@ class Objective:
         -------
         float
         """
+        if self.spread > 1:
+            largest = self.loss.lipschitz
+            if self.intercept_scaling:
+                largest = min(largest, self.clip / self.intercept_scaling)
+            parts = replace(self, spread=1.0, data_norm=self.data_norm * self.spread, clip=largest * self.spread)
+            return parts.gradient_rounding(norm, n_terms + 3 * self.n_features, n_summed)
         largest = self.row_norm * norm
         raw = (n_terms / 2 + 8) * largest
         residual = self.loss.smoothness * raw + (16 + 2 * self.n_outputs) * (1 + largest)

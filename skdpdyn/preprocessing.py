@@ -8,8 +8,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, silent_arithmetic, validated
+from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, forget_fit, silent_arithmetic, validated
+from skdpdyn.conditioning import Conditioner, Conditioning, Releases, parts_of, shares_of, shrunk
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.exceptions import CalibrationError
 from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
 from skdpdyn.privacy.calibration import check_shape, least_noise
@@ -18,7 +22,10 @@ from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag
 _BLOCK = 4096  # rows that are looked at together
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from
 _QUERIES = int(math.log2(_THRESHOLDS.size))  # of a binary search
+_ROUNDS_DOWN = 1 - 1e-9  # of mu: parts together stay below what is declared
 _NORM_SHARE = 0.1  # of mu^2, where a mean is released too
+
+__all__ = ["BoundsScaler", "Conditioning", "PrivateScaler"]
 
 
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -170,6 +177,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Whether to centre. Sparse rows would become dense: for them it must be False.
     quantile : float, default=0.5
         Part of the rows whose centred norm the bound covers, in (0, 1). The others are scaled down.
+    equalize : bool, default=False
+        Whether to bring the columns of dense rows to one scale too, or all directions where records are many for their number:
+        what the estimators do by ``conditioning="auto"``, as a step of a pipeline. Give the model after it ``conditioning=None``.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     random_state : None or int, default=None
@@ -181,6 +191,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         The noisy mean, shrunk towards 0 as far as it may be noise (James and Stein 1961); None without centring.
     scale_ : float
         The bound that centred rows are divided by.
+    weights_ : ndarray of shape (n_features,) or (n_features, n_features)
+        With ``equalize``: what centred rows are multiplied by before.
+    radius_ : float
+        With ``equalize``: norm beyond which rows are scaled down first.
     privacy_ : Guarantee
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
     mechanism_ : Composition
@@ -224,6 +238,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         data_norm=1.0,
         with_mean=True,
         quantile=0.5,
+        equalize=False,
         adjacency="replace_one",
         random_state=None,
     ):
@@ -232,6 +247,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.data_norm = data_norm
         self.with_mean = with_mean
         self.quantile = quantile
+        self.equalize = equalize
         self.adjacency = adjacency
         self.random_state = random_state
 
@@ -250,8 +266,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Guarantee
             Equal to ``privacy_`` after such a fit.
         """
-        n_samples, _ = check_shape(n_samples, n_features)
-        return self._plan(n_samples).guarantee
+        return self._plan(*check_shape(n_samples, n_features)).guarantee
+
+    def __setstate__(self, state):
+        super().__setstate__({"equalize": False} | state)  # version 0.1 had no such parameter
 
     def _public_facts(self):
         return (
@@ -297,17 +315,22 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     def _fit(self, X):
         X = self._rows(X, reset=True)
         n_samples, n_features = X.shape
-        plan = self._plan(n_samples)
+        plan = self._plan(n_samples, n_features)
         mechanism = plan.mechanism
         radius = float(self.data_norm)
         (generator,) = generators(self.random_state, stacklevel=4)
+        if self.equalize:
+            self._learn_map(LocalRows(X), plan, generator)
+            self._publish_plan(plan, ())
+            self.n_samples_, self.data_norm_ = n_samples, radius
+            return
         noise = [part.noise_multiplier for part in mechanism.mechanisms]
         factors = row_factors(row_norms(X), radius * (1 - _rounding(n_samples)), X)
         mean = None
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
             mean = release(_mean(X, factors), mean_std, generator)
-            mean = _shrunk(mean, mean_std, radius)
+            mean = shrunk(mean, mean_std, radius)
         norms = _centred_norms(X, factors, mean)
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
         low, high = 0, thresholds.size - 1
@@ -315,9 +338,25 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             middle = (low + high) // 2
             (count,) = release([np.count_nonzero(norms <= thresholds[middle])], count_std, generator)
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
+        forget_fit(self)
         self.mean_, self.scale_ = mean, float(thresholds[high])
         self._publish_plan(plan, ())
         self.n_samples_, self.data_norm_ = n_samples, radius
+
+    def _learn_map(self, rows, plan, generator):
+        releases = Releases(plan.budget.mu * _ROUNDS_DOWN, plan.budget.adjacency, generator)
+        conditioner = Conditioner(rows.shape[0], float(self.data_norm), self._shares(*rows.shape, plan.budget), self.quantile)
+        row_map = conditioner.learn(rows, releases).map
+        if tuple(releases.parts) != plan.mechanism.mechanisms:
+            raise CalibrationError("what was released is not what was planned: please report this")
+        forget_fit(self)
+        self.mean_, self.scale_ = row_map.centre, row_map.norm
+        self.weights_, self.radius_ = row_map.weights, row_map.radius
+
+    def _shares(self, n_samples, n_features, budget):
+        """Return the parts of mu^2 of what `equalize` learns, which add up to 1."""
+        shares = shares_of(n_samples, n_features, budget.mu, budget.adjacency, is_sparse=False, centred=self.with_mean)
+        return {name: share / math.fsum(shares.values()) for name, share in shares.items()}
 
     def transform(self, X):
         """Centre and scale rows into the unit ball, each by itself.
@@ -334,6 +373,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         """
         check_is_fitted(self)
         X = self._rows(X, reset=False)
+        if hasattr(self, "weights_"):
+            row_map = RowMap(self.mean_, self.weights_, norm=self.scale_, radius=self.radius_)
+            return np.concatenate([rows.astype(X.dtype) for _, rows in LocalRows(X, map=row_map).mapped_blocks()])
         norms = row_norms(X)
         factors = row_factors(norms, self.data_norm_, X) / self.scale_
         if self.mean_ is None:
@@ -351,17 +393,19 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self.with_mean
+        tags.input_tags.sparse = not (self.with_mean or self.equalize)
         return tags
 
     def _rows(self, X, reset):
         """Finite rows in C order or CSR; sparse ones only where they stay sparse."""
         if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
+        if sparse.issparse(X) and (self.equalize if reset else hasattr(self, "weights_")):
+            raise ValueError("X is sparse: equalize=True takes dense rows. Let the estimator condition sparse ones")
         X = validated(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=reset)
         return canonical_rows(X)
 
-    def _plan(self, n_samples):
+    def _plan(self, n_samples, n_features):
         """Return the record with the least noise for the budget, and what it costs."""
         if not 1e-50 <= as_float(self.data_norm) <= 1e50:
             raise ValueError(
@@ -373,6 +417,15 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
         budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency)
         _ = budget.mu  # refuses delta=0
+        checked_flag(self.equalize, "equalize")
+        if self.equalize:
+            mechanism = Composition(
+                parts_of(self._shares(n_samples, n_features, budget), budget.mu * _ROUNDS_DOWN, budget.adjacency)
+            )
+            guarantee = composition(mechanism)
+            if not guarantee.epsilon(budget.delta) <= budget.epsilon:
+                raise CalibrationError(f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget")
+            return _Plan(mechanism, "composition", guarantee, budget)
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
@@ -400,14 +453,6 @@ def _rounding(n_samples):
 def _mean(X, factors):
     """Mean of the scaled rows, in float64."""
     return sum(factors[part] @ X[part].astype(np.float64, copy=False) for part in _blocks(X)) / X.shape[0]
-
-
-def _shrunk(mean, noise_std, radius):
-    """A noisy mean brought back to where a mean can be, and closer to 0 the more of it is noise."""
-    square = float(mean @ mean)
-    noise = max(0, mean.size - 2) * noise_std**2
-    keep = max(0.0, 1 - noise / square) if square > noise else 0.0
-    return mean * min(keep, radius / math.sqrt(square)) if keep else np.zeros_like(mean)
 
 
 def _centred_norms(X, factors, mean):

@@ -58,6 +58,7 @@ LAYERS = {
     "data/chunks.py": (6, 5),
     "data/row_map.py": (6, 6),
     "data/local.py": (6, 7),
+    "conditioning.py": (6, 8),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
     "kernels/release.py": (6, 1),

@@ -23,7 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import shuffle
 
-from skdpdyn import PrivateLogisticRegression, _noise
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn import noise as _noise
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, composition, last_iterate, tightest
@@ -37,7 +38,7 @@ def data(n_samples=60, n_features=3, seed=0):
 
 
 def model(**changes):
-    return PrivateLogisticRegression(**{"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], **changes})
+    return PrivateLogisticRegression(**{"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], "conditioning": None, **changes})
 
 
 # --- what it learns ----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Case:
         return (high - low) / 2 if centred else max(abs(low), abs(high))
 
     def model(self, **changes):
-        return self.estimator(**{"epsilon": 2.0, "delta": 1e-4, **self.public, **changes})
+        return self.estimator(**{"epsilon": 2.0, "delta": 1e-4, "conditioning": None, **self.public, **changes})
 
     def data(self, n_samples=60, n_features=3, seed=0):
         """Rows with zeros, some of them empty, some longer than 1; targets that need not follow from them."""

@@ -1,5 +1,6 @@
 """Rows in memory: arrays and CSR arrays, with what kernels know of each row."""
 
+import copy
 import math
 from dataclasses import replace
 from functools import cached_property
@@ -72,11 +73,30 @@ class LocalRows:
                 raise ValueError(f"weight has shape {self.weight.shape}: give one for each row of X")
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
+        self._check_map(map)
+        self.map: RowMap | None = map
+
+    def _check_map(self, map):
         if map is not None and map.n_features != self.shape[1]:
             raise ValueError(f"X has {self.shape[1]} columns: the map is of {map.n_features}")
         if map is not None and self.is_sparse and map.centre is not None:
             raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
-        self.map: RowMap | None = map
+
+    def with_map(self, map: RowMap) -> "LocalRows":
+        """Return the same rows under another map; what is known of the rows without one is kept."""
+        self._check_map(map)
+        rows = copy.copy(self)
+        for name in ("lengths", "_mapped"):
+            rows.__dict__.pop(name, None)
+        rows.map = map
+        return rows
+
+    def with_norm(self, norm: float) -> "LocalRows":
+        """Return the same rows under the map with another ``norm``; their lengths are kept."""
+        rows = copy.copy(self)
+        rows.__dict__.pop("_mapped", None)
+        rows.map = replace(self.map, norm=norm)
+        return rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -124,8 +144,13 @@ class LocalRows:
         return row_norms(self.X)
 
     @cached_property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Factor of each row and its length under the map, before any division, see `RowMap.lengths`."""
+        return self.map.lengths(self.X, self.norms)
+
+    @cached_property
     def _mapped(self):
-        return self.map.factors(self.X)
+        return self.map.divided(*self.lengths)
 
     def factors(self, data_norm: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ``scale``, ``offset`` and norm of each row, see `RowMap.factors`.
@@ -280,7 +305,7 @@ class LocalRows:
             a term.
         """
         total = np.zeros(self.shape[1])
-        for part, rows in self._mapped_blocks():
+        for part, rows in self.mapped_blocks():
             weight = self._weighted(np.ones(rows.shape[0]), part)
             if sparse.issparse(rows):
                 squares = rows.data**2 * np.repeat(weight, np.diff(rows.indptr))
@@ -289,23 +314,31 @@ class LocalRows:
                 total += np.einsum("i,ij,ij->j", weight, rows, rows)
         return total
 
-    def second_moment(self) -> np.ndarray:
+    def second_moment(self, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
+
+        Parameters
+        ----------
+        constant : float, default=0.0
+            Constant of a column that is appended to dense mapped rows, as the intercept's; 0 for
+            none.
 
         Returns
         -------
-        ndarray of shape (n_features, n_features)
+        ndarray of shape (n_features, n_features), one more with a constant
             Symmetric. The Frobenius norm of its rounding in two runs together is at most
-            `sum_rounding` times 1, the largest norm of a term.
+            `sum_rounding` times 1 + constant**2, the largest norm of a term.
         """
-        total = np.zeros((self.shape[1],) * 2)
+        total = np.zeros((self.shape[1] + (constant > 0),) * 2)
         with one_blas_thread():
-            for part, rows in self._mapped_blocks():
+            for part, rows in self.mapped_blocks():
                 weight = np.sqrt(self._weighted(np.ones(rows.shape[0]), part))
                 if sparse.issparse(rows):
                     rows = scaled_csr(rows, weight)
                     total += (rows.T @ rows).toarray()
                 else:
+                    if constant:
+                        rows = np.column_stack([rows, np.full(len(rows), constant)])
                     rows *= weight[:, None]
                     total += rows.T @ rows
         return (total + total.T) / 2
@@ -355,7 +388,7 @@ class LocalRows:
     def _weighted(self, factor, part=slice(None)):
         return factor * self.weight[part] if self.weight.size else factor
 
-    def _mapped_blocks(self):
+    def mapped_blocks(self):
         """Yield which rows, and these rows mapped."""
         if self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")

@@ -151,10 +151,34 @@ class RowMap:
             If X is sparse and there is a centre, if X has another number of columns, or if a row is
             too large for its norm to be computed.
         """
-        factor = row_factors(row_norms(X), self.radius, X)
-        norms = np.empty(X.shape[0])
+        return self.divided(*self.lengths(X))
+
+    def lengths(self, X, norms: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the factor of each row and the norm of W (factor x - centre), before any division.
+
+        A length is a function of its own row alone, to the last bit.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array of shape (n_samples, n_features)
+            The rows.
+        norms : ndarray of shape (n_samples,) or None, default=None
+            Norms of the rows of X, where they are known.
+
+        Returns
+        -------
+        factor : ndarray of shape (n_samples,)
+        lengths : ndarray of shape (n_samples,)
+        """
+        factor = row_factors(row_norms(X) if norms is None else norms, self.radius, X)
+        lengths = np.empty(X.shape[0])
         for part, rows in self.blocks(X, factor):
-            norms[part] = _norms(rows)
+            lengths[part] = _norms(rows)
+        return factor, lengths
+
+    def divided(self, factor: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what `factors` does, from what `lengths` returned: those do not depend on ``norm``."""
+        factor, norms = factor.copy(), lengths.copy()
         if self.unit:
             zero = norms < _ZERO
             divisor = np.where(zero, 1.0, norms)

@@ -236,7 +236,7 @@ def chunk_sums(n_chunks, n_sums):
     return sums
 
 
-def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads=1):
+def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads=1, exact=None):
     """Run noisy gradient descent from ``theta``, in place, to its last iterate, which is released.
 
     The last noise is exact, see `skdpdyn.noise.release`. So is that of every step where no step is
@@ -259,10 +259,13 @@ def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads
         The source of the noise.
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
+    exact : bool or None, default=None
+        Whether the noise of every step is exact, and rows leave room for the rounding of its sum.
+        None: where no step is known to contract.
     """
     rows.check(objective)
     check_noise(noise_std)
-    exact = not objective.contracts
+    exact = not objective.contracts if exact is None else exact
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
         run = _Descent(theta, objective, rows, exact, pool, n_threads)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -24,21 +25,47 @@ from skdpdyn.base import (
     silent_arithmetic,
     validated,
 )
+from skdpdyn.conditioning import (
+    LARGEST_SPREAD,
+    CURVATURE,
+    LEAST_STRENGTH,
+    NORM_QUANTILE,
+    RIDGE_NORM_QUANTILE,
+    SPARSE_CURVATURE,
+    TARGET,
+    Conditioner,
+    Conditioning,
+    FittedConditioning,
+    Releases,
+    learn_target,
+    pays_for_matrix,
+    shares_of,
+    strength_of,
+)
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget
+from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.solvers import SOLVERS, Solver
+from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
+from skdpdyn.solvers.base import AUTO_FORGETTING
+from skdpdyn.solvers.noisy_gd import conditioned_time
 
 # Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to 10: a small intercept column
 # leaves the norm to the features.
 AUTO_INTERCEPT_SCALING = 0.25  # of data_norm
+# On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one that limits steps (flights'
+# log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1 points)
+CONDITIONED_INTERCEPT_SCALING = 0.15
+MAX_STEPS, SPARSE_MAX_STEPS = 64, 256  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7; sparse steps are short
+SPARSE_CLIP = 0.4  # of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
+_DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2  # of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
+_ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
 
 
 @dataclass(frozen=True)
@@ -51,6 +78,18 @@ class Plan:
     bound: str
     guarantee: Guarantee
     budget: Budget
+    conditioning: "_Conditioned | None" = None
+
+
+@dataclass(frozen=True)
+class _Conditioned:
+    """What a fit learns before it trains: for which shares of mu^2, and with how much of it left."""
+
+    conditioner: Conditioner
+    mu: float
+    training_mu: float
+    max_steps: int
+    record: Any = None  # of training; None where its steps follow from what is learnt
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
@@ -103,8 +142,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         solver = params.get("solver", self.solver)
         nested = next((name for name in params if name.startswith("solver__")), None)
-        if nested is not None and isinstance(solver, str) and solver in SOLVERS:
-            raise ValueError(f"{nested} is a parameter of an instance: pass solver={SOLVERS[solver].__name__}(), not {solver!r}")
+        if nested is not None and isinstance(solver, str) and (is_auto(solver) or solver in SOLVERS):
+            name = "NoisyGD" if is_auto(solver) else SOLVERS[solver].__name__
+            raise ValueError(f"{nested} is a parameter of an instance: pass solver={name}(), not {solver!r}")
         return super().set_params(**params)
 
     def privacy_cost(self, n_samples, n_features):
@@ -184,14 +224,18 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         X, y = validated(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
         X = canonical_rows(X)
         target = self._encode_target(y)
-        plan = self._plan(*X.shape, target.loss)
+        plan = self._plan(*X.shape, target.loss, sparse.issparse(X))
         (generator,) = generators(self.random_state, stacklevel=4)
         if self.verbose:
             self._tell(plan)
+        rows, record, units = LocalRows(X, target.values), plan.mechanism, (0.0, 1.0)
+        if plan.conditioning is not None:
+            rows, record, parts, units = _condition(plan, rows, generator)
+            plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
         theta = plan.solver.solve(
             plan.objective,
-            plan.mechanism,
-            LocalRows(X, target.values),
+            record,
+            rows,
             generator=generator,
             n_threads=effective_n_jobs(self.n_jobs),
             verbose=self.verbose,
@@ -200,27 +244,57 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         self._publish_plan(plan, target.leaks)
         objective = plan.objective
         self.n_samples_, self.alpha_, self.clip_ = objective.n_samples, objective.alpha, objective.lipschitz
-        self.data_norm_, self.intercept_scaling_ = objective.data_norm, objective.intercept_scaling
-        for name, value in {**target.attributes, **plan.solver.fitted_attributes(plan.mechanism)}.items():
+        self.data_norm_, self.intercept_scaling_ = float(self.data_norm), objective.intercept_scaling
+        names = [name for name, solver in SOLVERS.items() if type(plan.solver) is solver]
+        self.solver_ = names[0] if names else type(plan.solver).__name__
+        self.conditioning_ = None if rows.map is None else FittedConditioning(rows.map)
+        for name, value in {**target.attributes, **plan.solver.fitted_attributes(record)}.items():
             setattr(self, name, value)
-        self._unpack(*(part.astype(X.dtype) for part in objective.split(theta)))
+        self._unpack(*(part.astype(X.dtype) for part in _in_units_of_x(*objective.split(theta), rows.map, *units)))
         if not (np.all(np.isfinite(self.coef_)) and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))):
             raise FloatingPointError("the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale")
 
     def _tell(self, plan):
         """Print what will run and what it spends: public numbers."""
-        steps = f" of {plan.mechanism.n_steps} steps" if hasattr(plan.mechanism, "n_steps") else ""
+        record, conditioned = plan.mechanism, plan.conditioning
+        steps = f" of {record.n_steps} steps" if hasattr(record, "n_steps") else ""
+        what = f"{type(record).__name__}{steps}"
+        if conditioned is not None:
+            record = conditioned.record
+            what = type(plan.solver).__name__ if record is None else type(record).__name__
+            what = f"conditioning and {what} of at most {conditioned.max_steps} steps" if record is None else f"conditioning and {what}"
         delta = plan.budget.delta
         spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
-        print(f"[{type(self).__name__}] {spent} for {type(plan.mechanism).__name__}{steps}")
+        print(f"[{type(self).__name__}] {spent} for {what}")
 
     def _scaled_products(self, X):
-        """Products of rows, mapped into the ball as they were in fit, with the coefficients."""
+        """Products of rows, mapped as they were in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+        conditioning = getattr(self, "conditioning_", None)  # models stored by version 0.1 have none
+        if conditioning is not None:
+            return self._conditioned_products(X, conditioning.row_map)
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
         products = X @ self.coef_.T.astype(X.dtype, copy=False)
         return products * (scale[:, None] if products.ndim == 2 else scale)
+
+    def _conditioned_products(self, X, row_map):
+        """What `_scaled_products` returns under a map: a row that it need not shorten is taken as it is."""
+        if sparse.issparse(X) and row_map.centre is not None:
+            raise ValueError("X is sparse, and this model was fitted on dense rows, which it centres: pass X.toarray()")
+        with silent_arithmetic():
+            scale, offset, _ = row_map.factors(X)
+            products = X @ self.coef_.T.astype(X.dtype, copy=False)
+            scale = (scale * row_map.norm).astype(X.dtype)
+            products = products * (scale[:, None] if products.ndim == 2 else scale)
+            if row_map.centre is not None:
+                shift = -(self.coef_.astype(np.float64) @ row_map.centre)  # of what the centre adds, in the intercept already
+                lost = offset * row_map.norm - 1
+                products += (np.multiply.outer(lost, shift)).astype(X.dtype)
+        return products
+
+    def __setstate__(self, state):
+        super().__setstate__({"conditioning": None} | state)  # version 0.1 had no such parameter, nor what it does
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -245,10 +319,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
         solver = self.solver
-        if isinstance(solver, str) and solver in SOLVERS:
+        if is_auto(solver):
+            solver = NoisyGD()
+        elif isinstance(solver, str) and solver in SOLVERS:
             solver = SOLVERS[solver]()
         elif not isinstance(solver, Solver):
-            raise ValueError(f"solver={solver!r} must be one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers")
+            raise ValueError(
+                f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers"
+            )
         if not is_named(self.bound, "tightest", *ACCOUNTANTS):
             raise ValueError(f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
         check_n_jobs(self.n_jobs)
@@ -256,14 +334,33 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             raise ValueError(f"verbose={self.verbose!r} must be True, False or an integer >= 0")
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
-    def _plan(self, n_samples, n_features, loss):
-        """Return what a fit on data of this shape will run and spend."""
+    def _plan(self, n_samples, n_features, loss, is_sparse=False):
+        """Return what a fit on data of this shape will run and spend.
+
+        What it spends does not depend on ``is_sparse``, nor on any value of a record.
+        """
         n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
         budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=adjacency)
         if not solver.pure:
             _ = budget.mu  # refuses delta=0
         solver.check_loss(loss)
+        if not self._conditions(solver, budget, n_samples):
+            objective = self._objective(
+                loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, self._auto_clip
+            )
+            record = solver.mechanism(objective, budget, self.bound)
+            mechanism = least_noise(record, budget, bound=self.bound)
+            solver.check_mechanism(objective, mechanism)
+            bound, guarantee = judge(mechanism, budget.delta, self.bound)
+            return Plan(objective, solver, mechanism, bound, guarantee, budget)
+        return self._conditioned_plan(loss, n_samples, n_features, is_sparse, budget, solver)
+
+    def _objective(
+        self, loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, auto_clip, auto_alpha=None,
+        spread=1.0,
+    ):
+        """Return the problem, None for alpha and clip replaced by what "auto" stands for."""
         objective = Objective(
             loss,
             n_samples,
@@ -272,19 +369,156 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             alpha=alpha or 0.0,
             clip=math.inf if clip is None else clip,
             intercept_scaling=intercept_scaling,
+            spread=spread,
         )
         if clip is None:
             mu = solver.gaussian_mu(budget, objective.n_parameters)
-            strength = 2 * n_samples * mu / adjacency.sum_sensitivity(1.0)
-            clip = solver.auto_clip(loss, self._auto_clip(objective.n_parameters, strength)) * objective.row_norm
+            strength = 2 * n_samples * mu / budget.adjacency.sum_sensitivity(1.0)
+            clip = solver.auto_clip(loss, auto_clip(objective.n_parameters, strength)) * objective.row_norm
             objective = replace(objective, clip=clip)
         if alpha is None:
-            objective = replace(objective, alpha=solver.auto_alpha(objective, budget, self.bound))
-        record = solver.mechanism(objective, budget, self.bound)
-        mechanism = least_noise(record, budget, bound=self.bound)
-        solver.check_mechanism(objective, mechanism)
-        bound, guarantee = judge(mechanism, budget.delta, self.bound)
-        return Plan(objective, solver, mechanism, bound, guarantee, budget)
+            alpha = solver.auto_alpha(objective, budget, self.bound) if auto_alpha is None else auto_alpha(objective)
+            objective = replace(objective, alpha=alpha)
+        return objective
+
+    def _conditions(self, solver, budget, n_samples):
+        """Return whether a fit learns a map of rows first, by public numbers alone; refuse what asks for it in vain."""
+        conditioning = self.conditioning
+        if conditioning is None:
+            return False
+        possible = solver.maps_rows and not solver.pure and budget.delta > 0 and not is_named(self.bound, "langevin")
+        if is_auto(conditioning):
+            if not (possible and solver.adapts):
+                return False
+            return strength_of(n_samples, budget.mu, budget.adjacency) >= LEAST_STRENGTH
+        if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
+            raise ValueError(
+                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning of public moments"
+            )
+        if not possible:
+            raise ValueError(
+                f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} cannot "
+                "train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+            )
+        return True
+
+    def _conditioned_plan(self, loss, n_samples, n_features, is_sparse, budget, solver):
+        """Return the plan of a fit that learns a map of rows first."""
+        data_norm, alpha, clip, intercept_scaling, adjacency, _ = self._options()
+        centred, bounded = self.fit_intercept, math.isfinite(loss.lipschitz)
+        given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
+        if given is not None and given.mean is not None and not centred:
+            raise ValueError("conditioning's mean centres rows, which fit_intercept=False does not allow: pass mean=None")
+        adapts = solver.adapts and is_named(self.bound, "tightest", "composition")
+        # Without an intercept nothing bounds the residuals of a squared loss, and only products may round
+        matrix = bounded or centred
+        mu = budget.mu * _ROUNDS_DOWN
+        if given is None:
+            shares = shares_of(n_samples, n_features, mu, adjacency, is_sparse=is_sparse, centred=centred, matrix=matrix)
+        else:
+            shares = {}
+        if self._learns_target:
+            shares |= {"target mean": TARGET, "target scale": TARGET} if centred else {"target scale": TARGET}
+        if adapts:
+            shares["curvature"] = SPARSE_CURVATURE if is_sparse else CURVATURE
+        wanted = None  # what the shares add up to
+        if given is None and not is_auto(self.conditioning):
+            wanted = float(self.conditioning)
+        elif given is None and not adapts:  # the same for sparse rows: what is spent must not depend on them
+            wanted = _MATRIX_SHARE if matrix and pays_for_matrix(n_samples, n_features, mu, adjacency) else _DENSE_SHARE
+        if wanted is not None:
+            total = math.fsum(shares.values())
+            shares = {name: share * wanted / total for name, share in shares.items()}
+        left = 1 - math.fsum(shares.values())
+        conditioner = Conditioner(
+            n_samples=n_samples,
+            data_norm=data_norm,
+            shares=shares,
+            quantile=NORM_QUANTILE if bounded else RIDGE_NORM_QUANTILE,
+            threshold=1.0 if bounded else 0.5,
+            given=given,
+        )
+        training_mu = mu * math.sqrt(left)
+        training = replace(budget, epsilon=GaussianDP(training_mu * (1 - 1e-12)).epsilon(budget.delta))
+        if self.fit_intercept:
+            intercept_scaling = (
+                CONDITIONED_INTERCEPT_SCALING if is_auto(self.intercept_scaling) else intercept_scaling / data_norm
+            )
+        few = is_sparse and adapts and n_features > strength_of(n_samples, mu, adjacency)
+
+        def auto_clip(n_parameters, strength):
+            return self._conditioned_clip(n_parameters, strength) * (SPARSE_CLIP if few else 1.0)
+
+        def auto_alpha(objective):
+            return AUTO_FORGETTING / conditioned_time(objective, training_mu, adjacency)
+
+        objective = self._objective(
+            loss,
+            n_samples,
+            n_features,
+            1.0,
+            alpha,
+            None if clip is None else clip / data_norm,
+            intercept_scaling,
+            solver,
+            training,
+            auto_clip,
+            auto_alpha if adapts else None,
+            LARGEST_SPREAD if centred or matrix else 1.0,
+        )
+        max_steps = SPARSE_MAX_STEPS if is_sparse else MAX_STEPS
+        conditioned = _Conditioned(conditioner, mu, training_mu, max_steps)
+        if adapts:
+            return Plan(objective, solver, None, "composition", GaussianDP(budget.mu, adjacency), budget, conditioned)
+        parts = (Gaussian(noise_multiplier=1 / (mu * math.sqrt(1 - left)), adjacency=adjacency),) if shares else ()
+        with_noise = solver.mechanism(objective, training, self.bound)
+        record = least_noise(with_noise, training, bound=self.bound)
+        if parts and not isinstance(judge(record, budget.delta, self.bound)[1], GaussianDP):
+            whole = least_noise(lambda noise: Composition((*parts, with_noise(noise))), budget)
+            record = whole.mechanisms[-1]
+        solver.check_mechanism(objective, record)
+        declared = Composition((*parts, record)) if parts else record
+        bound, guarantee = judge(declared, budget.delta, "tightest" if parts else self.bound)
+        if not guarantee.epsilon(budget.delta) <= budget.epsilon:
+            raise CalibrationError(f"conditioning={self.conditioning!r}: no noise is known to meet the budget with it")
+        return Plan(objective, solver, declared, bound, guarantee, budget, replace(conditioned, record=record))
+
+    _learns_target = False
+
+    def _conditioned_clip(self, n_parameters, strength):
+        """What clip="auto" bounds the residual by on conditioned rows."""
+        return self._auto_clip(n_parameters, strength)
+
+
+def _condition(plan, rows, generator):
+    """Return the rows under their map, the record of training, those of what was learnt before, and the target's units."""
+    conditioned, adjacency = plan.conditioning, plan.budget.adjacency
+    conditioner, shares = conditioned.conditioner, conditioned.conditioner.shares
+    releases = Releases(conditioned.mu, adjacency, generator)
+    rows, units, record = conditioner.learn(rows, releases), (0.0, 1.0), conditioned.record
+    if not rows.map.spread <= plan.objective.spread:
+        raise ValueError("the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept")
+    if "target scale" in shares:
+        units = learn_target(rows, conditioner.n_samples, shares, releases)
+        rows.y = (rows.y - units[0]) / units[1]
+    if record is None:
+        top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
+        record = plan.solver.adapted(plan.objective, conditioned.training_mu, adjacency, top, conditioned.max_steps)
+    # What was learnt chooses maps and steps, never what is spent
+    declared = plan.guarantee.mu if conditioned.record is None else conditioned.mu * math.sqrt(math.fsum(shares.values()))
+    spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
+    if spent and not composition(Composition(spent)).mu <= declared * (1 + 1e-12 * (conditioned.record is not None)):
+        raise CalibrationError("the parts of this fit cost more than it declares: please report this")
+    return rows, record, tuple(releases.parts), units
+
+
+def _in_units_of_x(coef, intercept, row_map, centre, scale):
+    """Coefficients and intercepts for rows of X and the target's own units, from those of mapped rows."""
+    if row_map is not None:
+        coef = row_map.coefficients(coef)
+        intercept = intercept + row_map.shift(coef) / row_map.norm
+        coef = coef / row_map.norm
+    return coef * scale, intercept * scale + centre
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -301,7 +535,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes=None,
         fit_intercept=True,
         intercept_scaling="auto",
-        solver="noisy_gd",
+        conditioning="auto",
+        solver="auto",
         bound="tightest",
         adjacency="replace_one",
         random_state=None,
@@ -316,6 +551,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.conditioning = conditioning
         self.solver = solver
         self.bound = bound
         self.adjacency = adjacency
@@ -421,7 +657,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         target_bounds=None,
         fit_intercept=True,
         intercept_scaling="auto",
-        solver="noisy_gd",
+        conditioning="auto",
+        solver="auto",
         bound="tightest",
         adjacency="replace_one",
         random_state=None,
@@ -436,6 +673,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         self.target_bounds = target_bounds
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.conditioning = conditioning
         self.solver = solver
         self.bound = bound
         self.adjacency = adjacency

@@ -39,9 +39,16 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         Whether to learn an intercept.
     intercept_scaling : float or "auto", default="auto"
         Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a quarter of ``data_norm``.
-    solver : str or Solver, default="noisy_gd"
-        The algorithm: a key of `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
-        ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
+    conditioning : "auto", None, float or Conditioning, default="auto"
+        Whether a part of the budget first learns a centre, weights of the columns (with many records a matrix) and a bound on
+        norms, which make all directions of the rows alike. ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of
+        mapped rows of norm 1 (the latter two divided by ``data_norm``). A number is its share of mu^2. A
+        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none. "auto": the shares of
+        `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves its steps to "auto" and n mu is 20 or more (40 under
+        "replace_one").
+    solver : "auto", str or Solver, default="auto"
+        The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of `skdpdyn.solvers.SOLVERS`, or an instance
+        with its hyperparameters, such as ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
     bound : str, default="tightest"
         The privacy bound to calibrate by: "tightest" of all that hold, or a key of `skdpdyn.privacy.ACCOUNTANTS`, such as
         "last_iterate". One whose hypotheses fail is refused.
@@ -83,6 +90,13 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         "noisy_gd", which cools its last steps, that of the first; ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
+    solver_ : str
+        Name of the solver that ran.
+    conditioning_ : FittedConditioning or None
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. ``decision_function`` (of a regression, ``predict``)
+        is ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most ``radius`` whose length after
+        ``weights`` is at most ``norm``. Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into
+        the ball of radius ``data_norm``.
     n_samples_ : int
         Number of records, public.
     leaks_ : tuple of str

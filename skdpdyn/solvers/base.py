@@ -55,9 +55,17 @@ class Solver(BaseEstimator, ABC):
     ----------
     pure : bool
         Whether its release has a guarantee with delta = 0.
+    maps_rows : bool
+        Whether ``solve`` trains on rows under ``rows.map``. Others are never given a map.
     """
 
     pure = False
+    maps_rows = False
+
+    @property
+    def adapts(self) -> bool:
+        """Whether step sizes and their number are left to conditioning, which learns what they need."""
+        return False
 
     def check_loss(self, loss):
         """Raise a ValueError if the loss lacks a fact that this solver needs.

@@ -112,6 +112,8 @@ class NoisySGD(Solver):
     (15, 0.2062, 0.1348)
     """
 
+    maps_rows = True
+
     def __init__(
         self,
         sampling="auto",

@@ -1,0 +1,457 @@
+"""Conditioning: a map of rows that makes all directions alike, learnt under a small part of the budget.
+
+Noise on a gradient is the same in every direction, and data are not. So rows are centred, their
+columns (or, with many records, all directions) brought to one scale, and long rows shortened, before
+a model is trained. All that is learnt of the records is released by Gaussian mechanisms, each
+adaptive on those before it: together they cost mu^2 = sum of mu_p^2, exactly. The shares of mu^2 are
+public numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.rows import row_factors
+from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.noise import release
+from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.guarantees import Adjacency
+from skdpdyn.privacy.mechanisms import Gaussian
+
+__all__ = ["LARGEST_SPREAD", "Conditioner", "Conditioning", "FittedConditioning", "Releases", "bounded_spread", "learn_target", "parts_of", "shares_of", "shrunk"]
+
+# Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and 1:
+# half or double of each moves accuracy by 0.3 points at the most.
+SHARES = {"radius": 0.005, "mean": 0.04, "spread": 0.005, "diagonal": 0.04, "norm": 0.005, "matrix": 0.1, "matrix norm": 0.005}
+SPARSE_DIAGONAL = 0.1
+CURVATURE, SPARSE_CURVATURE = 0.005, 0.002
+TARGET = 0.01  # each of the target's mean and scale
+
+LEAST_STRENGTH = 20.0  # n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
+MATRIX_STRENGTH = 5.0  # n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
+MOST_MATRIX_COLUMNS = 1000
+RADIUS_QUANTILE = 0.9
+NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85  # long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
+TARGET_QUANTILE = 0.95
+_COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
+_BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
+_LEAST_VARIANCE = 1e-8  # of the largest one: columns are brought together by a factor of 10,000 at the most
+LARGEST_SPREAD = 1024.0  # of the map: the norm is raised to keep to it, so that sums over mapped rows round little
+_SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioning:
+    """Moments of the rows from public or earlier data, in place of those that a fit would learn and pay for.
+
+    Rows become W (x - mean), with W the inverse root of the second moment, and those longer than
+    ``norm`` are scaled down to it. Do not take the numbers from the records that are trained on.
+
+    Parameters
+    ----------
+    mean : array-like of shape (n_features,) or None, default=None
+        Mean of the rows. None for no centring: sparse rows, and models without an intercept.
+    second_moment : array-like of shape (n_features,) or (n_features, n_features), or None, default=None
+        Mean squares of the centred columns, or mean of the outer products of centred rows. None: all
+        directions are alike already. Less than 1e-8 of the largest counts as that.
+    norm : float or None, default=None
+        Length of W (x - mean) up to which rows keep their length. None: the root of the number of
+        columns, which is the root mean square of it, or without a second moment ``data_norm``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.preprocessing import Conditioning
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal([0.5, 0.0], [0.1, 0.01], (5000, 2))
+    >>> moments = Conditioning(mean=[0.5, 0.0], second_moment=[0.01, 0.0001])
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], conditioning=moments).fit(X, X[:, 1] > 0)
+    >>> bool(model.score(X, X[:, 1] > 0) > 0.95), round(model.conditioning_.norm, 4)
+    (True, 1.4142)
+    """
+
+    mean: Sequence[float] | None = None
+    second_moment: Sequence | None = None
+    norm: float | None = None
+
+    def row_map(self, n_features: int, radius: float) -> RowMap:
+        """Return the map, or an error that says what does not fit.
+
+        Raises
+        ------
+        ValueError
+            If an array has another shape, or holds what is no moment.
+        """
+        mean = None if self.mean is None else _numbers(self.mean, "mean", [(n_features,)])
+        weights, norm = np.ones(n_features), radius
+        if self.second_moment is not None:
+            shapes = [(n_features,), (n_features, n_features)]
+            moment = _numbers(self.second_moment, "second_moment", shapes)
+            if moment.ndim == 1:
+                variances, vectors = moment, None
+            else:
+                if not np.allclose(moment, moment.T, rtol=1e-6, atol=0):
+                    raise ValueError("Conditioning's second_moment must be symmetric")
+                variances, vectors = np.linalg.eigh((moment + moment.T) / 2)
+            largest = float(np.max(variances))
+            if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
+                raise ValueError("Conditioning's second_moment must hold mean squares: none negative, and one above 0")
+            scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
+            weights = scales if vectors is None else (vectors * scales) @ vectors.T
+            norm = math.sqrt(n_features)
+        if self.norm is not None:
+            norm = as_float(self.norm)
+            if not 0 < norm < math.inf:
+                raise ValueError(f"Conditioning's norm={self.norm!r} must be a finite number > 0")
+        return RowMap(centre=mean, weights=weights, norm=norm, radius=radius)
+
+
+def _numbers(values, name, shapes):
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"Conditioning's {name} must hold numbers only") from None
+    if array.shape not in shapes:
+        raise ValueError(f"Conditioning's {name} has shape {array.shape}: the data need {' or '.join(map(str, shapes))}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"Conditioning's {name} must hold finite numbers only")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class FittedConditioning:
+    """The map of rows that a fit used, public once the fit is: all of it was released.
+
+    Rows of norm at most ``radius`` (longer ones are scaled down to it) become
+    ``weights * (x - mean)``, or ``weights @ (x - mean)`` for a matrix, and are divided by ``norm``, or
+    by their own length if that is more, or if ``unit``.
+    """
+
+    row_map: RowMap
+
+    @property
+    def mean(self) -> np.ndarray | None:
+        """What is subtracted from rows, of shape (n_features,); None for nothing."""
+        return self.row_map.centre
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the columns, of shape (n_features,), or a matrix of shape (n_features, n_features)."""
+        return self.row_map.weights
+
+    @property
+    def norm(self) -> float:
+        """Length of weighted rows beyond which they are scaled down."""
+        return self.row_map.norm
+
+    @property
+    def radius(self) -> float:
+        """Norm of the rows themselves beyond which they are scaled down first."""
+        return self.row_map.radius
+
+    @property
+    def unit(self) -> bool:
+        """Whether every weighted row is brought to norm 1, as sparse ones are."""
+        return self.row_map.unit
+
+
+@dataclass
+class Releases:
+    """Gaussian releases from the same records, each for a share of mu^2, and the records of what ran.
+
+    Parameters
+    ----------
+    mu : float
+        The whole budget, as mu of Gaussian differential privacy.
+    adjacency : Adjacency
+        Which data sets are neighbours.
+    generator : numpy.random.Generator
+        The source of the noise.
+    parts : list, default=()
+        Records of what was released.
+    """
+
+    mu: float
+    adjacency: Adjacency
+    generator: Any
+    parts: list = field(default_factory=list)
+
+    @property
+    def per_record(self) -> float:
+        """What one record moves a sum of numbers in [-1, 1] by: 2 if it is replaced, or 1."""
+        return self.adjacency.sum_sensitivity(1.0)
+
+    @property
+    def per_square(self) -> float:
+        """What one record moves a sum of vectors of norm 1, no two at an obtuse angle, by."""
+        return math.sqrt(self.per_record)
+
+    def noise_multiplier(self, share: float) -> float:
+        """Return the standard deviation of the noise over the sensitivity that a share pays for."""
+        return 1 / (self.mu * math.sqrt(share))
+
+    def release(self, value, sensitivity: float, share: float, scale=1.0) -> np.ndarray:
+        """Return a statistic with noise; ``scale``: of each coordinate, where the sensitivity is of value / scale."""
+        part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
+        self.parts.append(part)
+        return release(value, sensitivity * part.noise_multiplier * np.asarray(scale), self.generator)
+
+    def quantile(self, rows: LocalRows, values: np.ndarray, high: float, quantile: float, n_samples: int, share: float) -> float:
+        """Return one of 64 numbers up to ``high`` that about this part of the values is within.
+
+        By six counts in a binary search, each of which one record moves by 1 at the most, under both
+        relations. ``values`` are of one row each.
+        """
+        grid = high * 2.0 ** (-_OCTAVES * np.arange(_GRID)[::-1] / (_GRID - 1))
+        low, enough = -1, _GRID - 1
+        for _ in range(_COUNTS):
+            middle = (low + enough) // 2
+            within = values <= grid[middle]
+            count = math.fsum(rows.weight[within]) if rows.weight.size else np.count_nonzero(within)
+            if self.release(float(count), 1.0, share / _COUNTS) >= quantile * n_samples:
+                enough = middle
+            else:
+                low = middle
+        return float(grid[enough])
+
+
+def bounded_spread(rows: LocalRows) -> LocalRows:
+    """Return the rows under their map with a ``norm`` that keeps its spread within `LARGEST_SPREAD`."""
+    excess = rows.map.spread / LARGEST_SPREAD
+    return rows if excess <= 1 else rows.with_norm(rows.map.norm * excess * (1 + 1e-9))
+
+
+def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:
+    """Return N = n mu / f: how many noise standard deviations all records together are."""
+    return n_samples * mu / adjacency.sum_sensitivity(1.0)
+
+
+def shares_of(n_samples, n_features, mu, adjacency, *, is_sparse, centred, matrix=True) -> dict:
+    """Return the shares of mu^2 by part of what conditioning learns, from public numbers alone."""
+    if is_sparse:
+        return {"diagonal": SPARSE_DIAGONAL}
+    shares = dict(SHARES)
+    if not centred:
+        del shares["mean"], shares["spread"]
+    if not (matrix and pays_for_matrix(n_samples, n_features, mu, adjacency)):
+        del shares["matrix"], shares["matrix norm"]
+    return shares
+
+
+def parts_of(shares: dict, mu: float, adjacency: Adjacency) -> tuple:
+    """Return the records that `Conditioner.learn` will release for these shares, in order."""
+    parts = []
+    for name, share in shares.items():
+        count = 1 if name in ("mean", "diagonal", "matrix") else _COUNTS
+        releases = Releases(mu, adjacency, None)
+        noise = Gaussian(noise_multiplier=releases.noise_multiplier(share / count), adjacency=adjacency)
+        parts += [noise] * count
+    return tuple(parts)
+
+
+def pays_for_matrix(n_samples, n_features, mu, adjacency) -> bool:
+    """Return whether records are many enough, and columns few enough, for a full second moment."""
+    enough = strength_of(n_samples, mu, adjacency) >= MATRIX_STRENGTH * n_features
+    return enough and n_features <= MOST_MATRIX_COLUMNS
+
+
+@dataclass(frozen=True)
+class Conditioner:
+    """What conditioning will learn, known before it sees a record: public numbers.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records.
+    data_norm : float
+        Public bound on the norm of a row.
+    shares : dict of str to float
+        Share of mu^2 of each part, by its name; parts that are missing are not released.
+    quantile : float, default=0.5
+        Part of the rows that keep their length.
+    threshold : float, default=1.0
+        Of the directions' second moments, in noise standard deviations (in the operator norm).
+    given : Conditioning or None, default=None
+        Moments that are public already.
+    """
+
+    n_samples: int
+    data_norm: float
+    shares: dict
+    quantile: float = NORM_QUANTILE
+    threshold: float = 1.0
+    given: Conditioning | None = None
+
+    def learn(self, rows: LocalRows, releases: Releases) -> LocalRows:
+        """Return the rows under the map that is learnt of them; ``releases`` holds what that cost.
+
+        X is not copied.
+
+        Parameters
+        ----------
+        rows : LocalRows
+            The rows, without a map.
+        releases : Releases
+            What releases statistics.
+
+        Returns
+        -------
+        LocalRows
+        """
+        if self.given is not None:
+            return bounded_spread(rows.with_map(self.given.row_map(rows.shape[1], self.data_norm)))
+        if rows.is_sparse:
+            return self._learn_sparse(rows, releases)
+        n_features, radius = rows.shape[1], self.data_norm
+        if "radius" in self.shares:
+            found = releases.quantile(rows, rows.norms, radius, RADIUS_QUANTILE, self.n_samples, self.shares["radius"])
+            radius = max(found, 1e-50)  # the least radius of a map
+        mean, unit_weights = None, np.full(n_features, 1 / radius)
+        if "mean" in self.shares:
+            mean = self._mean(rows, radius, releases)
+        # Lengths in units of the radius from here on, so that they are neither tiny nor huge
+        centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
+        spread = 1.0
+        if "spread" in self.shares:
+            spread = releases.quantile(rows, centred.lengths[1], 2.0, 0.5, self.n_samples, self.shares["spread"])
+        scales, rms = self._scales(centred.with_norm(spread), releases, spread)
+        largest = 2.0 if mean is not None else 1.0
+        weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
+        high = min(largest * float(scales.max()), _BEYOND * rms)
+        norm = releases.quantile(rows, weighted.lengths[1], high, self.quantile, self.n_samples, self.shares["norm"])
+        weighted = weighted.with_norm(norm)
+        if "matrix" not in self.shares:
+            return bounded_spread(weighted)
+        matrix, high = self._matrix(weighted, releases)
+        mapped = rows.with_map(RowMap(mean, matrix * (scales / radius), norm=high * norm, radius=radius))
+        lengths, share = mapped.lengths[1], self.shares["matrix norm"]
+        norm = releases.quantile(rows, lengths, high * norm, self.quantile, self.n_samples, share)
+        return bounded_spread(mapped.with_norm(norm))
+
+    def _mean(self, rows, radius, releases):
+        share, factor = self.shares["mean"], row_factors(rows.norms, radius, rows.X)
+        sensitivity = radius * (releases.per_record + rows.sum_rounding())
+        total = releases.release(rows.column_sums(factor), sensitivity, share)
+        std = sensitivity * releases.noise_multiplier(share) / self.n_samples
+        return shrunk(total / self.n_samples, std, radius)
+
+    def _scales(self, rows, releases, length=1.0):
+        """Weights of the columns, and about the root mean square of the length of weighted rows.
+
+        ``length`` is that of the longest row, whose squares the map divides by its own.
+        """
+        share = self.shares["diagonal"]
+        sensitivity = releases.per_square + rows.sum_rounding()
+        variances = releases.release(rows.column_squares(), sensitivity, share) / self.n_samples
+        std = sensitivity * releases.noise_multiplier(share) / self.n_samples
+        least = max(std, _LEAST_VARIANCE * float(variances.max()))
+        scales = np.sqrt(least / np.maximum(variances, least))
+        return scales, length * math.sqrt(variances.size * least)
+
+    def _matrix(self, rows, releases):
+        """Inverse root of the second moment, and a bound on the length of what it makes of mapped rows."""
+        share, n_features = self.shares["matrix"], rows.shape[1]
+        sensitivity = releases.per_square + rows.sum_rounding()
+        upper = np.triu_indices(n_features)
+        # Each entry off the diagonal stands for two: the norm of the vector is Frobenius' of the matrix
+        scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
+        moment = np.zeros((n_features, n_features))
+        moment[upper] = releases.release(rows.second_moment()[upper], sensitivity, share, scale) / self.n_samples
+        moment += np.triu(moment, 1).T
+        std = sensitivity * releases.noise_multiplier(share) / self.n_samples
+        with one_blas_thread():
+            variances, vectors = np.linalg.eigh(moment)
+            # The operator norm of the noise is about std sqrt(2 d)
+            least = max(self.threshold * std * math.sqrt(2 * n_features), _LEAST_VARIANCE * float(variances.max()))
+            scales = np.sqrt(least / np.maximum(variances, least))
+            matrix = (vectors * scales) @ vectors.T
+        return matrix, min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
+
+    def _learn_sparse(self, rows, releases):
+        n_features, radius = rows.shape[1], self.data_norm
+        plain = rows.with_map(RowMap(None, np.full(n_features, 1 / radius), norm=1.0, radius=radius))
+        scales, _ = self._scales(plain, releases)
+        return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
+
+    def learn_curvature(self, rows: LocalRows, intercept_scaling: float, releases: Releases) -> float:
+        """Return about the largest eigenvalue of the mean of outer(z, z) over mapped rows z with their intercept column.
+
+        It chooses step sizes: no guarantee rests on it. Of dense rows one record moves it by at most
+        (1 + intercept_scaling^2)/n (Weyl). Of sparse rows it is that of a sketch, in the unit ball too,
+        whose columns are sums of columns with public signs. Two standard deviations are added.
+
+        Parameters
+        ----------
+        rows : LocalRows
+            The rows, with their map.
+        intercept_scaling : float
+            Constant of the intercept column; 0 for none.
+        releases : Releases
+            What releases statistics.
+
+        Returns
+        -------
+        float
+        """
+        largest = 1 + intercept_scaling**2
+        moment = _sketched_moment(rows, intercept_scaling) if rows.is_sparse else rows.second_moment(intercept_scaling)
+        with one_blas_thread():
+            top = float(np.linalg.eigvalsh(moment)[-1])
+        # LAPACK's eigenvalues are those of a matrix that is off by some eps of the largest one
+        rounding = rows.sum_rounding() + 64 * len(moment) * self.n_samples * _EPS
+        share, sensitivity = self.shares["curvature"], largest * (1 + rounding)
+        found = float(releases.release(top, sensitivity, share)) / self.n_samples
+        found += 2 * sensitivity * releases.noise_multiplier(share) / self.n_samples
+        least = max(intercept_scaling**2, 1 / self.n_samples)  # the intercept column's own curvature
+        return float(min(largest, max(found, least)))
+
+
+def _sketched_moment(rows, constant):
+    """Sum of outer products of sparse mapped rows whose columns are added up in public buckets, by public signs."""
+    n_features = rows.shape[1]
+    hashed = (np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    signs = 1.0 - 2.0 * ((hashed >> np.uint64(8)) & np.uint64(1)).astype(np.float64)
+    buckets = (hashed % np.uint64(_SKETCH)).astype(np.int64)
+    projection = sparse.csr_array((signs, (np.arange(n_features), buckets)), shape=(n_features, _SKETCH))
+    total = np.zeros((_SKETCH + (constant > 0),) * 2)
+    with one_blas_thread():
+        for part, mapped in rows.mapped_blocks():
+            sketch = (mapped @ projection).toarray()
+            sketch *= ((1 - 1e-9) / np.maximum(np.linalg.norm(sketch, axis=1), 1.0))[:, None]
+            if constant:
+                sketch = np.column_stack([sketch, np.full(len(sketch), constant)])
+            if rows.weight.size:
+                sketch *= np.sqrt(rows.weight[part])[:, None]
+            total += sketch.T @ sketch
+    return (total + total.T) / 2
+
+
+def learn_target(rows: LocalRows, n_samples: int, shares: dict, releases: Releases) -> tuple[float, float]:
+    """Return a private centre and scale of targets in [-1, 1]: their mean, and the 95 % quantile of their distances from it."""
+    values, mean = rows.y, 0.0
+    if "target mean" in shares:
+        weighted = values * rows.weight if rows.weight.size else values
+        sensitivity = releases.per_record + 4 * n_samples * _EPS
+        mean = float(releases.release(math.fsum(weighted), sensitivity, shares["target mean"])) / n_samples
+        mean = min(max(mean, -1.0), 1.0)
+    scale = releases.quantile(rows, np.abs(values - mean), 2.0, TARGET_QUANTILE, n_samples, shares["target scale"])
+    return mean, scale
+
+
+def shrunk(mean: np.ndarray, noise_std: float, radius: float) -> np.ndarray:
+    """Return a noisy mean brought back to where a mean can be, and closer to 0 the more of it is noise.
+
+    James and Stein (1961).
+    """
+    square = float(mean @ mean)
+    noise = max(0, mean.size - 2) * noise_std**2
+    keep = max(0.0, 1 - noise / square) if square > noise else 0.0
+    return mean * min(keep, radius / math.sqrt(square)) if keep else np.zeros_like(mean)
