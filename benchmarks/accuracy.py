@@ -7,9 +7,9 @@ Goals are those of the table GOALS below.
 80/20 splits by ``np.random.default_rng(split).permutation(n)``, 20 of them (5 of the large data sets),
 a noise of its own for each, whose seed is the number of the split; delta = 1/n_train^2. Columns are
 scaled to [0, 1] by public bounds, categories are one-hot with all known codes, rows are made unit
-rows (but those of the ridge on California), and the estimators fit their intercept. Adult comes with the package; the other data sets are read
-from the directory ``--data``, and those that are not there are skipped aloud. Seconds are those of the
-median fit, on one thread.
+rows (but those of the ridge on California), and the estimators fit their intercept. Adult comes with
+the package; the other data sets are read from the directory ``--data``, and those that are not there
+are skipped aloud. Seconds are those of the median fit, on one thread.
 
 ``--ablation`` trains without conditioning too. ``--rows`` trains on the first rows of each training
 part only. ``--csv FILE`` keeps the scores of every split, and ``--against FILE``, kept by another
