@@ -90,7 +90,9 @@ def main(argv=None):
         "last_iterate, an array of 1e6 steps": lambda: last_iterate_mu(0.99, 1.0, noise),
         "last_iterate, an array of 1e4 steps in a domain": lambda: last_iterate_mu(0.99, 1.0, noise[: 10**4], 3.0),
         # another noise every time, so that nothing is remembered
-        "1,000 Poisson steps": lambda: subsampling(PoissonSubsampled(0.01, 1.0 + next(seed) / 100, 1000)).epsilon(1e-5),
+        "1,000 Poisson steps": lambda: subsampling(
+            PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0 + next(seed) / 100, n_steps=1000)
+        ).epsilon(1e-5),
         "calibration of objective perturbation": lambda: objective_perturbation.privacy_cost(36_000, 105),
         "a fitted model's report": lambda: str(model.privacy_report()),
     }.items():

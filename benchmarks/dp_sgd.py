@@ -29,7 +29,7 @@ from skdpdyn.losses import logistic
 from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, RenyiDP, least_noise, subsampling
-from skdpdyn.privacy.numerical import discretised, roughly
+from skdpdyn.privacy.numerical import discretised
 
 ROWS, COLUMNS, BATCH = 45_000, 104, 450
 SHORT = 100  # steps of the run whose time is taken off
@@ -119,11 +119,10 @@ def steps(rounds, quiet, large):
 
 def calibration(adjacency):
     def mechanism(noise_multiplier):
-        return PoissonSubsampled(0.01, noise_multiplier, 1000, adjacency)
+        return PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise_multiplier, n_steps=1000, adjacency=adjacency)
 
     def finest_excess(noise_multiplier):
-        with roughly(1e-7):
-            return subsampling(mechanism(noise_multiplier)).epsilon(1e-5) - 1
+        return subsampling(mechanism(noise_multiplier)).with_accuracy(1e-7).epsilon(1e-5) - 1
 
     least_noise(mechanism, 2.0, 1e-5)  # imports
     times = []

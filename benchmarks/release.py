@@ -1,8 +1,9 @@
 """Time per draw of the exact release, of its gamma form and of the normals of a fit's steps.
 
-Run ``python benchmarks/release.py``. Medians of several runs, after compilation.
+Run ``python -m benchmarks release``. Medians of several runs, after compilation.
 """
 
+import argparse
 import time
 
 import numpy as np
@@ -23,7 +24,9 @@ def nanoseconds(function, n, repeats=7):
     return 1e9 * np.median(times) / n
 
 
-def main():
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args(argv)
     generator = np.random.Generator(AESCounter())
     out = np.empty((10_000, 100))
     drawers = {
@@ -36,7 +39,3 @@ def main():
         point = np.linspace(-1, 1, n)
         cost = nanoseconds(lambda: release(point, 0.1, generator, distribution), n)  # noqa: B023
         print(f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all")
-
-
-if __name__ == "__main__":
-    main()

@@ -13,9 +13,12 @@ from skdpdyn.privacy import OnePass, contraction, last_iterate
 from skdpdyn.privacy.accountants.iteration import proposition1
 
 settings = {
-    "Figure 2": (OnePass(40, 2.0, 0.5, 1.0, 0.5, 1.0), (1, 20, 39)),
+    "Figure 2": (OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0), (1, 20, 39)),
     # smoothness 0.3 below strong convexity 0.4 is the paper's; no function has it, and last_iterate refuses it
-    "Figure 3": (OnePass(40, 1.0, 0.7, 1.0, 0.3, 1.0, strong_convexity=0.4), (20, 30, 39)),
+    "Figure 3": (
+        OnePass(n_samples=40, noise=1.0, step_size=0.7, lipschitz=1.0, smoothness=0.3, diameter=1.0, strong_convexity=0.4),
+        (20, 30, 39),
+    ),
 }
 figure, axes = plt.subplots(2, 3, figsize=(12, 6.5), layout="constrained")
 epsilon = np.linspace(0.0, 2.0, 101)
@@ -36,6 +39,6 @@ for row, (title, (m, indices)) in zip(axes, settings.items(), strict=True):
 
 # %%
 # Stopped at a random step, everybody has the same protection (Theorem 5).
-stopped = OnePass(40, 2.0, 0.5, 1.0, 0.5, 1.0, stopping="random")
+stopped = OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0, stopping="random")
 print(f"Theorem 5: {contraction(stopped).delta(0.5):.6f}; summed exactly: {contraction(stopped, tight=True).delta(0.5):.6f}")
 plt.show()

@@ -36,11 +36,15 @@ means = np.unique(np.geomspace(1, 100, 25).round())
 laws = {"logarithmic (shape 0)": 0.0, "geometric (shape 1)": 1.0, "Poisson": math.inf}
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, shape in laws.items():
-    axis.plot(means, [selection(Selection(GaussianDP(mu), mean, shape)).epsilon(delta) for mean in means], label=f"best, {name}")
+    axis.plot(
+        means,
+        [selection(Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape)).epsilon(delta) for mean in means],
+        label=f"best, {name}",
+    )
 axis.plot(means, [GaussianDP(mu * math.sqrt(mean)).epsilon(delta) for mean in means], "k--", label="all trials")
 axis.set(xscale="log", xlabel="expected number of trials", ylabel="epsilon at delta = 1e-9", title="Trials of epsilon 0.3")
 axis.legend(frameon=False)
-best = selection(Selection(GaussianDP(mu), 10)).epsilon(delta)
+best = selection(Selection(trial=GaussianDP(mu), expected_trials=10)).epsilon(delta)
 together = GaussianDP(mu * math.sqrt(10)).epsilon(delta)
 print(f"ten trials of epsilon 0.3: {best:.3f} for the best, {together:.3f} for all")
 

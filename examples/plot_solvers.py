@@ -3,7 +3,7 @@ Noisy gradients against the classics
 ====================================
 
 Is noisy gradient descent better than output and objective perturbation at the same budget? Here on 10,000 records of the Adult
-census data, all defaults, the same (epsilon, delta) for all; ``benchmarks/accuracy.py --compare`` asks it at length.
+census data, all defaults, the same (epsilon, delta) for all; ``python -m benchmarks accuracy --compare`` asks it at length.
 """
 
 import matplotlib.pyplot as plt

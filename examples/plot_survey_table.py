@@ -27,22 +27,47 @@ def least_noise(cost):
 
 analyses = {
     "advanced composition, Poisson batches": lambda z, e: naive_epsilon(
-        PoissonSubsampled(batch_size / n, z, e * n // batch_size, "add_remove"), delta
+        PoissonSubsampled(
+            sampling_probability=batch_size / n, noise_multiplier=z, n_steps=e * n // batch_size, adjacency="add_remove"
+        ),
+        delta,
     ),
     "privacy losses, Poisson batches": lambda z, e: subsampling(
-        PoissonSubsampled(batch_size / n, z, e * n // batch_size, "add_remove")
+        PoissonSubsampled(
+            sampling_probability=batch_size / n, noise_multiplier=z, n_steps=e * n // batch_size, adjacency="add_remove"
+        )
     ).epsilon(delta),
-    "iteration, cyclic batches": lambda z, e: iteration(CyclicBatches(n, batch_size, e, z, step_size, 0.0, smoothness)).epsilon(
-        delta
-    ),
+    "iteration, cyclic batches": lambda z, e: iteration(
+        CyclicBatches(
+            n_samples=n,
+            batch_size=batch_size,
+            n_epochs=e,
+            noise_multiplier=z,
+            step_size=step_size,
+            strong_convexity=0.0,
+            smoothness=smoothness,
+        )
+    ).epsilon(delta),
     "last iterate, cyclic batches": lambda z, e: last_iterate(
-        CyclicBatches(n, batch_size, e, z, step_size, strong_convexity, smoothness)
+        CyclicBatches(
+            n_samples=n,
+            batch_size=batch_size,
+            n_epochs=e,
+            noise_multiplier=z,
+            step_size=step_size,
+            strong_convexity=strong_convexity,
+            smoothness=smoothness,
+        )
     ).epsilon(delta),
-    "Langevin, full batch": lambda z, e: langevin(NoisyGradientDescent(e, z, step_size, strong_convexity, smoothness)).epsilon(
-        delta
-    ),
+    "Langevin, full batch": lambda z, e: langevin(
+        NoisyGradientDescent(
+            n_steps=e, noise_multiplier=z, step_size=step_size, strong_convexity=strong_convexity, smoothness=smoothness
+        )
+    ).epsilon(delta),
     "last iterate, full batch": lambda z, e: last_iterate(
-        NoisyGradientDescent(e, z, step_size, strong_convexity, smoothness)
+        NoisyGradientDescent(
+            n_steps=e, noise_multiplier=z, step_size=step_size, strong_convexity=strong_convexity, smoothness=smoothness
+        )
     ).epsilon(delta),
 }
 

@@ -1,8 +1,8 @@
 """Where randomness comes from, once: the operating system's entropy through a cryptographic generator.
 
-AES-128 in counter mode costs what PCG64 costs and cannot be predicted from its output. What it does not protect against: normal
-deviates in floating point are not exactly normal, and no library that adds them to 64-bit numbers is safe from an attacker who
-reads all 64 bits of a released parameter.
+AES-128 in counter mode costs what PCG64 costs and cannot be predicted from its output. Normal deviates in floating point are not
+exactly normal, and their low bits give away what they were added to. So everything that leaves a fit goes through one function,
+`release`, which adds ideal noise in exact arithmetic and rounds the sum to a lattice.
 """
 
 import math
@@ -14,7 +14,8 @@ import numpy as np
 from randomgen import AESCounter
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.kernels.release import largest_point, release
+from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
+from skdpdyn.kernels.release import draw_gamma, largest_point, release
 
 __all__ = [
     "check_random_state",
@@ -28,9 +29,12 @@ __all__ = [
 ]
 
 SOURCE = (
-    "the operating system's entropy through AES-128 in counter mode, fresh for every fit; noise in floating point, not hardened "
-    "against an attacker who reads all bits of a coefficient"
+    "the operating system's entropy through AES-128 in counter mode, fresh for every fit; the noise of what is released is "
+    "exact, rounded to a lattice that does not depend on the data, and the rounding of all earlier steps is paid for"
 )
+NOISE_ERROR = NORMAL_ERROR
+"""Largest distance of a coordinate of `standard_noise` from the ideal one."""
+
 SEEDED = "random_state: whoever knows or guesses it can subtract the noise, so that nothing is private"
 
 
@@ -71,7 +75,9 @@ def generators(random_state, n_streams=1, stacklevel=3):
 
 
 def standard_noise(distribution, size, generator):
-    """A vector of noise of scale 1.
+    """Return a vector of noise of scale 1, each coordinate within NOISE_ERROR of an ideal one.
+
+    It is for what is computed with, such as a random linear term. What leaves a fit is noised by `release`.
 
     Parameters
     ----------
@@ -86,8 +92,11 @@ def standard_noise(distribution, size, generator):
     -------
     ndarray of shape (size,)
     """
-    noise = generator.standard_normal(size)
-    return noise if distribution == "gaussian" else noise * (generator.standard_gamma(size) / np.linalg.norm(noise))
+    if distribution == "gamma":
+        return draw_gamma(size, generator)
+    noise = np.empty((1, size))
+    draw_normals(generator, noise)
+    return noise[0]
 
 
 def largest_norm(distribution, size):

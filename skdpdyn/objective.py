@@ -122,8 +122,8 @@ class Objective:
     def unclamped(self):
         """The same problem for kernels that must follow it to the last digit, with another way to allow for rounding.
 
-        `bound_rows` keeps back a part of every residual's bound. For a single output that makes another convex loss of it, but a
-        softmax clamped even a little is the derivative of none. A bound far from the supremum never clamps.
+        `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that makes another convex loss of
+        it, but a softmax clamped even a little is the derivative of none. A bound far from the supremum never clamps.
         """
         if self.n_outputs == 1:
             return self
@@ -144,7 +144,7 @@ class Objective:
 
         A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the most, in whatever order they are
         added; a residual by its curvature times that, and by its own evaluation. A sum of m vectors rounds by m^2/4 eps L, as in
-        `bound_rows`, and each of them by a few eps L.
+        `LocalRows.bounded`, and each of them by a few eps L.
 
         Parameters
         ----------
@@ -160,6 +160,6 @@ class Objective:
         float
         """
         largest = self.row_norm * norm
-        raw = (n_terms + 8) * largest
+        raw = (n_terms / 2 + 8) * largest
         residual = self.loss.smoothness * raw + (16 + 2 * self.n_outputs) * (1 + largest)
         return _EPS * (residual * self.row_norm + (8 + n_summed / 4) * self.lipschitz)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, silent_arithmetic, validated
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.noise import check_random_state, generators
+from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
 from skdpdyn.privacy.calibration import check_shape, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag
@@ -306,14 +306,14 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         mean = None
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
-            mean = _mean(X, factors) + mean_std * generator.standard_normal(n_features)
+            mean = release(_mean(X, factors), mean_std, generator)
             mean = _shrunk(mean, mean_std, radius)
         norms = _centred_norms(X, factors, mean)
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
         low, high = 0, thresholds.size - 1
         for count_std in noise:  # a record changes a count by 1 under both adjacencies
             middle = (low + high) // 2
-            count = np.count_nonzero(norms <= thresholds[middle]) + count_std * generator.standard_normal()
+            (count,) = release([np.count_nonzero(norms <= thresholds[middle])], count_std, generator)
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         self.mean_, self.scale_ = mean, float(thresholds[high])
         self._publish_plan(plan, ())
@@ -377,7 +377,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), self.adjacency) for share in shares))
+            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency) for share in shares))
 
         mechanism = least_noise(record, budget.epsilon, budget.delta, "composition")
         return _Plan(mechanism, "composition", composition(mechanism), budget)

@@ -35,12 +35,12 @@ from skdpdyn.privacy.literature.langevin import contributions, diffusion, langev
 
 def test_zcdp_and_moments_are_the_renyi_curve():
     lipschitz, sigma, steps = 2.0, 30.0, 50  # lecture notes 12.1.2: rho = T L^2 / (2 sigma^2)
-    m = NoisyGradientDescent(steps, sigma / lipschitz, 0.1, adjacency="add_remove")
+    m = NoisyGradientDescent(n_steps=steps, noise_multiplier=sigma / lipschitz, step_size=0.1, adjacency="add_remove")
     assert zcdp(m).curve.rate == pytest.approx(steps * lipschitz**2 / (2 * sigma**2), rel=1e-12)
     moments = np.array([0.5, 3.0, 40.0])
     np.testing.assert_allclose(log_moment(composition(m), moments), moments * zcdp(m).rdp(moments + 1), rtol=1e-12)
     with pytest.raises(UnsupportedMechanismError, match="zcdp needs Gaussian noise"):
-        zcdp(OnePass(5, 1.0, 0.1, 1.0, 1.0, 1.0, distribution="laplace"))
+        zcdp(OnePass(n_samples=5, noise=1.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0, distribution="laplace"))
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-9, 1e-100])
@@ -58,10 +58,12 @@ def test_classic_conversion_is_never_below_the_tight_one(rate, delta):
     "record",
     [
         Gaussian(5.0),
-        NoisyGradientDescent(30, 50.0, 0.1),
-        CyclicBatches(100, 10, 7, 20.0, 0.1),
-        PoissonSubsampled(0.01, 8.0, 200, "add_remove"),
-        WithoutReplacement(1000, 10, 2, 8.0, 0.1, 0.1, 1.0),
+        NoisyGradientDescent(n_steps=30, noise_multiplier=50.0, step_size=0.1),
+        CyclicBatches(n_samples=100, batch_size=10, n_epochs=7, noise_multiplier=20.0, step_size=0.1),
+        PoissonSubsampled(sampling_probability=0.01, noise_multiplier=8.0, n_steps=200, adjacency="add_remove"),
+        WithoutReplacement(
+            n_samples=1000, batch_size=10, n_epochs=2, noise_multiplier=8.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0
+        ),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -94,12 +96,19 @@ def test_subsampling_lemma_knows_its_adjacency():
         subsampling_lemma(ApproximateDP(1.0), 0.1, "shuffle")
     assert subsampling_lemma(ApproximateDP(1e4), 0.1, "fixed_size").at_epsilon == pytest.approx(1e4 + math.log(0.1))
     with pytest.raises(UnsupportedMechanismError, match="needs adjacency"):
-        naive_epsilon(PoissonSubsampled(0.1, 1.0, 5), 1e-6)
+        naive_epsilon(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5), 1e-6)
 
 
 def test_langevin_theorems_agree_where_they_meet():
     sensitivity, strong_convexity, step = 2e-3, 0.7, 0.1
-    m = NoisyGradientDescent(300, 40.0, step, strong_convexity, 2.0, sensitivity=sensitivity)
+    m = NoisyGradientDescent(
+        n_steps=300,
+        noise_multiplier=40.0,
+        step_size=step,
+        strong_convexity=strong_convexity,
+        smoothness=2.0,
+        sensitivity=sensitivity,
+    )
     sigma2 = step * (m.noise_multiplier * sensitivity) ** 2 / 2
     assert langevin_lsi(m, strong_convexity / (2 * sigma2)).rdp(7) == pytest.approx(langevin(m).rdp(7), rel=1e-12)
     # without contraction the diffusion costs what composition costs
@@ -117,13 +126,40 @@ def test_langevin_theorems_agree_where_they_meet():
         (lambda m: langevin_quadratic(m), "strong_convexity = smoothness"),
         (lambda m: quadratic(m), "strong_convexity = smoothness"),
         (lambda m: lower_bound(Gaussian(1.0)), "NoisyGradientDescent, not Gaussian"),
-        (lambda m: lower_bound(NoisyGradientDescent(5, 1.0, 0.1)), "0 < step_size strong_convexity"),
-        (lambda m: quadratic(NoisyGradientDescent(5, 1.0, 1.5, 1.0, 1.0)), "step_size <= 1/smoothness"),
-        (lambda m: quadratic(NoisyGradientDescent(5, 1.0, 0.5, 1.0, 1.0, diameter=1.0, sensitivity=1.0)), "diameter=None"),
-        (lambda m: contributions(NoisyGradientDescent(2, [1.0, 2.0], 0.5, 1.0, 1.0), 2), "the same step_size"),
+        (
+            lambda m: lower_bound(NoisyGradientDescent(n_steps=5, noise_multiplier=1.0, step_size=0.1)),
+            "0 < step_size strong_convexity",
+        ),
+        (
+            lambda m: quadratic(
+                NoisyGradientDescent(n_steps=5, noise_multiplier=1.0, step_size=1.5, strong_convexity=1.0, smoothness=1.0)
+            ),
+            "step_size <= 1/smoothness",
+        ),
+        (
+            lambda m: quadratic(
+                NoisyGradientDescent(
+                    n_steps=5,
+                    noise_multiplier=1.0,
+                    step_size=0.5,
+                    strong_convexity=1.0,
+                    smoothness=1.0,
+                    diameter=1.0,
+                    sensitivity=1.0,
+                )
+            ),
+            "diameter=None",
+        ),
+        (
+            lambda m: contributions(
+                NoisyGradientDescent(n_steps=2, noise_multiplier=[1.0, 2.0], step_size=0.5, strong_convexity=1.0, smoothness=1.0),
+                2,
+            ),
+            "the same step_size",
+        ),
         (lambda m: diffusion(0.0, 1.0, 1.0), "drift_distance=0.0"),
     ],
 )
 def test_hypotheses_of_the_variants_are_named(call, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        call(NoisyGradientDescent(5, 1.0, 0.1, 0.1, 1.0))
+        call(NoisyGradientDescent(n_steps=5, noise_multiplier=1.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0))

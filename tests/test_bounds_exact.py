@@ -59,7 +59,7 @@ def both_ways(epsilon, p, q, x):
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 100, 10**5])
 @pytest.mark.parametrize("decay", [1e-6, 1e-3, 0.1, 0.5, 1.0])
 def test_bounds_are_above_the_quadratic(n_steps, decay):
-    m = NoisyGradientDescent(n_steps, 3.0, decay / 0.7, 0.7, 0.7)
+    m = NoisyGradientDescent(n_steps=n_steps, noise_multiplier=3.0, step_size=decay / 0.7, strong_convexity=0.7, smoothness=0.7)
     exact = quadratic(m)
     assert last_iterate(m).mu == pytest.approx(exact.mu, rel=1e-12)
     assert composition(m).mu >= exact.mu * (1 - 1e-12)
@@ -72,7 +72,7 @@ def test_bounds_are_above_the_quadratic(n_steps, decay):
 
 
 def test_quadratic_is_the_law_of_a_simulated_run():
-    m = NoisyGradientDescent(9, 2.0, 0.3, 1.3, 1.3)
+    m = NoisyGradientDescent(n_steps=9, noise_multiplier=2.0, step_size=0.3, strong_convexity=1.3, smoothness=1.3)
     mean, variance = 0.0, 0.0  # of two runs whose means of the data are one unit apart
     for _ in range(m.n_steps):
         c = 1 - m.step_size * 1.3
@@ -87,7 +87,15 @@ def test_quadratic_is_the_law_of_a_simulated_run():
 @pytest.mark.parametrize("n_epochs", [1, 2, 9])
 @pytest.mark.parametrize("strong_convexity", [0.0, 1e-4, 0.1, 0.9])
 def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
-    m = CyclicBatches(5 * n_batches, 5, n_epochs, 2.0, 1.0, strong_convexity, 1.0)
+    m = CyclicBatches(
+        n_samples=5 * n_batches,
+        batch_size=5,
+        n_epochs=n_epochs,
+        noise_multiplier=2.0,
+        step_size=1.0,
+        strong_convexity=strong_convexity,
+        smoothness=1.0,
+    )
     worst = 0.0
     for position in range(1, n_batches + 1):
         present = np.arange(m.n_steps) % n_batches == position - 1
@@ -106,31 +114,73 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
 def test_composition_of_batches_by_arrays_is_that_of_the_worst_position():
     noise = np.array([1.0, 2.0, 4.0, 1.5, 3.0, 4.0])  # two epochs of three batches
     mus = [math.hypot(1 / noise[position], 1 / noise[position + 3]) for position in range(3)]
-    assert composition(CyclicBatches(15, 5, 2, noise, 0.5)).mu == pytest.approx(max(mus), rel=1e-12)
+    assert composition(
+        CyclicBatches(n_samples=15, batch_size=5, n_epochs=2, noise_multiplier=noise, step_size=0.5)
+    ).mu == pytest.approx(max(mus), rel=1e-12)
 
 
 def test_batches_by_arrays_and_with_a_domain():
     rng = np.random.default_rng(1)
     step, noise = rng.uniform(0.1, 1.0, 24), rng.uniform(1.0, 3.0, 24)
-    m = CyclicBatches(22, 6, 6, noise, step, 0.2, 1.5)
+    m = CyclicBatches(
+        n_samples=22, batch_size=6, n_epochs=6, noise_multiplier=noise, step_size=step, strong_convexity=0.2, smoothness=1.5
+    )
     mus = []
     for position in range(4):
         present = np.where(np.arange(24) % 4 == position, step, 0.0)
         mus.append(last_iterate_mu(np.maximum(1 - 0.2 * step, 1.5 * step - 1), present, step * noise))
     assert last_iterate(m).mu == pytest.approx(max(mus), rel=1e-12)
-    shuffled = CyclicBatches(22, 6, 6, noise, step, 0.2, 1.5, order="shuffled_once")
+    shuffled = CyclicBatches(
+        n_samples=22,
+        batch_size=6,
+        n_epochs=6,
+        noise_multiplier=noise,
+        step_size=step,
+        strong_convexity=0.2,
+        smoothness=1.5,
+        order="shuffled_once",
+    )
     mean = sum(w * GaussianDP(mu).delta(0.7) for w, mu in zip((6 / 22, 6 / 22, 6 / 22, 4 / 22), mus, strict=True))
     assert last_iterate(shuffled).delta(0.7) == pytest.approx(mean, rel=1e-12)
-    bounded = CyclicBatches(22, 6, 6, noise, step, 0.2, 1.5, diameter=1e-3, sensitivity=1.0)
+    bounded = CyclicBatches(
+        n_samples=22,
+        batch_size=6,
+        n_epochs=6,
+        noise_multiplier=noise,
+        step_size=step,
+        strong_convexity=0.2,
+        smoothness=1.5,
+        diameter=1e-3,
+        sensitivity=1.0,
+    )
     assert last_iterate(bounded).mu < last_iterate(m).mu
-    wide = CyclicBatches(22, 6, 6, noise, step, 0.2, 1.5, diameter=1e6, sensitivity=1.0)
+    wide = CyclicBatches(
+        n_samples=22,
+        batch_size=6,
+        n_epochs=6,
+        noise_multiplier=noise,
+        step_size=step,
+        strong_convexity=0.2,
+        smoothness=1.5,
+        diameter=1e6,
+        sensitivity=1.0,
+    )
     assert last_iterate(wide).mu == pytest.approx(last_iterate(m).mu, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_shuffled_once_is_above_the_exact_mixture_over_positions(epsilon):
     n_batches, n_epochs, decay, noise = 4, 3, 0.3, 0.6
-    m = CyclicBatches(n_batches, 1, n_epochs, noise, decay, 1.0, 1.0, order="shuffled_once")
+    m = CyclicBatches(
+        n_samples=n_batches,
+        batch_size=1,
+        n_epochs=n_epochs,
+        noise_multiplier=noise,
+        step_size=decay,
+        strong_convexity=1.0,
+        smoothness=1.0,
+        order="shuffled_once",
+    )
     steps = np.arange(m.n_steps)
     reach = (1 - decay) ** (m.n_steps - 1.0 - steps) * decay
     std = math.sqrt(np.sum((reach * noise) ** 2))
@@ -158,7 +208,9 @@ def test_poisson_is_above_the_exact_mixture_and_attained(q, noise, epsilon):
         if other == 0:
             exact["add_remove"] = max(exact["add_remove"], value)
     for adjacency, value in exact.items():
-        delta = subsampling(PoissonSubsampled(q, noise, 1, adjacency)).delta(epsilon)
+        delta = subsampling(
+            PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency)
+        ).delta(epsilon)
         assert value - ROUNDING <= delta <= value * (1 + 1e-3) + 1e-7
 
 
@@ -169,7 +221,7 @@ def test_poisson_composes_like_the_product_law(adjacency):
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     p, r = (mixture(axis, [0.0, end], [1 - q, q]) for end in ends)
     p, r = np.multiply.outer(p, p), np.multiply.outer(r, r)
-    guarantee = subsampling(PoissonSubsampled(q, noise, 2, adjacency))
+    guarantee = subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=2, adjacency=adjacency))
     for epsilon in EPSILONS:
         exact = max(np.trapezoid(np.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0), axis), axis) for a, b in ((p, r), (r, p)))
         assert exact - 1e-6 <= guarantee.delta(epsilon) <= exact * (1 + 1e-3) + 1e-6
@@ -183,7 +235,18 @@ def test_fixed_size_is_above_all_pairs_of_shifts(adjacency, q, epsilon):
     x = np.linspace(-14, 14, 50_001)
     bound = (1.0 if adjacency == "replace_one" else 2.0) / noise  # any two records' contributions
     moved = 1.0 / noise  # the changed record's own
-    delta = subsampling(WithoutReplacement(100, int(100 * q), 1, noise, 0.1, 0.1, 1.0, adjacency))
+    delta = subsampling(
+        WithoutReplacement(
+            n_samples=100,
+            batch_size=int(100 * q),
+            n_epochs=1,
+            noise_multiplier=noise,
+            step_size=0.1,
+            strong_convexity=0.1,
+            smoothness=1.0,
+            adjacency=adjacency,
+        )
+    )
     assert delta.parts[0][1] == 100 // int(100 * q)
     one_step = delta.parts[0][0]
     worst = 0.0
@@ -203,7 +266,16 @@ def test_fixed_size_is_above_all_pairs_of_shifts(adjacency, q, epsilon):
 def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
     n, n_epochs = (3, 2) if batch_size == 1 else (6, 3)
     for adjacency, ends in (("replace_one", (0.5, -0.5)), ("replace_one", (1.0, 0.0)), ("add_remove", (1.0, 0.0))):
-        m = WithoutReplacement(n, batch_size, n_epochs, noise, decay, 1.0, 1.0, adjacency)
+        m = WithoutReplacement(
+            n_samples=n,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            noise_multiplier=noise,
+            step_size=decay,
+            strong_convexity=1.0,
+            smoothness=1.0,
+            adjacency=adjacency,
+        )
         q, steps = batch_size / n, m.n_steps
         reach = (1 - decay) ** np.arange(steps)  # of a unit that enters the sum, in units of the step
         std = noise * math.sqrt(np.sum(reach**2))
@@ -221,7 +293,9 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
 
 
 def test_recursion_takes_strides_on_the_safe_side(monkeypatch):
-    m = WithoutReplacement(1000, 10, 200, 2.0, 1e-2, 1e-2, 1.0)
+    m = WithoutReplacement(
+        n_samples=1000, batch_size=10, n_epochs=200, noise_multiplier=2.0, step_size=1e-2, strong_convexity=1e-2, smoothness=1.0
+    )
     exact = recursion(m).rdp(4.0)  # 20,000 steps: in strides of 2 to 19 when they start early
     module = sys.modules[type(recursion(m).curve).__module__]
     monkeypatch.setattr(module, "EXACT_STEPS", 50)
@@ -240,7 +314,7 @@ def test_large_orders_between_integers_are_above_the_exact_curve(order):
 
 
 def test_closed_form_of_small_orders_is_above_the_curve_of_the_sampled_gaussian():
-    m = PoissonSubsampled(0.01, 4.0, 100, "add_remove")
+    m = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=4.0, n_steps=100, adjacency="add_remove")
     curve, bound = subsampling(m), sampled_gaussian(m)
     for order in (2.0, 8.0, 10.0):
         assert curve.rdp(order) <= bound.rdp(order) < math.inf
@@ -307,8 +381,27 @@ def projected_chain(m, gradients, cells=801):
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, adjacency):
-    m = OnePass(5, 1.2, 0.5, 1.0, 1e-6, 1.0, distribution=distribution, adjacency=adjacency)
-    stopped = OnePass(5, 1.2, 0.5, 1.0, 1e-6, 1.0, distribution=distribution, adjacency=adjacency, stopping="random")
+    m = OnePass(
+        n_samples=5,
+        noise=1.2,
+        step_size=0.5,
+        lipschitz=1.0,
+        smoothness=1e-6,
+        diameter=1.0,
+        distribution=distribution,
+        adjacency=adjacency,
+    )
+    stopped = OnePass(
+        n_samples=5,
+        noise=1.2,
+        step_size=0.5,
+        lipschitz=1.0,
+        smoothness=1e-6,
+        diameter=1.0,
+        distribution=distribution,
+        adjacency=adjacency,
+        stopping="random",
+    )
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     for index in range(1, 6):
         runs = [projected_chain(m, [end if step == index else 0.0 for step in range(1, 6)]) for end in ends]
@@ -328,7 +421,19 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
 @pytest.mark.parametrize("stopping", ["last", "random"])
 def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
     """Contraction 0: later records' steps hide all but what the last of them show."""
-    whole, nearly = (OnePass(5, 1.0, 1.0, 1.0, 1.0, 1.0, c, stopping=stopping) for c in (1.0, 1 - 1e-12))
+    whole, nearly = (
+        OnePass(
+            n_samples=5,
+            noise=1.0,
+            step_size=1.0,
+            lipschitz=1.0,
+            smoothness=1.0,
+            diameter=1.0,
+            strong_convexity=c,
+            stopping=stopping,
+        )
+        for c in (1.0, 1 - 1e-12)
+    )
     for index in (1, 4, 5):
         exact = last_iterate(whole, index=index)
         assert exact.delta(0.1) == pytest.approx(last_iterate(nearly, index=index).delta(0.1), abs=1e-10)
@@ -337,7 +442,7 @@ def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
 
 
 def test_last_iterate_of_one_pass_is_the_general_schedule():
-    m = OnePass(12, 1.5, 0.4, 1.0, 2.0, 0.8, strong_convexity=0.3)
+    m = OnePass(n_samples=12, noise=1.5, step_size=0.4, lipschitz=1.0, smoothness=2.0, diameter=0.8, strong_convexity=0.3)
     c, step = max(1 - 0.4 * 0.3, 0.4 * 2.0 - 1), m.step_size
     for index in range(1, 13):
         own = np.where(np.arange(1, 13) == index, step * 2.0, 0.0)
@@ -348,8 +453,10 @@ def test_last_iterate_of_one_pass_is_the_general_schedule():
 
 def test_domain_bound_is_above_a_projected_chain():
     steps, noise, step = 30, 1.5, 0.2
-    m = NoisyGradientDescent(steps, noise, step, 0.0, 1.0, diameter=0.5, sensitivity=1.0)
-    chain = OnePass(steps, noise, step, 1.0, 1.0, 0.5)
+    m = NoisyGradientDescent(
+        n_steps=steps, noise_multiplier=noise, step_size=step, strong_convexity=0.0, smoothness=1.0, diameter=0.5, sensitivity=1.0
+    )
+    chain = OnePass(n_samples=steps, noise=noise, step_size=step, lipschitz=1.0, smoothness=1.0, diameter=0.5)
     runs = [projected_chain(chain, [end] * steps)[-1] for end in (0.5, -0.5)]
     assert last_iterate(m).mu < 0.6 * composition(m).mu
     for epsilon in EPSILONS:
@@ -368,7 +475,7 @@ def test_hockey_sticks_are_those_of_the_densities():
 
 
 def test_proposition1_is_the_printed_formula():
-    m = OnePass(40, 1.0, 0.7, 1.0, 0.3, 1.0, strong_convexity=0.4)
+    m = OnePass(n_samples=40, noise=1.0, step_size=0.7, lipschitz=1.0, smoothness=0.3, diameter=1.0, strong_convexity=0.4)
     big_m = math.sqrt(1 - 2 * 0.7 * 0.3 * 0.4 / 0.7)
     for index, kappa in ((39, 2 * big_m**2), (20, 2 / 20 * big_m**21), (40, 2.0)):
         for epsilon in (kappa + 0.5, kappa + 2):

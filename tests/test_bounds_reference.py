@@ -82,14 +82,14 @@ def test_contraction(case):
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_recursion(case, adjacency):
     m = WithoutReplacement(
-        case["n"],
-        case["batch_size"],
-        case["n_epochs"],
-        case["noise_multiplier"],
-        case["step_size"],
-        case["strong_convexity"],
-        1.0,
-        adjacency,
+        n_samples=case["n"],
+        batch_size=case["batch_size"],
+        n_epochs=case["n_epochs"],
+        noise_multiplier=case["noise_multiplier"],
+        step_size=case["step_size"],
+        strong_convexity=case["strong_convexity"],
+        smoothness=1.0,
+        adjacency=adjacency,
     )
     assert recursion(m).rdp(case["alpha"]) == approx(case["rdp"], rel=1e-9)
 
@@ -109,14 +109,54 @@ def test_bounded_domain(case):
 
 MILLION = 10**6
 CLOSED_FORMS = {
-    "composition": (composition, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0)),
-    "langevin": (langevin, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0)),
-    "last_iterate": (last_iterate, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0)),
-    "bounded domain": (last_iterate, lambda n: NoisyGradientDescent(n, 500.0, 0.1, 1e-3, 1.0, diameter=1.0, sensitivity=1e-3)),
-    "cyclic batches": (last_iterate, lambda n: CyclicBatches(1000, 1, n // 1000, 50.0, 0.1, 1e-3, 1.0)),
-    "one pass": (last_iterate, lambda n: OnePass(n, 4.0, 0.1, 1.0, 1.0, 1.0)),
-    "contraction": (contraction, lambda n: OnePass(n, 4.0, 0.1, 1.0, 1.0, 1.0)),
-    "random stop": (contraction, lambda n: OnePass(n, 4.0, 0.1, 1.0, 1.0, 1.0, stopping="random")),
+    "composition": (
+        composition,
+        lambda n: NoisyGradientDescent(n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0),
+    ),
+    "langevin": (
+        langevin,
+        lambda n: NoisyGradientDescent(n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0),
+    ),
+    "last_iterate": (
+        last_iterate,
+        lambda n: NoisyGradientDescent(n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0),
+    ),
+    "bounded domain": (
+        last_iterate,
+        lambda n: NoisyGradientDescent(
+            n_steps=n,
+            noise_multiplier=500.0,
+            step_size=0.1,
+            strong_convexity=1e-3,
+            smoothness=1.0,
+            diameter=1.0,
+            sensitivity=1e-3,
+        ),
+    ),
+    "cyclic batches": (
+        last_iterate,
+        lambda n: CyclicBatches(
+            n_samples=1000,
+            batch_size=1,
+            n_epochs=n // 1000,
+            noise_multiplier=50.0,
+            step_size=0.1,
+            strong_convexity=1e-3,
+            smoothness=1.0,
+        ),
+    ),
+    "one pass": (
+        last_iterate,
+        lambda n: OnePass(n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0),
+    ),
+    "contraction": (
+        contraction,
+        lambda n: OnePass(n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0),
+    ),
+    "random stop": (
+        contraction,
+        lambda n: OnePass(n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0, stopping="random"),
+    ),
 }
 
 
@@ -142,7 +182,9 @@ def test_arrays_of_steps_take_linear_time():
         return np.exp(np.cumsum(np.log1p(-step_size)))
 
     def steps(n_steps, repeat):
-        return NoisyGradientDescent(n_steps, 500.0 + repeat, step_size[:n_steps], 1e-3, 1.0)
+        return NoisyGradientDescent(
+            n_steps=n_steps, noise_multiplier=500.0 + repeat, step_size=step_size[:n_steps], strong_convexity=1e-3, smoothness=1.0
+        )
 
     def steps_in_a_domain(n_steps, repeat):
         return replace(steps(n_steps, repeat), diameter=1.0, sensitivity=1e-3)
@@ -158,26 +200,40 @@ def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
     """A hundred times the steps: the recursion stops when it has converged, and a convolution with itself is one power."""
 
     def epochs(n_epochs, repeat):
-        return WithoutReplacement(45_000, 450, n_epochs, 4.0 + repeat / 100, 0.5, 0.01, 1.0)
+        return WithoutReplacement(
+            n_samples=45_000,
+            batch_size=450,
+            n_epochs=n_epochs,
+            noise_multiplier=4.0 + repeat / 100,
+            step_size=0.5,
+            strong_convexity=0.01,
+            smoothness=1.0,
+        )
 
     assert growth(lambda m: recursion(m).rdp(8.0), epochs, 1000, 100_000) < 30
     for adjacency in ("replace_one", "add_remove"):
 
         def poisson(n_steps, repeat, adjacency=adjacency):
-            return PoissonSubsampled(0.0101, 1.01 + repeat / 100, n_steps, adjacency)
+            return PoissonSubsampled(
+                sampling_probability=0.0101, noise_multiplier=1.01 + repeat / 100, n_steps=n_steps, adjacency=adjacency
+            )
 
         assert growth(lambda m: subsampling(m).epsilon(1e-5), poisson, 10, 1000) < 30
 
 
 def test_a_single_step_is_a_gaussian_mechanism():
     for m in (
-        NoisyGradientDescent(1, 2.0, 0.5, 0.1, 1.0),
-        CyclicBatches(10, 10, 1, 2.0, 0.5, 0.1, 1.0),
-        WithoutReplacement(10, 10, 1, 2.0, 0.5, 0.1, 1.0),
+        NoisyGradientDescent(n_steps=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0),
+        CyclicBatches(
+            n_samples=10, batch_size=10, n_epochs=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        ),
+        WithoutReplacement(
+            n_samples=10, batch_size=10, n_epochs=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        ),
         Gaussian(2.0),
-        PoissonSubsampled(1.0, 4.0, 1),
-        PoissonSubsampled(1.0, 2.0, 1, "add_remove"),
-        OnePass(1, 4.0, 0.5, 1.0, 1.0, 1e9),
+        PoissonSubsampled(sampling_probability=1.0, noise_multiplier=4.0, n_steps=1),
+        PoissonSubsampled(sampling_probability=1.0, noise_multiplier=2.0, n_steps=1, adjacency="add_remove"),
+        OnePass(n_samples=1, noise=4.0, step_size=0.5, lipschitz=1.0, smoothness=1.0, diameter=1e9),
     ):
         best = tightest(m)
         assert best.epsilon(1e-6) == approx(GaussianDP(0.5).epsilon(1e-6), rel=1e-12)

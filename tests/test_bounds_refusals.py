@@ -55,15 +55,30 @@ def test_sampled_gaussians_that_do_not_exist(q, z):
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("noise_multiplier", [1e-300, 1e-150, 1e200])
 def test_noise_that_no_float_can_square(adjacency, noise_multiplier):
-    poisson = [PoissonSubsampled(q, noise_multiplier, 10, adjacency) for q in (0.01, 1.0)]
-    for m in (*poisson, WithoutReplacement(1000, 10, 3, noise_multiplier, 0.1, 0.0, 1.0, adjacency)):
+    poisson = [
+        PoissonSubsampled(sampling_probability=q, noise_multiplier=noise_multiplier, n_steps=10, adjacency=adjacency)
+        for q in (0.01, 1.0)
+    ]
+    for m in (
+        *poisson,
+        WithoutReplacement(
+            n_samples=1000,
+            batch_size=10,
+            n_epochs=3,
+            noise_multiplier=noise_multiplier,
+            step_size=0.1,
+            strong_convexity=0.0,
+            smoothness=1.0,
+            adjacency=adjacency,
+        ),
+    ):
         with pytest.raises(UnsupportedMechanismError, match="cannot be computed for noise_multiplier="):
             subsampling(m)
 
 
 def test_probabilities_that_no_float_can_square():
     with pytest.raises(UnsupportedMechanismError, match="cannot be computed for sampling_probability=1e-300"):
-        subsampling(PoissonSubsampled(1e-300, 1.0, 10))
+        subsampling(PoissonSubsampled(sampling_probability=1e-300, noise_multiplier=1.0, n_steps=10))
 
 
 def test_the_lower_bound_is_for_the_whole_space():
@@ -104,7 +119,9 @@ def test_nobody_knows_a_shuffled_position():
 
 def test_small_deltas_fall_back_on_the_renyi_bound():
     """Where rounding costs the numerical bound its meaning, epsilon must not jump."""
-    guarantee = subsampling(PoissonSubsampled(0.01, 1.0, 1000, "add_remove"))
+    guarantee = subsampling(
+        PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+    )
     renyi = RenyiDP(guarantee._renyi_curve(), "add_remove")
     for delta in (1e-12, 1e-13, 1e-20):
         assert guarantee.epsilon(delta) <= renyi.epsilon(delta)

@@ -59,12 +59,38 @@ mpl.use("Agg")
 
 RECORDS = [
     Gaussian(3.0),
-    NoisyGradientDescent(4, np.linspace(1, 2, 4), 0.5, 0.1, 1.0, diameter=1.0, sensitivity=0.1),
-    CyclicBatches(95, 10, 4, 3.0, 0.5, 0.1, 1.0, order="shuffled_once"),
-    WithoutReplacement(100, 10, 4, 3.0, 0.5, 0.1, 1.0, "add_remove"),
-    PoissonSubsampled(0.1, 4.5, 40, "add_remove"),
-    OnePass(40, 2.0, 0.5, 1.0, 0.5, 1.0, stopping="random"),
-    Composition((Gaussian(1 / 3), PoissonSubsampled(0.1, 2.0, 40))),
+    NoisyGradientDescent(
+        n_steps=4,
+        noise_multiplier=np.linspace(1, 2, 4),
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
+        diameter=1.0,
+        sensitivity=0.1,
+    ),
+    CyclicBatches(
+        n_samples=95,
+        batch_size=10,
+        n_epochs=4,
+        noise_multiplier=3.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
+        order="shuffled_once",
+    ),
+    WithoutReplacement(
+        n_samples=100,
+        batch_size=10,
+        n_epochs=4,
+        noise_multiplier=3.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
+        adjacency="add_remove",
+    ),
+    PoissonSubsampled(sampling_probability=0.1, noise_multiplier=4.5, n_steps=40, adjacency="add_remove"),
+    OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0, stopping="random"),
+    Composition((Gaussian(1 / 3), PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40))),
 ]
 
 
@@ -107,7 +133,11 @@ def test_json_refuses_what_it_does_not_know():
 
 def documents():
     """What is stored of every record, and of every guarantee of it."""
-    others = Selection(GaussianDP(0.1), 10.0, 1.0), Selection(GaussianDP(0.1), 10.0, math.inf), ObjectivePerturbation(2.0, 0.1, 3)
+    others = (
+        Selection(trial=GaussianDP(0.1), expected_trials=10.0, shape=1.0),
+        Selection(trial=GaussianDP(0.1), expected_trials=10.0, shape=math.inf),
+        ObjectivePerturbation(noise_multiplier=2.0, curvature=0.1, rank=3),
+    )
     for record in (*RECORDS, *others):
         yield to_dict(record)
         for accountant in ACCOUNTANTS.values():
@@ -210,7 +240,7 @@ def pld_epsilon(guarantee, delta=1e-6):
 def test_events_say_the_same_under_their_relation(adjacency):
     gaussian = GaussianDP(0.8, adjacency)
     assert pld_epsilon(gaussian) == pytest.approx(gaussian.epsilon(1e-6), rel=1e-3)
-    poisson = subsampling(PoissonSubsampled(0.05, 1.0, 30, adjacency))
+    poisson = subsampling(PoissonSubsampled(sampling_probability=0.05, noise_multiplier=1.0, n_steps=30, adjacency=adjacency))
     assert pld_epsilon(poisson) == pytest.approx(poisson.epsilon(1e-6), rel=1e-3)
     both = poisson.compose(gaussian)
     assert pld_epsilon(both) == pytest.approx(both.epsilon(1e-6), rel=1e-3)
@@ -221,26 +251,38 @@ def test_relations():
 
     relations = dp_accounting.NeighboringRelation
     assert GaussianDP(1.0).neighboring_relation is relations.ADD_OR_REMOVE_ONE
-    assert subsampling(PoissonSubsampled(0.1, 1.0, 3)).neighboring_relation is relations.REPLACE_ONE
+    assert (
+        subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=3)).neighboring_relation
+        is relations.REPLACE_ONE
+    )
     zcdp = RenyiDP(LinearCurve(0.3))
     accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=zcdp.neighboring_relation).compose(zcdp.dp_event)
     assert accountant.get_epsilon(1e-6) >= zcdp.epsilon(1e-6)
     assert accountant.get_epsilon(1e-6) == pytest.approx(zcdp.epsilon(1e-6), rel=1e-2)
-    for guarantee in (ApproximateDP(1.0), subsampling(WithoutReplacement(10, 2, 1, 1.0, 0.1, 0.1, 1.0))):
+    for guarantee in (
+        ApproximateDP(1.0),
+        subsampling(
+            WithoutReplacement(
+                n_samples=10, batch_size=2, n_epochs=1, noise_multiplier=1.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0
+            )
+        ),
+    ):
         with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
             _ = guarantee.dp_event
 
 
 def test_renyi_curve_of_poisson_batches_is_for_add_remove_only():
     with pytest.raises(UnsupportedMechanismError, match="no Renyi curve"):
-        subsampling(PoissonSubsampled(0.1, 1.0, 3)).rdp(2)
+        subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=3)).rdp(2)
     # an independent formula for integer orders: E over the binomial number of shifts
     q, z, order = 0.1, 1.3, 5
     moment = sum(
         math.comb(order, k) * (1 - q) ** (order - k) * q**k * math.exp(k * (k - 1) / (2 * z * z)) for k in range(order + 1)
     )
     expected = 3 * math.log(moment) / (order - 1)
-    assert subsampling(PoissonSubsampled(q, z, 3, "add_remove")).rdp(order) == pytest.approx(expected, rel=1e-9)
+    assert subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=z, n_steps=3, adjacency="add_remove")).rdp(
+        order
+    ) == pytest.approx(expected, rel=1e-9)
 
 
 # --- budgets as risk -------------------------------------------------------------------------------------------------------
@@ -280,7 +322,7 @@ def test_senseless_targets_are_refused(target, message):
 
 
 def test_report_says_what_was_spent_and_assumed():
-    m = NoisyGradientDescent(500, 250.0, 0.02, 1.0, 4.0)
+    m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
     best = tightest(m)
     report = privacy_report(
         m, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives, public=["n <b>"], leaks=["seed"]
@@ -309,7 +351,7 @@ def test_every_record_can_be_reported(record):
 
 
 def test_dynamics_display():
-    m = NoisyGradientDescent(500, 25.0, 0.02, 1.0, 4.0)
+    m = NoisyGradientDescent(n_steps=500, noise_multiplier=25.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
     display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, target=0.5)
     assert set(display.lines_) == {"composition", "langevin", "last_iterate"}
     assert display.curves["last_iterate"][-1] == tightest(m).epsilon(1e-5)
@@ -324,15 +366,17 @@ def test_dynamics_display():
 
 
 def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
-    m = NoisyGradientDescent(40, 25.0, cooled(40), 0.01, 1.0)
+    m = NoisyGradientDescent(n_steps=40, noise_multiplier=25.0, step_size=cooled(40), strong_convexity=0.01, smoothness=1.0)
     display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, n_points=200, plot=False)
     np.testing.assert_array_equal(display.steps, np.arange(1, 41))
     for count in (1, 30, 40):
-        stopped = NoisyGradientDescent(count, 25.0, cooled(40)[:count], 0.01, 1.0)
+        stopped = NoisyGradientDescent(
+            n_steps=count, noise_multiplier=25.0, step_size=cooled(40)[:count], strong_convexity=0.01, smoothness=1.0
+        )
         assert display.curves["last_iterate"][count - 1] == last_iterate(stopped).epsilon(1e-5)
-    batches = CyclicBatches(60, 10, 3, np.linspace(4, 5, 18), 0.1)
+    batches = CyclicBatches(n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=np.linspace(4, 5, 18), step_size=0.1)
     epochs = PrivacyDynamicsDisplay.from_mechanism(batches, n_points=10, plot=False)
-    first = CyclicBatches(60, 10, 1, np.linspace(4, 5, 18)[:6], 0.1)
+    first = CyclicBatches(n_samples=60, batch_size=10, n_epochs=1, noise_multiplier=np.linspace(4, 5, 18)[:6], step_size=0.1)
     assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
     with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: the steps differ, .* nothing of steps after 40"):
         PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
@@ -359,7 +403,7 @@ def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
 
 
 def test_displays_count_what_they_vary():
-    cyclic = CyclicBatches(60, 10, 3, 4.0, 0.1)
+    cyclic = CyclicBatches(n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=4.0, step_size=0.1)
     display = PrivacyDynamicsDisplay.from_mechanism(cyclic)
     assert display.ax_.get_xlabel() == "epochs"
     for changes in ({"max_steps": 0}, {"max_steps": 10**19}, {"max_steps": 1.5}, {"n_points": 0}):
@@ -421,7 +465,9 @@ def test_displays_take_fitted_estimators_and_pipelines():
     model = PrivateLogisticRegression(classes=[False, True], delta=1e-4, solver=NoisyGD(n_steps=7)).fit(X, X[:, 0] > 0)
     assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == 4 * 7
     in_epochs = clone(model).set_params(solver="noisy_sgd").fit(X, X[:, 0] > 0)
-    in_epochs.mechanism_ = CyclicBatches(60, 10, 3, 4.0, 0.1)  # its own has other steps each time, which no curve can show
+    in_epochs.mechanism_ = CyclicBatches(
+        n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=4.0, step_size=0.1
+    )  # its own has other steps each time, which no curve can show
     assert PrivacyDynamicsDisplay.from_estimator(in_epochs, plot=False).steps[-1] == 4 * 3
     scaler = PrivateScaler(delta=1e-4).fit(X)
     assert TradeoffDisplay.from_estimator(scaler, plot=False).name == "composition"
@@ -439,18 +485,22 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
         lambda: ApproximateDP(1.0, [1e-5]),
         lambda: GaussianDP("a"),
         lambda: GaussianDP([1.0]),
-        lambda: NoisyGradientDescent(3, "1.0", 1.0),
-        lambda: NoisyGradientDescent(3, 1.0, True),
-        lambda: NoisyGradientDescent(3, 1.0, 1.0, None, 1.0),
+        lambda: NoisyGradientDescent(n_steps=3, noise_multiplier="1.0", step_size=1.0),
+        lambda: NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=True),
+        lambda: NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0, strong_convexity=None, smoothness=1.0),
         lambda: GaussianDP(1.0).compose(Gaussian(1.0)),
         lambda: GaussianDP(1.0).compose(None),
         lambda: Composition((1, 2)),
         lambda: Composition((GaussianDP(1.0),)),
         lambda: tightest(Gaussian(1.0), delta=2),
-        lambda: PrivacyDynamicsDisplay.from_mechanism(NoisyGradientDescent(3, 1.0, 1.0), delta=np.array([1e-5, 1e-6])),
-        lambda: PrivacyDynamicsDisplay.from_mechanism(NoisyGradientDescent(3, 1.0, 1.0), order=1.0),
+        lambda: PrivacyDynamicsDisplay.from_mechanism(
+            NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0), delta=np.array([1e-5, 1e-6])
+        ),
+        lambda: PrivacyDynamicsDisplay.from_mechanism(
+            NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0), order=1.0
+        ),
         lambda: least_noise(Gaussian, -1.0, 1e-5),
-        lambda: most_steps(lambda k: NoisyGradientDescent(k, 20.0, 1.0), 1.0, 1e-5, largest=0),
+        lambda: most_steps(lambda k: NoisyGradientDescent(n_steps=k, noise_multiplier=20.0, step_size=1.0), 1.0, 1e-5, largest=0),
         lambda: SubsampledDP(3, 0.1),
         lambda: SubsampledDP(GaussianDP(1.0), "0.1"),
         lambda: PrivacyLossDP(((Gaussian(1.0), 1),)),
@@ -465,8 +515,12 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
 
 def test_noise_for_a_pure_budget():
     """Where no noise gives one, it is refused; a Laplace step has it."""
-    for record in (Gaussian, lambda z: PoissonSubsampled(0.1, z, 10), lambda z: NoisyGradientDescent(10, z, 1.0)):
+    for record in (
+        Gaussian,
+        lambda z: PoissonSubsampled(sampling_probability=0.1, noise_multiplier=z, n_steps=10),
+        lambda z: NoisyGradientDescent(n_steps=10, noise_multiplier=z, step_size=1.0),
+    ):
         with pytest.raises(CalibrationError, match="delta=0: this mechanism has no pure-epsilon guarantee"):
             least_noise(record, 1.0, 0)
-    with pytest.raises(ValueError, match=r"delta=1 must be in \(0, 1\)$"):
+    with pytest.raises(ValueError, match=r"delta=1 must be in \(0, 1\)"):
         split_budget(1.0, 1, (1, 1))

@@ -23,6 +23,7 @@ from skdpdyn.privacy import (
     NoisyGradientDescent,
     PoissonSubsampled,
     PrivacyLossDP,
+    SubsampledDP,
     WithoutReplacement,
     from_json,
     least_noise,
@@ -33,7 +34,7 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.numerical import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss, roughly
+from skdpdyn.privacy.numerical import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
 from skdpdyn.solvers.dp_sgd import LEAST_BATCH
@@ -100,7 +101,7 @@ def test_realised_schedule_is_the_records(step_size, average):
 def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
     """q = 1e-9: no record ever comes; the noise is divided by q n all the same."""
     objective = problem(n_samples=10, n_features=2000)
-    record = PoissonSubsampled(1e-9, 0.5, 1, step_size=2.0)
+    record = PoissonSubsampled(sampling_probability=1e-9, noise_multiplier=0.5, n_steps=1, step_size=2.0)
     theta = DPSGD().solve(objective, record, LocalRows(np.ones((10, 2000)), np.zeros(10)), generator=generator())
     assert np.std(theta) == pytest.approx(2.0 * 0.5 * 0.4 / 1e-8, rel=0.1)
 
@@ -110,7 +111,7 @@ def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
 def test_realised_batches_are_the_records(q, adjacency):
     """A row for each column, one step, no noise: who moved was in. Binomial, fails with probability < 1e-6."""
     objective = problem(n_samples=20_000, n_features=20_000)
-    record = PoissonSubsampled(q, 1e-12, 1, adjacency, step_size=1.0)
+    record = PoissonSubsampled(sampling_probability=q, noise_multiplier=1e-12, n_steps=1, adjacency=adjacency, step_size=1.0)
     theta = DPSGD().solve(
         objective, record, LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000)), generator=generator()
     )
@@ -178,16 +179,19 @@ def test_inverse_steps_need_a_penalty():
 
 
 def test_records_with_arrays_compare_hash_and_travel():
-    one, same, other = (PoissonSubsampled(0.1, 2.0, 3, step_size=steps) for steps in ([1, 2, 3], [1.0, 2, 3], [1, 2, 4]))
+    one, same, other = (
+        PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=3, step_size=steps)
+        for steps in ([1, 2, 3], [1.0, 2, 3], [1, 2, 4])
+    )
     assert one == same
     assert hash(one) == hash(same)
     assert one != other
-    assert one != PoissonSubsampled(0.1, 2.0, 3)
+    assert one != PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=3)
     for copy in (pickle.loads(pickle.dumps(one)), from_json(to_json(one))):
         assert copy == one
         assert not copy.step_size.flags.writeable
     with pytest.raises(ValueError, match="step_size has shape"):
-        PoissonSubsampled(0.1, 2.0, 4, step_size=[1, 2, 3])
+        PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=4, step_size=[1, 2, 3])
     assert subsampling(one).epsilon(1e-5) == subsampling(other).epsilon(1e-5)  # no bound depends on them
 
 
@@ -205,7 +209,9 @@ def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
 
 def test_all_records_at_once_are_a_gaussian_mechanism():
     for adjacency, unit in (("replace_one", 2), ("add_remove", 1)):
-        assert subsampling(PoissonSubsampled(1.0, 5.0, 9, adjacency)).mu == pytest.approx(unit * 3 / 5)
+        assert subsampling(
+            PoissonSubsampled(sampling_probability=1.0, noise_multiplier=5.0, n_steps=9, adjacency=adjacency)
+        ).mu == pytest.approx(unit * 3 / 5)
 
 
 # --- calibration -------------------------------------------------------------------------------------------------------------
@@ -218,7 +224,7 @@ def test_all_records_at_once_are_a_gaussian_mechanism():
 )
 def test_least_noise_is_on_the_safe_side_and_near(q, n_steps, epsilon, delta, adjacency):
     def mechanism(noise_multiplier):
-        return PoissonSubsampled(q, noise_multiplier, n_steps, adjacency)
+        return PoissonSubsampled(sampling_probability=q, noise_multiplier=noise_multiplier, n_steps=n_steps, adjacency=adjacency)
 
     m = least_noise(mechanism, epsilon, delta)
     spent = tightest(m, delta=delta).epsilon(delta)
@@ -229,19 +235,34 @@ def test_least_noise_is_on_the_safe_side_and_near(q, n_steps, epsilon, delta, ad
 
 def test_least_noise_of_fresh_batches():
     def mechanism(noise_multiplier):
-        return WithoutReplacement(1000, 50, 10, noise_multiplier, 0.5, 0.01, 1.0)
+        return WithoutReplacement(
+            n_samples=1000,
+            batch_size=50,
+            n_epochs=10,
+            noise_multiplier=noise_multiplier,
+            step_size=0.5,
+            strong_convexity=0.01,
+            smoothness=1.0,
+        )
 
     m = least_noise(mechanism, 1.0, 1e-6, "subsampling")
     assert 1 - 1.01 * NUMERICAL_SLACK <= subsampling(m).epsilon(1e-6) <= 1.0
 
 
 def test_rough_values_are_upper_bounds_too():
-    record = PoissonSubsampled(0.01, 1.5, 1000, "add_remove")
-    fine = subsampling(record).epsilon(1e-5)
-    with roughly(0.01):
-        rough = subsampling(record).epsilon(1e-5)
-    assert fine < rough < 1.02 * fine
-    assert subsampling(record).epsilon(1e-5) == fine
+    record = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.5, n_steps=1000, adjacency="add_remove")
+    guarantee = subsampling(record)
+    fine, coarse = guarantee.epsilon(1e-5), guarantee.with_accuracy(0.01)
+    assert fine < coarse.epsilon(1e-5) < 1.02 * fine
+    assert guarantee.epsilon(1e-5) == fine
+    assert coarse != guarantee == coarse.with_accuracy(guarantee.accuracy)
+    assert "accuracy" not in to_json(guarantee)  # as it was stored before there was a choice
+    for one in (guarantee, coarse):
+        assert from_json(to_json(one)) == one
+    nested = SubsampledDP(guarantee, 0.5)
+    assert nested.with_accuracy(0.01) == SubsampledDP(coarse, 0.5)
+    with pytest.raises(ValueError, match="accuracy=0"):
+        guarantee.with_accuracy(0)
 
 
 @each_adjacency
@@ -255,13 +276,17 @@ def test_calibration_composes_few_grids(adjacency, monkeypatch):
 
     monkeypatch.setattr(numerical, "_composed", counted)
     discretised.cache_clear()
-    least_noise(lambda noise: PoissonSubsampled(0.01, noise, 1000, adjacency), 1.0, 1e-5)
+    least_noise(
+        lambda noise: PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise, n_steps=1000, adjacency=adjacency),
+        1.0,
+        1e-5,
+    )
     assert 10 < len(intervals) <= 35
 
 
 def test_most_steps_turns_least_noise_around():
     def mechanism(n_steps):
-        return PoissonSubsampled(0.05, 3.0, n_steps, "add_remove")
+        return PoissonSubsampled(sampling_probability=0.05, noise_multiplier=3.0, n_steps=n_steps, adjacency="add_remove")
 
     m = most_steps(mechanism, 1.0, 1e-5)
     assert tightest(m, delta=1e-5).epsilon(1e-5) <= 1.0 < tightest(mechanism(m.n_steps + 1), delta=1e-5).epsilon(1e-5)
@@ -270,7 +295,7 @@ def test_most_steps_turns_least_noise_around():
 
 def test_most_steps_of_a_closed_form():
     def mechanism(n_steps):
-        return NoisyGradientDescent(n_steps, 20.0, 1.0, 0.1, 1.0)
+        return NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0, strong_convexity=0.1, smoothness=1.0)
 
     for epsilon in (0.3, 0.5, 1.0):
         n_steps = most_steps(mechanism, epsilon, 1e-5, "composition").n_steps

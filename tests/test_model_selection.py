@@ -94,7 +94,7 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
 @pytest.mark.parametrize(("mean", "shape"), [(4.0, 0.0), (4.0, 1.0), (10.0, 2.5), (10.0, 0.0), (1.0, 0.0), (4.0, math.inf)])
 def test_law_of_the_number_of_trials(mean, shape):
     """Chi-square against the law as scipy has it; failure probability 1e-7 in each of six."""
-    record = Selection(GaussianDP(0.1), mean, shape)
+    record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
     (generator,) = generators(0)
     draws = np.array([_trials.number_of_trials(record, generator) for _ in range(20_000)])
     k = np.arange(0, 400)
@@ -350,7 +350,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
 
 def test_poisson_may_make_no_trial():
     (generator,) = generators(3)
-    record = Selection(GaussianDP(0.1), 1.0, math.inf)
+    record = Selection(trial=GaussianDP(0.1), expected_trials=1.0, shape=math.inf)
     assert min(_trials.number_of_trials(record, generator) for _ in range(100)) == 0
     seeds = (seed for seed in range(100))
     while search(**POISSON, random_state=next(seeds)).set_params(expected_trials=1).fit(X, Y).best_params_:
@@ -462,7 +462,7 @@ def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
     assert largest_loss(attack(plan, chosen, 500, monkeypatch), plan.guarantee.delta) <= 0
     # The attack has teeth: were each trial given the whole budget, and the best of them shown, it would be seen
     claimed = GaussianDP(gdp_mu(3.0, 1e-2))
-    many = Selection(claimed, 60.0, 3.0)
+    many = Selection(trial=claimed, expected_trials=60.0, shape=3.0)
     greedy = private_search._SearchPlan(**dict(vars(plan), mechanism=many, fit_mu=claimed.mu, score_mu=100.0))
     assert largest_loss(attack(greedy, chosen, 600, monkeypatch), claimed.delta) > 0
 
@@ -980,7 +980,7 @@ def test_disjoint_parts_cost_the_worst():
     chosen = search().fit(X, Y)
     mixed = total_privacy(chosen, GaussianDP(0.4), disjoint=True)
     assert mixed.rdp(9.0) == max(chosen.privacy_.rdp(9.0), GaussianDP(0.4).rdp(9.0))
-    sampled = subsampling(PoissonSubsampled(0.1, 1.0, 5))
+    sampled = subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5))
     assert total_privacy(sampled, sampled, disjoint=True).guarantee == sampled
     with pytest.raises(UnsupportedMechanismError, match="PrivacyLossDP"):
         total_privacy(sampled, GaussianDP(0.4), disjoint=True)
@@ -1301,7 +1301,7 @@ def test_marks_stay_wherever_a_total_goes():
     seeded = clone(LOGISTIC).set_params(delta=1e-4, random_state=0).fit(X, Y)
     total = total_privacy(seeded)
     assert total.leaks
-    for use in (GaussianDP(1.0).compose, lambda trial: Selection(trial, 3.0)):
+    for use in (GaussianDP(1.0).compose, lambda trial: Selection(trial=trial, expected_trials=3.0)):
         with pytest.raises(ValueError, match=r"PrivacyTotal that does not cover all .* would be taken for a plain guarantee"):
             use(total)
     assert total.compose(GaussianDP(1.0)).leaks == total.leaks

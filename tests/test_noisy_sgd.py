@@ -99,17 +99,35 @@ def test_the_record_is_complete():
     given = {"batch_size": 20, "n_epochs": 2, "step_size": 0.25}
     left = np.sqrt(np.array([3, 3, 3, 3, 2, 1]) / 3)
     assert record(objective, 3.0, adjacency=ADD_REMOVE, radius=2.0, **given) == CyclicBatches(
-        50, 20, 2, 3.0 / left, 0.25 * left, diameter=4.0, sensitivity=0.5 / 20, order="shuffled_once", **problem
+        n_samples=50,
+        batch_size=20,
+        n_epochs=2,
+        noise_multiplier=3.0 / left,
+        step_size=0.25 * left,
+        diameter=4.0,
+        sensitivity=0.5 / 20,
+        order="shuffled_once",
+        **problem,
     )
     assert record(objective, 3.0, adjacency=ADD_REMOVE, cooling=False, sampling="cyclic", **given) == CyclicBatches(
-        50, 20, 2, 3.0, 0.25, sensitivity=0.5 / 20, **problem
+        n_samples=50, batch_size=20, n_epochs=2, noise_multiplier=3.0, step_size=0.25, sensitivity=0.5 / 20, **problem
     )
     mechanism = record(objective, 3.0, adjacency=ADD_REMOVE, sampling="without_replacement", **given)
-    assert mechanism == WithoutReplacement(50, 20, 2, 3.0, 0.25, **problem)
+    assert mechanism == WithoutReplacement(
+        n_samples=50, batch_size=20, n_epochs=2, noise_multiplier=3.0, step_size=0.25, **problem
+    )
     assert mechanism.n_steps == 4  # 50 // 20 = 2 an epoch
     one_pass = {"sampling": "one_pass", "step_size": 0.25, "stopping": "random"}
     assert record(objective, 3.0, adjacency=ADD_REMOVE, **one_pass) == OnePass(
-        50, 3.0 * 0.5, 0.25, 0.5, 1.1, 2 * 0.5 / 0.1, 0.1, stopping="random", adjacency=ADD_REMOVE
+        n_samples=50,
+        noise=3.0 * 0.5,
+        step_size=0.25,
+        lipschitz=0.5,
+        smoothness=1.1,
+        diameter=2 * 0.5 / 0.1,
+        strong_convexity=0.1,
+        stopping="random",
+        adjacency=ADD_REMOVE,
     )
 
 
@@ -344,7 +362,14 @@ def test_shuffled_once_costs_at_most_the_mean_over_places(cooling):
     mechanism, measured = measured_mus(5, 1, False, cooling=cooling)
     noise = 1e-3 * measured.max()  # a worst place of mu = 1
     shuffled = CyclicBatches(
-        50, 10, 1, mechanism.noise_multiplier * 1e3 * noise, mechanism.step_size, 0.3, 1.3, order="shuffled_once"
+        n_samples=50,
+        batch_size=10,
+        n_epochs=1,
+        noise_multiplier=mechanism.noise_multiplier * 1e3 * noise,
+        step_size=mechanism.step_size,
+        strong_convexity=0.3,
+        smoothness=1.3,
+        order="shuffled_once",
     )
     means, weights = measured * 1e-3 / noise / 2, np.full(5, 0.2)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0):
@@ -638,7 +663,16 @@ def test_epochs_for_a_given_noise():
     m = record(objective, 20.0, batch_size=100)
 
     def of_epochs(n_epochs):
-        return CyclicBatches(1000, 100, n_epochs, 20.0, 1.0, 0.0, m.smoothness, order="shuffled_once")
+        return CyclicBatches(
+            n_samples=1000,
+            batch_size=100,
+            n_epochs=n_epochs,
+            noise_multiplier=20.0,
+            step_size=1.0,
+            strong_convexity=0.0,
+            smoothness=m.smoothness,
+            order="shuffled_once",
+        )
 
     most = most_steps(of_epochs, 1.0, 1e-6).n_epochs
     assert tightest(of_epochs(most), delta=1e-6).epsilon(1e-6) <= 1.0 < tightest(of_epochs(most + 1), delta=1e-6).epsilon(1e-6)

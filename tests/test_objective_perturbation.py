@@ -30,6 +30,7 @@ from skdpdyn.privacy import (
     GaussianDP,
     OutputPerturbation,
     PerturbedObjectiveDP,
+    PrivacyLossDP,
     chaudhuri,
     from_json,
     kifer,
@@ -153,9 +154,13 @@ def test_published_forms_hold(adjacency):
 @pytest.mark.parametrize(
     "bug",
     [
-        lambda m: Record(m.noise_multiplier, m.curvature / 100, adjacency=m.adjacency),  # in R, not R^2, at R = 100
-        lambda m: Record(m.noise_multiplier, 0.0, adjacency=m.adjacency),  # no Jacobian
-        lambda m: Record(2 * m.noise_multiplier, m.curvature, adjacency=m.adjacency),  # S = L where a record is replaced
+        lambda m: Record(
+            noise_multiplier=m.noise_multiplier, curvature=m.curvature / 100, adjacency=m.adjacency
+        ),  # in R, not R^2, at R = 100
+        lambda m: Record(noise_multiplier=m.noise_multiplier, curvature=0.0, adjacency=m.adjacency),  # no Jacobian
+        lambda m: Record(
+            noise_multiplier=2 * m.noise_multiplier, curvature=m.curvature, adjacency=m.adjacency
+        ),  # S = L where a record is replaced
     ],
 )
 def test_bugs_would_be_seen(bug):
@@ -228,7 +233,7 @@ def test_two_dimensions(adjacency):
         p = density(theta, [*others, one], clip, scale)
         q = density(theta, [*others, other] if adjacency is Adjacency.REPLACE_ONE else others, clip, scale)
         assert np.sum(p) * cell == pytest.approx(1, abs=1e-2)  # of the quadrature, across jumps of the curvature
-        guarantee = perturbation(Record(1 / m, curvature, adjacency=adjacency))
+        guarantee = perturbation(Record(noise_multiplier=1 / m, curvature=curvature, adjacency=adjacency))
         for epsilon in (0.0, m, 2 * m, math.log1p(curvature) + m, math.log1p(curvature) + 3 * m):
             true = max(np.sum(np.maximum(a - math.exp(epsilon) * b, 0)) for a, b in ((p, q), (q, p))) * cell
             best = max(best, true / guarantee.delta(epsilon))
@@ -338,7 +343,9 @@ def test_radial_moments(rank):
     delta=st.floats(-300, -0.5).map(lambda power: 10.0**power),
 )
 def test_never_above_the_published_forms(noise, curvature, delta):
-    removed, replaced = (Record(noise, curvature, adjacency=adjacency) for adjacency in ("add_remove", "replace_one"))
+    removed, replaced = (
+        Record(noise_multiplier=noise, curvature=curvature, adjacency=adjacency) for adjacency in ("add_remove", "replace_one")
+    )
     ours = perturbation(removed).epsilon(delta)
     assert ours <= redberg(removed).epsilon(delta) * (1 + 1e-12)
     assert ours <= redberg(removed, renyi=True).epsilon(delta) * (1 + 1e-9)
@@ -346,7 +353,7 @@ def test_never_above_the_published_forms(noise, curvature, delta):
         assert perturbation(mechanism).epsilon(delta) <= kifer(mechanism, delta).at_epsilon * (1 + 1e-12)
     if perturbation(replaced).epsilon(delta) > replaced.tilt + perturbation(replaced)._kink:
         assert perturbation(replaced).epsilon(delta) <= redberg(replaced, renyi=True).epsilon(delta) * (1 + 1e-9)
-    pure = Record(noise, curvature, distribution="gamma")
+    pure = Record(noise_multiplier=noise, curvature=curvature, distribution="gamma")
     assert perturbation(pure).epsilon(0.0) <= chaudhuri(pure).epsilon(0.0)
 
 
@@ -380,27 +387,37 @@ def test_composition_with_gaussian_releases():
         assert type(both) is PerturbedObjectiveDP
         assert both == GaussianDP(0.4, adjacency).compose(one)
         assert both.compose(GaussianDP(0.3, adjacency)).gaussian == pytest.approx(0.5)
-        numeric = GaussianDP(0.4, adjacency)._numerically(((one, 1), (GaussianDP(0.4, adjacency), 1)), adjacency)
+        numeric = PrivacyLossDP(((one, 1), (GaussianDP(0.4, adjacency), 1)), adjacency)
         for delta in (1e-4, 1e-8):
             assert both.epsilon(delta) == pytest.approx(numeric.epsilon(delta), rel=0.02)
         assert both.rdp(3.0) >= one.rdp(3.0) + GaussianDP(0.4, adjacency).rdp(3.0) - 1e-12
         for value in (one, both):
             assert from_json(to_json(value)) == value
             assert pickle.loads(pickle.dumps(value)) == value
-    assert from_json(to_json(Record(2.0, 0.1, 3, "gamma"))) == Record(2.0, 0.1, 3, "gamma")
-    assert from_json(to_json(perturbation(Record(2.0, 0.1, 3)))) == perturbation(Record(2.0, 0.1, 3))
+    assert from_json(to_json(Record(noise_multiplier=2.0, curvature=0.1, rank=3, distribution="gamma"))) == Record(
+        noise_multiplier=2.0, curvature=0.1, rank=3, distribution="gamma"
+    )
+    assert from_json(to_json(perturbation(Record(noise_multiplier=2.0, curvature=0.1, rank=3)))) == perturbation(
+        Record(noise_multiplier=2.0, curvature=0.1, rank=3)
+    )
 
 
 @pytest.mark.parametrize(
     ("question", "reason"),
     [
-        (lambda: redberg(Record(2.0, 0.1)), "redberg needs adjacency='add_remove'"),
-        (lambda: redberg(Record(2.0, 1.0), renyi=True), "redberg needs curvature < 1, not 1.0: raise Lambda"),
-        (lambda: redberg(Record(2.0, 0.1, distribution="gamma")), "redberg needs distribution='gaussian'"),
-        (lambda: redberg(Record(2.0, 0.1, 3)), "rank=1"),
-        (lambda: kifer(Record(2.0, 0.1, 3), 1e-6), "kifer needs"),
-        (lambda: chaudhuri(Record(2.0, 0.1)), "chaudhuri needs distribution='gamma'"),
-        (lambda: chaudhuri(Record(2.0, 0.1, 2, "gamma")), "rank=1"),
+        (lambda: redberg(Record(noise_multiplier=2.0, curvature=0.1)), "redberg needs adjacency='add_remove'"),
+        (
+            lambda: redberg(Record(noise_multiplier=2.0, curvature=1.0), renyi=True),
+            "redberg needs curvature < 1, not 1.0: raise Lambda",
+        ),
+        (
+            lambda: redberg(Record(noise_multiplier=2.0, curvature=0.1, distribution="gamma")),
+            "redberg needs distribution='gaussian'",
+        ),
+        (lambda: redberg(Record(noise_multiplier=2.0, curvature=0.1, rank=3)), "rank=1"),
+        (lambda: kifer(Record(noise_multiplier=2.0, curvature=0.1, rank=3), 1e-6), "kifer needs"),
+        (lambda: chaudhuri(Record(noise_multiplier=2.0, curvature=0.1)), "chaudhuri needs distribution='gamma'"),
+        (lambda: chaudhuri(Record(noise_multiplier=2.0, curvature=0.1, rank=2, distribution="gamma")), "rank=1"),
         (lambda: chaudhuri(Gaussian(1.0)), "chaudhuri has no theorem for Gaussian"),
     ],
 )
@@ -412,13 +429,13 @@ def test_variants_without_a_theorem_are_refused(question, reason):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Record(0.0, 0.1), "noise_multiplier=0.0"),
-        (lambda: Record(1.0, -0.1), "curvature=-0.1"),
-        (lambda: Record(1.0, math.nan), "curvature=nan"),
-        (lambda: Record(1.0, 0.1, 0), "rank=0"),
-        (lambda: Record(1.0, 0.1, distribution="laplace"), "distribution='laplace'"),
-        (lambda: Record(1.0, 0.1, adjacency="both"), "both"),
-        (lambda: kifer(Record(1.0, 0.1), 0.0), "delta=0.0"),
+        (lambda: Record(noise_multiplier=0.0, curvature=0.1), "noise_multiplier=0.0"),
+        (lambda: Record(noise_multiplier=1.0, curvature=-0.1), "curvature=-0.1"),
+        (lambda: Record(noise_multiplier=1.0, curvature=math.nan), "curvature=nan"),
+        (lambda: Record(noise_multiplier=1.0, curvature=0.1, rank=0), "rank=0"),
+        (lambda: Record(noise_multiplier=1.0, curvature=0.1, distribution="laplace"), "distribution='laplace'"),
+        (lambda: Record(noise_multiplier=1.0, curvature=0.1, adjacency="both"), "both"),
+        (lambda: kifer(Record(noise_multiplier=1.0, curvature=0.1), 0.0), "delta=0.0"),
         (lambda: PerturbedObjectiveDP(-1.0, 0.1), "shift=-1.0"),
         (lambda: PerturbedObjectiveDP(1.0, math.inf), "tilt=inf"),
         (lambda: PerturbedObjectiveDP(1.0, 0.1, printed=True), "proven for 'add_remove' only"),

@@ -248,7 +248,15 @@ def test_the_bound_that_judges_is_the_smallest_at_the_delta_that_was_asked():
     """Amplification by sampling wins at delta 1e-6, the default of `tightest`, and loses at 1e-14."""
 
     def mechanism(noise_multiplier):
-        return WithoutReplacement(100, 1, 1, noise_multiplier, 1.0, 0.5, 1.0)
+        return WithoutReplacement(
+            n_samples=100,
+            batch_size=1,
+            n_epochs=1,
+            noise_multiplier=noise_multiplier,
+            step_size=1.0,
+            strong_convexity=0.5,
+            smoothness=1.0,
+        )
 
     found = least_noise(mechanism, 1.0, 1e-14)
     best = tightest(found, delta=1e-14)

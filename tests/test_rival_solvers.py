@@ -31,8 +31,15 @@ def rows(n_samples=40, n_features=5, loss="logistic", seed=0):
 
 
 def svrg_record(n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_noise=2.0, step_size=0.7):
-    snapshots = PoissonSubsampled(1.0, snapshot_noise, n_rounds)
-    return Composition((snapshots, PoissonSubsampled(probability, noise, n_rounds * n_inner, step_size=step_size)))
+    snapshots = PoissonSubsampled(sampling_probability=1.0, noise_multiplier=snapshot_noise, n_steps=n_rounds)
+    return Composition(
+        (
+            snapshots,
+            PoissonSubsampled(
+                sampling_probability=probability, noise_multiplier=noise, n_steps=n_rounds * n_inner, step_size=step_size
+            ),
+        )
+    )
 
 
 def svrg_by_numpy(objective, mechanism, X, y, rng):
@@ -222,7 +229,9 @@ def test_budget_of_svrg(adjacency):
 def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
     """The snapshots' record: numerical accounting of probability 1 is the exact Gaussian guarantee."""
     moved = 2 if adjacency == "replace_one" else 1
-    numerical = subsampling(PoissonSubsampled(1.0, 20.0, 9, adjacency)).epsilon(1e-6)
+    numerical = subsampling(
+        PoissonSubsampled(sampling_probability=1.0, noise_multiplier=20.0, n_steps=9, adjacency=adjacency)
+    ).epsilon(1e-6)
     assert numerical == pytest.approx(GaussianDP(3 * moved / 20).epsilon(1e-6), rel=1e-4)
 
 
@@ -269,7 +278,12 @@ def test_realised_noise_of_bassily(lipschitz, n_steps):
     objective = problem(logistic, X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
     theta = BassilySGD().solve(
         objective,
-        PoissonSubsampled(1 / 20, 0.01, n_steps, diameter=2 * objective.lipschitz / objective.alpha),
+        PoissonSubsampled(
+            sampling_probability=1 / 20,
+            noise_multiplier=0.01,
+            n_steps=n_steps,
+            diameter=2 * objective.lipschitz / objective.alpha,
+        ),
         LocalRows(X, np.ones(20)),
         generator=generator(n_steps),
     )
@@ -281,12 +295,12 @@ def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
     objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
-    mechanism = PoissonSubsampled(1 / 20, 0.01, 1, diameter=2 * radius)
+    mechanism = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1, diameter=2 * radius)
     theta = BassilySGD(radius=radius).solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator())
     std = 0.01 * 0.4
     std *= 2 * radius / math.sqrt(0.4**2 + 500 * std**2)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
-    large = PoissonSubsampled(1 / 20, 1e4, 3, diameter=2 * radius)
+    large = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=1e4, n_steps=3, diameter=2 * radius)
     theta = BassilySGD(radius=radius).solve(objective, large, LocalRows(X, np.ones(20)), generator=generator())
     assert np.linalg.norm(theta) == pytest.approx(radius)
     with pytest.raises(ValueError, match="alpha=0: radius='auto' is L / alpha"):
@@ -297,7 +311,7 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
     """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the full gradient."""
     X, y = rows(15, 2)
     objective = problem(logistic, X, alpha=1.0)
-    mechanism = PoissonSubsampled(1 / 15, 1e-12, 1, diameter=1e9)
+    mechanism = PoissonSubsampled(sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1, diameter=1e9)
     steps = [BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(2000)]
     mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
     error = 6 * np.std(steps, axis=0) / math.sqrt(2000)  # failure probability below 1e-8 each
@@ -318,7 +332,9 @@ def test_bassily_finds_the_minimum(container):
     least = optimize.minimize(risk, np.zeros(6), tol=1e-10)
     theta = BassilySGD().solve(
         objective,
-        PoissonSubsampled(0.01, 1e-9, 400_000, diameter=2 * objective.lipschitz / objective.alpha),
+        PoissonSubsampled(
+            sampling_probability=0.01, noise_multiplier=1e-9, n_steps=400_000, diameter=2 * objective.lipschitz / objective.alpha
+        ),
         LocalRows(container(X), y),
         generator=generator(),
     )

@@ -59,7 +59,7 @@ def orders_used(curve, order):
 @pytest.mark.parametrize(("mean", "shape"), LAWS)
 @pytest.mark.parametrize("mu", [0.05, 0.7])
 def test_renyi_bound_is_that_of_dp_accounting(mean, shape, mu):
-    guarantee = selection(Selection(GaussianDP(mu), mean, shape))
+    guarantee = selection(Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape))
     lowest = guarantee.curve._least[0]
     for order in (1.3 * lowest, 3 * lowest, 20 * lowest):
         orders = orders_used(guarantee.curve, order)
@@ -72,7 +72,7 @@ def test_renyi_bound_is_that_of_dp_accounting(mean, shape, mu):
 @pytest.mark.parametrize(("mean", "shape"), LAWS)
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_epsilon_is_that_of_dp_accounting(mean, shape, adjacency):
-    guarantee = selection(Selection(GaussianDP(0.3, adjacency), mean, shape))
+    guarantee = selection(Selection(trial=GaussianDP(0.3, adjacency), expected_trials=mean, shape=shape))
     orders = 1 + np.exp(np.linspace(math.log(1e-2), math.log(1e4), 600))
     for event in (guarantee.dp_event, RepeatAndSelectDpEvent(GaussianDpEvent(1 / 0.3), mean, shape)):
         theirs = RdpAccountant(orders, guarantee.neighboring_relation).compose(event).get_epsilon(1e-6)
@@ -82,18 +82,18 @@ def test_epsilon_is_that_of_dp_accounting(mean, shape, adjacency):
 @pytest.mark.parametrize("shape", [0.0, 1.0, 3.0, -0.5])
 def test_mean_of_the_law(shape):
     for mean in (1.0, 1 + 1e-6, 1.7, 10.0, 150.0):
-        record = Selection(GaussianDP(0.1), mean, shape)
+        record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
         gamma, k = record.halting_probability, np.arange(1, 200_000)
         steps = np.concatenate([[0.0], np.cumsum(np.log((k[:-1] + shape) / (k[:-1] + 1)))])
         weights = np.exp(steps + k * np.log1p(-gamma)) if gamma < 1 else (k == 1).astype(float)
         if shape != -0.5 or mean < 20:  # the tail of the others is summed in full
             assert weights @ k / weights.sum() == pytest.approx(mean, rel=1e-7)
-    assert Selection(GaussianDP(0.1), 3.0, math.inf).halting_probability is None
+    assert Selection(trial=GaussianDP(0.1), expected_trials=3.0, shape=math.inf).halting_probability is None
 
 
 @pytest.mark.parametrize("shape", [0.0, 1.0, 5.0])
 def test_one_trial_costs_what_it_costs(shape):
-    guarantee = selection(Selection(GaussianDP(0.3), 1.0, shape))
+    guarantee = selection(Selection(trial=GaussianDP(0.3), expected_trials=1.0, shape=shape))
     assert guarantee.rdp(7.0) == pytest.approx(GaussianDP(0.3).rdp(7.0), rel=1e-7)
     assert guarantee.epsilon(1e-6) >= GaussianDP(0.3).epsilon(1e-6)
 
@@ -120,7 +120,7 @@ def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
     edges = np.linspace(-6, 6.5, 1000)
     for mu in (0.05, 0.5, 1.5):
         one, other = (np.diff(stats.norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) - shift)) for shift in (0.0, mu))
-        curve = selection(Selection(GaussianDP(mu), mean, shape), tight=tight)
+        curve = selection(Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape), tight=tight)
         for score in (np.arange(one.size), -np.arange(one.size), -np.abs(np.arange(one.size) - 500.0)):
             by_score = np.argsort(score, kind="stable")
             p, q = (np.clip(best_of(np.cumsum(law[by_score]), mean, shape), 1e-300, None) for law in (one, other))
@@ -135,60 +135,74 @@ def test_values():
     """By hand: mu = 1, geometric with mean 4 (gamma = 1/4): b = sqrt(2 log 4) minimises (b - 1)/2 + log(4)/b."""
     b, order = math.sqrt(2 * math.log(4)), 9.0
     by_hand = order / 2 + 2 * ((b - 1) / 2 + math.log(4) / b) + math.log(4) / (order - 1)
-    assert selection(Selection(GaussianDP(1.0), 4.0, 1.0)).rdp(order) == pytest.approx(by_hand, rel=1e-12)
+    assert selection(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=1.0)).rdp(order) == pytest.approx(
+        by_hand, rel=1e-12
+    )
     # Poisson by a trial's own profile: R(a) + mean delta(log(a/(a-1))) + log(mean)/(a-1)
     by_hand = order / 2 + 4 * GaussianDP(1.0).delta(math.log(9 / 8)) + math.log(4) / 8
-    assert selection(Selection(GaussianDP(1.0), 4.0, math.inf), tight=True).rdp(order) == pytest.approx(by_hand, rel=1e-12)
+    assert selection(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=math.inf), tight=True).rdp(
+        order
+    ) == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_bound_is_monotone():
     orders = 1 + np.geomspace(1e-9, 1e9, 400)
     for mean, shape in LAWS:
-        rdp = selection(Selection(GaussianDP(0.3), mean, shape)).rdp(orders)
+        record = Selection(trial=GaussianDP(0.3), expected_trials=mean, shape=shape)
+        rdp = selection(record).rdp(orders)
         assert np.all(np.diff(rdp) >= -1e-12 * rdp[1:])
-        np.testing.assert_allclose([selection(Selection(GaussianDP(0.3), mean, shape)).rdp(a) for a in orders[::80]],
-                                   rdp[::80], rtol=1e-2)  # fmt: skip
+        one_by_one = [selection(record).rdp(order) for order in orders[::80]]
+        np.testing.assert_allclose(one_by_one, rdp[::80], rtol=1e-2)
     for shape in (0.0, 1.0, math.inf):
-        costs = [selection(Selection(GaussianDP(0.3), mean, shape)).epsilon(1e-6) for mean in (1, 2, 5, 10, 100)]
+        costs = [
+            selection(Selection(trial=GaussianDP(0.3), expected_trials=mean, shape=shape)).epsilon(1e-6)
+            for mean in (1, 2, 5, 10, 100)
+        ]
         assert np.all(np.diff(costs) > 0)
 
 
 def test_trials_without_a_gaussian_guarantee():
-    fresh = WithoutReplacement(100, 10, 1, 20.0, 0.5, 0.1, 1.0)
-    guarantee = selection(Selection(recursion(fresh), 5.0))
-    assert guarantee.epsilon(1e-6) > recursion(fresh).epsilon(1e-6)
-    linear = selection(Selection(RenyiDP(LinearCurve(0.045)), 5.0))
-    assert linear == selection(Selection(GaussianDP(0.3), 5.0)) or linear.epsilon(1e-6) == pytest.approx(
-        selection(Selection(GaussianDP(0.3), 5.0)).epsilon(1e-6), rel=1e-12
+    fresh = WithoutReplacement(
+        n_samples=100, batch_size=10, n_epochs=1, noise_multiplier=20.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
     )
-    either = selection(Selection(RenyiDP(LargestCurve((LinearCurve(0.045), LinearCurve(0.02)))), 5.0))
+    guarantee = selection(Selection(trial=recursion(fresh), expected_trials=5.0))
+    assert guarantee.epsilon(1e-6) > recursion(fresh).epsilon(1e-6)
+    linear = selection(Selection(trial=RenyiDP(LinearCurve(0.045)), expected_trials=5.0))
+    assert linear == selection(Selection(trial=GaussianDP(0.3), expected_trials=5.0)) or linear.epsilon(1e-6) == pytest.approx(
+        selection(Selection(trial=GaussianDP(0.3), expected_trials=5.0)).epsilon(1e-6), rel=1e-12
+    )
+    either = selection(Selection(trial=RenyiDP(LargestCurve((LinearCurve(0.045), LinearCurve(0.02)))), expected_trials=5.0))
     assert either.epsilon(1e-6) == pytest.approx(linear.epsilon(1e-6), rel=1e-9)
-    sampled = subsampling(PoissonSubsampled(0.1, 4.0, 5, "add_remove"))
-    assert selection(Selection(sampled, 5.0)).adjacency == "add_remove"
+    sampled = subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=4.0, n_steps=5, adjacency="add_remove"))
+    assert selection(Selection(trial=sampled, expected_trials=5.0)).adjacency == "add_remove"
     with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
         _ = guarantee.dp_event
     with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
-        _ = selection(Selection(GaussianDP(0.3), 5.0, -0.5)).dp_event
+        _ = selection(Selection(trial=GaussianDP(0.3), expected_trials=5.0, shape=-0.5)).dp_event
     with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
-        _ = selection(Selection(GaussianDP(0.3, "add_remove"), 5.0, math.inf), tight=True).dp_event  # the event would cost more
+        _ = selection(
+            Selection(trial=GaussianDP(0.3, "add_remove"), expected_trials=5.0, shape=math.inf), tight=True
+        ).dp_event  # the event would cost more
 
 
-@pytest.mark.parametrize("trial", [subsampling(PoissonSubsampled(0.1, 1.0, 5)), ApproximateDP(0.1, 1e-9)])
+@pytest.mark.parametrize(
+    "trial", [subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5)), ApproximateDP(0.1, 1e-9)]
+)
 def test_trials_without_a_renyi_curve_are_refused_by_name(trial):
     with pytest.raises(
         UnsupportedMechanismError, match=f"Renyi curve of one trial, and none is known of this {type(trial).__name__}"
     ):
-        selection(Selection(trial, 5.0))
+        selection(Selection(trial=trial, expected_trials=5.0))
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Selection(Gaussian(3.0), 5.0), "must be a guarantee"),
-        (lambda: Selection(GaussianDP(0.1), 0.9), "expected_trials=0.9"),
-        (lambda: Selection(GaussianDP(0.1), math.nan), "expected_trials=nan"),
-        (lambda: Selection(GaussianDP(0.1), 5.0, -1.0), "shape=-1.0"),
-        (lambda: Selection(GaussianDP(0.1), 5.0, math.nan), "shape=nan"),
+        (lambda: Selection(trial=Gaussian(3.0), expected_trials=5.0), "must be a guarantee"),
+        (lambda: Selection(trial=GaussianDP(0.1), expected_trials=0.9), "expected_trials=0.9"),
+        (lambda: Selection(trial=GaussianDP(0.1), expected_trials=math.nan), "expected_trials=nan"),
+        (lambda: Selection(trial=GaussianDP(0.1), expected_trials=5.0, shape=-1.0), "shape=-1.0"),
+        (lambda: Selection(trial=GaussianDP(0.1), expected_trials=5.0, shape=math.nan), "shape=nan"),
     ],
 )
 def test_senseless_selections_are_refused(build, message):
@@ -199,12 +213,17 @@ def test_senseless_selections_are_refused(build, message):
 @pytest.mark.parametrize("shape", [0.0, math.inf])
 def test_calibration_meets_the_budget_from_below(shape):
     for adjacency in ("replace_one", "add_remove"):
-        record = least_noise(lambda z, a=adjacency: Selection(GaussianDP(1 / z, a), 10.0, shape), 0.5, 1e-7, "selection")
+        record = least_noise(
+            lambda z, a=adjacency: Selection(trial=GaussianDP(1 / z, a), expected_trials=10.0, shape=shape),
+            0.5,
+            1e-7,
+            "selection",
+        )
         assert 0.5 * (1 - SLACK) <= selection(record).epsilon(1e-7) <= 0.5
 
 
 def test_tightest_knows_the_sharper_form():
-    record = Selection(tightest(Gaussian(5.0)), 10.0, math.inf)
+    record = Selection(trial=tightest(Gaussian(5.0)), expected_trials=10.0, shape=math.inf)
     assert record.trial == composition(Gaussian(5.0))
     best = tightest(record, delta=1e-6)
     assert best.bound == "selection"
@@ -215,7 +234,7 @@ def test_tightest_knows_the_sharper_form():
 
 @pytest.mark.parametrize("tight", [False, True])
 def test_selections_travel(tight):
-    record = Selection(GaussianDP(0.3, "add_remove"), 10.0, math.inf)
+    record = Selection(trial=GaussianDP(0.3, "add_remove"), expected_trials=10.0, shape=math.inf)
     guarantee = selection(record, tight=tight)
     before = guarantee.epsilon(1e-6)
     for again in (pickle.loads(pickle.dumps(guarantee)), from_json(to_json(guarantee))):

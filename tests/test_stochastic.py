@@ -351,7 +351,7 @@ def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
 
     one = released(1.0, 5.0, 1)
     two = released(1.0, -5.0, 2) if adjacency == "replace_one" else released(0.0, 0.0, 2)
-    guarantee = subsampling(PoissonSubsampled(q, noise, 1, adjacency))
+    guarantee = subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency))
     for epsilon in (0.0, 0.1, 0.3):
         measured = 0.0
         for first, second in ((one, two), (two, one), (-one[::-1], -two[::-1]), (-two[::-1], -one[::-1])):

@@ -1,9 +1,12 @@
 """Which rows are summed together: fixed chunks, from public numbers alone."""
 
+import math
+
 import numpy as np
 
 _MIN_CHUNK = 256
-_MAX_CHUNKS = 64
+_MAX_CHUNKS = 64  # or more where a chunk would have more rows than _MAX_CHUNK
+_MAX_CHUNK = 16384  # rows that are summed one after the other: their rounding grows with the square
 _CHUNK_MULTIPLE = 16
 _ASSUMED_LENGTH = 32  # values that a CSR row is taken to store
 LARGEST_PART = 1 / 4
@@ -11,7 +14,9 @@ LARGEST_PART = 1 / 4
 
 
 def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sums: int) -> int:
-    """Return the largest number of chunks: at most 64, of 256 rows or more, their sums a quarter of X.
+    """Return the largest number of chunks: of 256 rows or more, their sums at most a quarter of X.
+
+    There are 64, or more where that keeps a chunk to 16,384 rows, or to the root of their number.
 
     How many values CSR rows store is not public: with one more in a record all other records would
     be summed in other chunks, and have other room for rounding. So rows are taken to store 32 each;
@@ -25,7 +30,8 @@ def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sum
 
 def _count_chunks(n_samples, row_bytes, n_sums):
     of_memory = n_samples * row_bytes * LARGEST_PART // (8 * n_sums)
-    return int(max(1, min(_MAX_CHUNKS, n_samples // _MIN_CHUNK, of_memory)))
+    enough = max(_MAX_CHUNKS, n_samples // max(_MAX_CHUNK, math.isqrt(n_samples)))
+    return int(max(1, min(enough, n_samples // _MIN_CHUNK, of_memory)))
 
 
 def largest_number_in_order(objective) -> float:
@@ -36,7 +42,7 @@ def largest_number_in_order(objective) -> float:
     row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
     n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
     n_chunks = _count_chunks(objective.n_samples, row_bytes, n_sums)
-    return objective.n_samples / n_chunks + _CHUNK_MULTIPLE + _MAX_CHUNKS
+    return objective.n_samples / n_chunks + _CHUNK_MULTIPLE + max(n_chunks, _MAX_CHUNKS)
 
 
 def chunk_edges(n_samples: int, n_chunks: int) -> np.ndarray:

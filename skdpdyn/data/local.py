@@ -218,14 +218,24 @@ class LocalRows:
         ValueError
             If a row is too large, or rounding could hide what one record does.
         """
+        room = self._allowance(objective, n_chunks, dtype, aligned)
+        bounded = self.bounded_without_room(objective)
+        return bounded._replace(bound=bounded.bound * (1 - room))
+
+    def bounded_without_room(self, objective) -> BoundedRows:
+        """Return what kernels know of each row where the record itself pays for rounding.
+
+        A softmax that is not clipped is not clamped either, for that would be no contraction.
+        """
+        if objective.contracts:
+            objective = objective.unclamped()
         scale, offset, norms = self.factors(objective.data_norm)
         with np.errstate(divide="ignore"):
             bound = np.minimum(
                 objective.clip / np.hypot(norms, objective.intercept_scaling),
                 objective.loss.lipschitz,
             )
-        room = self._allowance(objective, n_chunks, dtype, aligned)
-        return BoundedRows(scale, bound * (1 - room), offset, self.weight)
+        return BoundedRows(scale, bound, offset, self.weight)
 
     def make_room(self, objective, noise_std, n_chunks=64, dtype=None, aligned=True):
         """Return what `bounded` returns, and noise, with room for rounding where it does no harm.

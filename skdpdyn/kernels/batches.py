@@ -16,13 +16,17 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.descent import compiled_chunk, kernel_family, map_arguments, map_types, pass_types
+from skdpdyn.kernels.descent import compiled_chunk, kernel_family, map_arguments, map_types, pass_types, project
 from skdpdyn.kernels.jit import aligned_empty, component, entry, first_class, generator, readonly, writable
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
+from skdpdyn.kernels.release import release
 
 _HELD = 131_072  # normals at a time
 _PIECES = 10  # of a run, after each of which its progress can be told
+_MOST_COLUMNS = 1000  # that a row is taken to store
+_IN_ORDER = 4096  # sums that are added one after the other
+_PATIENCE = 2e8  # products of compiled steps, during which no signal is answered
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 
 
@@ -71,6 +75,10 @@ class PoissonBatches:
         """What the logarithm of a uniform number is multiplied by for a distance."""
         return 1 / math.log1p(-self.sampling_probability) if self.sampling_probability < 1 else 0.0
 
+    def expected(self, n_samples):
+        """Return the mean number of rows of a batch."""
+        return max(1.0, self.sampling_probability * n_samples)
+
     def index(self, n_samples):
         """Where the sampler keeps its rows."""
         return np.empty(n_samples, np.uintp)
@@ -83,6 +91,10 @@ class FreshBatches:
     size: int
 
     draw = staticmethod(_draw_fresh)
+
+    def expected(self, n_samples):
+        """Return the number of rows of a batch."""
+        return self.size
 
     def index(self, n_samples):
         """Where the sampler keeps its rows."""
@@ -101,6 +113,10 @@ class FixedBatches:
 
     draw = staticmethod(_draw_fixed)
 
+    def expected(self, n_samples):
+        """Return the number of rows of a batch."""
+        return self.size
+
     def index(self, n_samples):
         """Where the sampler keeps its rows."""
         order = np.arange(n_samples) if self.order is None else self.order
@@ -110,10 +126,10 @@ class FixedBatches:
 def _run(
     draw, gather, chunk_gradients, residual, rng, size, index, X, y, row_scale, bound, row_offset, row_weight, rows, target,
     scale, limit, offset, weight, weights, intercept, shift, intercept_scaling, chunk_sum, order, matrix, centre, scratch,
-    alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, average_weights, theta, velocity, average,
+    alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
 ):  # fmt: skip
-    """Some steps of a fit. ``theta`` holds the start and receives the last iterate, ``average`` gathers all of them."""
-    gradient, batch = np.empty(chunk_sum.size), np.empty(2, np.int64)
+    """Some steps of a fit. ``theta`` holds the start and receives the last iterate, ``velocity`` the last direction."""
+    gradient, partial, batch = np.empty(chunk_sum.size), np.zeros(chunk_sum.size), np.empty(2, np.int64)
     n_coefficients, n_rows = order.size - intercept.size, target.size
     for k in range(step_size.size):
         for j in range(n_coefficients):  # weights[order] = theta compiles error messages
@@ -124,6 +140,7 @@ def _run(
             map_point(theta, order, matrix, centre, weights, shift, scratch)
         draw(rng, first_step + k, size, index, batch)
         gradient[:] = 0
+        summed = 0
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(
@@ -136,7 +153,12 @@ def _run(
                 last - first, chunk_sum,
             )  # fmt: skip
             for j in range(gradient.size):
-                gradient[j] += chunk_sum[j]
+                partial[j] += chunk_sum[j]
+            summed += 1
+            if summed % _IN_ORDER == 0 or last == batch[1]:  # so that no sum has too many terms
+                for j in range(gradient.size):
+                    gradient[j] += partial[j]
+                    partial[j] = 0
         if matrix.size:
             map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
         square = 0.0
@@ -149,8 +171,6 @@ def _run(
             shrink = radius / np.sqrt(square)
             for j in range(theta.size):
                 theta[j] *= shrink
-        for j in range(average.size):
-            average[j] += average_weights[k] * theta[j]
 
 
 _f64, _i64 = types.float64, types.int64
@@ -183,10 +203,10 @@ def compiled_run(family, dtype):
     functions = _draw_type, _gather_type(family, dtype), chunk_type
     problem = family.rows_type(dtype), *(_vector,) * 5, family.room_type(dtype), *(_output,) * 5
     point = _output, _output, _output, _f64, _output, readonly(np.uintp), *map_types, _f64, _f64
-    schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64, _vector
+    schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64
     signature = types.void(
         *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index, *problem, *point, *schedule,
-        _output, _output, _output,
+        _output, _output,
     )  # fmt: skip
     return entry(signature)(_run)
 
@@ -206,6 +226,7 @@ def descend_on_batches(
     average_weights=None,
     distribution="gaussian",
     stop=None,
+    exact=False,
     verbose=0,
 ):
     """Run noisy gradient descent on batches from ``theta``, in place, to its last iterate or an average of its iterates.
@@ -239,55 +260,66 @@ def descend_on_batches(
         The noise.
     stop : int or None, default=None
         Number of steps after which to stop; None: all.
+    exact : bool, default=False
+        Whether the noise of every step is exact, see `skdpdyn.noise.release`, not of the last alone. Momentum and averages
+        need it, and Laplace noise.
     verbose : int, default=0
         Whether to print how many steps are done.
     """
     rows.check(objective)
+    exact = exact or momentum > 0 or average_weights is not None or distribution != "gaussian"
     family, dtype = kernel_family(rows, objective.n_outputs), rows.dtype.name
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     data = family.rows(rows.X)
     n_rows, gathered = family.room(data)
-    # A batch is at most all records, n_rows of them a chunk. Rounded down, so that a chunk counts for n_rows at least; the one
-    # chunk more is within the factor of 2 of
-    # `LocalRows.bounded`.
-    n_chunks = max(1, objective.n_samples // n_rows)
     check_noise(noise_std)
-    bounded_rows, noise_std = rows.make_room(objective, noise_std, n_chunks, np.float64, aligned=False)
+    bounded_rows = rows.bounded_without_room(objective)
     of_gathered = *np.zeros((3, n_rows)), *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:])
     problem = data, rows.y, *bounded_rows, gathered, *of_gathered
     weights, (intercept, shift) = aligned_empty(n_weights), np.zeros((2, objective.n_outputs))
     weights[:] = 0
     step_size, noise_std = np.ascontiguousarray(step_size[:stop]), np.ascontiguousarray(noise_std[:stop])
     n_steps = step_size.size
-    average = np.zeros(theta.size if average_weights is not None else 0)
-    average_weights = np.ascontiguousarray(np.zeros(n_steps) if average_weights is None else average_weights[:stop])
+    average = np.zeros(theta.size)
     chunk = compiled_chunk(family, family.gathered_dtype(dtype))
     draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
     functions = draw, compiled_gather(family, dtype), chunk, residual
     fixed = *functions, rng, batches.size, batches.index(objective.n_samples), *problem, weights, intercept
     fixed += shift, objective.intercept_scaling, aligned_empty(n_weights + 2 * objective.n_outputs), order.astype(np.uintp)
     fixed += map_arguments(rows.map)
-    state = theta, np.zeros(theta.size), average
+    velocity = np.zeros(theta.size)
     run = compiled_run(family, dtype)
-    piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size))  # the bits depend on it
+    work = batches.expected(objective.n_samples) * min(objective.n_features, _MOST_COLUMNS) * objective.n_outputs
+    piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size, int(_PATIENCE / work)))  # the bits depend on it
     noise = np.empty((piece, theta.size))
-    for first in range(0, n_steps, piece):
-        last = min(first + piece, n_steps)
+
+    def steps(first, last, radius):
         now = slice(first, last)
-        _draw_noise(rng, distribution, noise[: last - first], n_steps)
         run(
             *fixed, objective.alpha, divisor, first, step_size[now], noise_std[now], noise[: last - first], momentum,
-            radius, average_weights[now], *state,
+            radius, theta, velocity,
         )  # fmt: skip
+
+    released = range(0 if exact else n_steps - 1, n_steps) if noise_std[-1] > 0 else range(n_steps, n_steps)
+    for first in range(0, released.start, piece):
+        last = min(first + piece, released.start)
+        if noise_std[-1] > 0:
+            draw_normals(rng, noise[: last - first])
+        else:
+            noise[: last - first] = 0
+        steps(first, last, radius)
         if verbose:
             print(f"step {last} of {n_steps}")
-    if average.size:
+    noise[0] = 0
+    for k in released:
+        before = theta.copy()
+        steps(k, k + 1, math.inf)
+        theta[:] = release(theta, noise_std[k], rng, "gamma" if distribution == "laplace" else distribution)
+        velocity[:] = (before - theta) / step_size[k]
+        theta[:] = project(theta, radius)
+        if average_weights is not None:
+            average += average_weights[k] * theta
+        if verbose and (k + 1 == n_steps or (k + 1) % piece == 0):
+            print(f"step {k + 1} of {n_steps}")
+    if average_weights is not None:
         theta[:] = average
-
-
-def _draw_noise(rng, distribution, out, n_steps):
-    """Fill ``out`` with the noise of some of ``n_steps`` steps."""
-    if distribution == "laplace":
-        out[:] = rng.laplace(size=out.shape)
-    else:
-        draw_normals(rng, out)

@@ -28,7 +28,7 @@ __all__ = [
     "rows_type",
 ]
 
-_BLOCK = 32  # rows summed in the precision of the weights: Objective.bound_rows counts on no more
+_BLOCK = 32  # rows summed in the precision of the weights: LocalRows.bounded counts on no more
 _OF_STREAM = _BLOCK // 4
 _PANEL_BYTES, _MIN_PANEL = 16_000, 64  # of the sums that stay in cache while a block is added to them; columns
 _PADDING = 16  # numbers that the weights and the sums of an output are padded to: the largest register of single precision

@@ -30,9 +30,11 @@ from skdpdyn.data.chunks import LARGEST_PART
 from skdpdyn.kernels.jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
+from skdpdyn.kernels.release import release
 
 _SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; seconds of rest after them
 _HELD = 1_000_000  # normals at a time
+_PATIENCE = 0.2  # seconds of compiled steps, during which no signal is answered
 
 
 def _step(
@@ -235,7 +237,11 @@ def chunk_sums(n_chunks, n_sums):
 
 
 def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads=1):
-    """Run noisy gradient descent from ``theta``, in place, to its last iterate.
+    """Run noisy gradient descent from ``theta``, in place, to its last iterate, which is released.
+
+    The last noise is exact, see `skdpdyn.noise.release`. So is that of every step where no step is
+    known to contract and each is paid for by itself. The noise of other steps is within a known
+    distance of an exact one, for which the record's ``rounding`` pays.
 
     Parameters
     ----------
@@ -246,7 +252,7 @@ def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads
     rows : LocalRows
         The rows and targets, with the public map that rows go through.
     step_size, noise_std : ndarray of shape (n_steps,)
-        The schedule: each step adds N(0, noise_std^2 I).
+        The schedule: each step adds N(0, noise_std^2 I). All 0: nothing is released.
     radius : float
         Radius of the ball to project onto; ``inf`` for none.
     rng : numpy.random.Generator
@@ -255,42 +261,87 @@ def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads
         Number of threads; the bits of the result do not depend on it.
     """
     rows.check(objective)
-    dtype, n_outputs = rows.dtype.name, objective.n_outputs
-    family = kernel_family(rows, n_outputs)
-    precision = family.precision(dtype) if rows.allows_single(objective) else "float64"
-    order, n_weights = family.layout(n_outputs, objective.n_features)
-    order = order.astype(np.uintp)  # unsigned, as all indices in kernels: the test for negative ones costs
-    n_chunks = rows.count_chunks(n_weights + n_outputs)
-    n_sums = n_weights + 2 * n_outputs
-    edges = rows.chunk_edges(n_chunks)
     check_noise(noise_std)
-    bounded_rows, noise_std = rows.make_room(objective, noise_std, n_chunks, precision)
-    problem = first_class(objective.loss.residual), family.rows(rows.X), rows.y, *bounded_rows
-    weights, (intercept, shift) = aligned_empty(n_weights, precision), np.zeros((2, n_outputs))
-    weights[:] = 0
-    set_point(theta, order, objective.intercept_scaling, weights, intercept, shift, rows.map)
+    exact = not objective.contracts
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
-    n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
-    if n_threads > 1:
-        compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
-    else:
-        compiled, sums = compiled_run, aligned_empty(n_sums)
-    point = weights, intercept, shift, objective.intercept_scaling
-    totals = edges, np.empty(n_sums), sums, order, *map_arguments(rows.map)
-    divisor = float(objective.n_samples)
-    run = partial(compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha)
-    held = max(1, _HELD // theta.size)
-    normals = np.empty((min(held, step_size.size), theta.size))
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
-        for first in range(0, step_size.size, held):
-            steps = slice(first, first + held)
-            of_steps = normals[: step_size[steps].size]
-            draw_normals(rng, of_steps)
-            schedule = step_size[steps], noise_std[steps], radius, theta, of_steps
-            if n_threads > 1:
-                _share(pool, n_threads, edges.size - 1, len(of_steps), partial(run, *schedule))
-            else:
-                run(*schedule)
+        run = _Descent(theta, objective, rows, exact, pool, n_threads)
+        n_steps = step_size.size
+        released = range(0 if exact else n_steps - 1, n_steps) if noise_std[-1] > 0 else range(0)
+        quiet = released.start if released else n_steps
+        held = max(1, _HELD // theta.size)
+        first = 0
+        while first < quiet:
+            last = min(first + run.steps_at_a_time(held), quiet)
+            run(step_size[first:last], noise_std[first:last], radius, rng)
+            first = last
+        for k in released:
+            run(step_size[k : k + 1], np.zeros(1), math.inf, rng)
+            theta[:] = project(release(theta, noise_std[k], rng), radius)
+            run.set_point()
+
+
+def project(theta, radius):
+    """Return the closest point in the ball of this radius around 0."""
+    norm = np.linalg.norm(theta)
+    return theta if norm <= radius else theta * (radius / norm)
+
+
+class _Descent:
+    """Some steps of a fit at a time, in compiled code that a signal can only interrupt between them."""
+
+    def __init__(self, theta, objective, rows, exact, pool, n_threads):
+        dtype, n_outputs = rows.dtype.name, objective.n_outputs
+        family = kernel_family(rows, n_outputs)
+        single = exact and rows.allows_single(objective)
+        precision = family.precision(dtype) if single else "float64"
+        order, n_weights = family.layout(n_outputs, objective.n_features)
+        order = order.astype(np.uintp)  # unsigned, as all indices in kernels: the test for negative ones costs
+        n_chunks = rows.count_chunks(n_weights + n_outputs)
+        n_sums = n_weights + 2 * n_outputs
+        edges = rows.chunk_edges(n_chunks)
+        bounded_rows = rows.bounded(objective, n_chunks, precision) if exact else rows.bounded_without_room(objective)
+        problem = first_class(objective.loss.residual), family.rows(rows.X), rows.y, *bounded_rows
+        weights, (intercept, shift) = aligned_empty(n_weights, precision), np.zeros((2, n_outputs))
+        weights[:] = 0
+        n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
+        if n_threads > 1:
+            compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
+        else:
+            compiled, sums = compiled_run, aligned_empty(n_sums)
+        point = weights, intercept, shift, objective.intercept_scaling
+        totals = edges, np.empty(n_sums), sums, order, *map_arguments(rows.map)
+        divisor = float(objective.n_samples)
+        self._run = partial(compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha)
+        self._point = order, objective.intercept_scaling, weights, intercept, shift, rows.map
+        self._theta, self._pool, self._n_threads, self._n_chunks = theta, pool, n_threads, edges.size - 1
+        self._normals, self._seconds = np.empty((1, theta.size)), None
+        self.set_point()
+
+    def set_point(self):
+        """Put the parameters where the kernel has them."""
+        set_point(self._theta, *self._point)
+
+    def steps_at_a_time(self, most):
+        """Return how many steps take about a fifth of a second: one, before one has been timed."""
+        return 1 if self._seconds is None else int(min(max(1, _PATIENCE // self._seconds), most))
+
+    def __call__(self, step_size, noise_std, radius, rng):
+        """Make some steps, whose noise is none where ``noise_std`` is 0."""
+        if len(self._normals) < step_size.size:
+            self._normals = np.empty((step_size.size, self._theta.size))
+        normals = self._normals[: step_size.size]
+        if noise_std[-1] > 0:
+            draw_normals(rng, normals)
+        else:
+            normals[:] = 0
+        start = time.perf_counter()
+        schedule = step_size, noise_std, radius, self._theta, normals
+        if self._n_threads > 1:
+            _share(self._pool, self._n_threads, self._n_chunks, len(normals), partial(self._run, *schedule))
+        else:
+            self._run(*schedule)
+        self._seconds = (time.perf_counter() - start) / step_size.size
 
 
 def _share(pool, n_threads, n_chunks, n_steps, run):

@@ -420,6 +420,32 @@ def _nearest_gamma(numerator, shift, scale, generator):
         bits *= 2
 
 
+def draw_gamma(size: int, generator: np.random.Generator) -> np.ndarray:
+    """Return a vector of density exp(-norm), each coordinate within 2^-44 of the ideal one.
+
+    Parameters
+    ----------
+    size : int
+        Number of coordinates.
+    generator : numpy.random.Generator
+        The source.
+
+    Returns
+    -------
+    ndarray of shape (size,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.kernels.release import draw_gamma
+    >>> draw_gamma(3, np.random.default_rng(0)).size
+    3
+    """
+    nothing = [0] * size
+    nearest_integers = _nearest_gamma(nothing, nothing, [1 << (SCALE_BITS + 44)] * size, generator)
+    return np.ldexp(np.array(nearest_integers, dtype=np.float64), -44)
+
+
 def _leading(whole, fraction, bits, generator):
     """Return floor((whole + fraction) 2^bits); draw the digits that are missing."""
     while len(fraction) * DIGIT_BITS < bits:

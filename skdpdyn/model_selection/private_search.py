@@ -29,7 +29,7 @@ from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns
 from skdpdyn.model_selection._costs import largest
 from skdpdyn.model_selection._scores import Score, score_of
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
-from skdpdyn.noise import check_random_state, generators
+from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
@@ -238,7 +238,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             plan.check(last_step(winner).privacy_)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last digits of the sum
         score_std = (1 + 64 * len(held) * np.finfo(float).eps) / (len(held) * plan.score_mu)
-        scores = [score + score_std * noise.standard_normal() for _, score in outcomes]
+        scores = release([score for _, score in outcomes], score_std, noise)
         forget_fit(self)
         self._publish_plan(plan, leaks)
         self.n_samples_ = n_samples
@@ -325,7 +325,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         def chosen(mu, guarantees=()):
             fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
             score = GaussianDP(score_part * mu, model.adjacency)
-            return Selection(fits.compose(score) if shared else largest([fits, score]), self.expected_trials, shape)
+            return Selection(
+                trial=fits.compose(score) if shared else largest([fits, score]), expected_trials=self.expected_trials, shape=shape
+            )
 
         mechanism = least_noise(lambda noise: chosen(1 / noise), epsilon, delta, self.bound)
         mu, guarantees = mechanism.trial.mu, ()  # of a trial

@@ -1,19 +1,22 @@
 """The accountants turned around: noise and number of steps from a budget, always on the safe side."""
 
 import math
+from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
+from typing import Any
 
 from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._numerics import smallest_safe
-from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
+from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.checks import as_float, checked_count, is_named
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
-from skdpdyn.privacy.numerical import ACCURACY, roughly
+from skdpdyn.privacy.needs import checked_bound
+from skdpdyn.privacy.numerical import ACCURACY
 from skdpdyn.privacy.schedules import (
     curvature_aware_schedule,
     curvature_aware_time,
@@ -22,21 +25,10 @@ from skdpdyn.privacy.schedules import (
     worst_case_steps,
 )
 
+_CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
 NUMERICAL_SLACK = 2e-4  # the same where privacy losses are composed numerically, to a tenth of it
 ROUGH, _STEP = 2e-3, 0.02  # relative error of epsilon during most of a search; step of a slope that such errors do not blur
-
-
-def check_budget(epsilon, delta, pure=False):
-    """The budget as floats, or an error that says what is wrong with it; ``pure``: whether delta may be 0."""
-    if not 0 < as_float(epsilon) < math.inf:
-        raise ValueError(f"epsilon={epsilon!r} must be a finite number > 0: the privacy budget")
-    if isinstance(delta, str):
-        raise ValueError(f"delta={delta!r} must be a number in (0, 1), or 'auto' where the number of records is known: 1/n^2")
-    if not (0 < as_float(delta) < 1 or (pure and as_float(delta) == 0)):
-        zero = ": Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary" if as_float(delta) == 0 else ""
-        raise ValueError(f"delta={delta!r} must be in {'[' if pure else '('}0, 1){zero}")
-    return float(epsilon), float(delta)
 
 
 def check_shape(n_samples, n_features):
@@ -47,16 +39,34 @@ def check_shape(n_samples, n_features):
     return int(n_samples), int(n_features)
 
 
+def as_budget(epsilon, delta=None):
+    """Return the budget that was given as such, in place of epsilon, or as the pair (epsilon, delta)."""
+    if isinstance(epsilon, Budget):
+        if delta is not None:
+            raise ValueError(f"delta={delta!r} must not be given beside a Budget, which has its own: {epsilon.delta!r}")
+        return epsilon
+    return Budget(epsilon, delta)
+
+
 def check_target(epsilon, delta, mu, advantage):
-    """The budget as a mu of Gaussian differential privacy, from exactly one of the ways to state it."""
+    """Return the mu of Gaussian differential privacy that exactly one of the ways to state a budget stands for, and the budget.
+
+    The budget is None where mu or the advantage is stated.
+    """
     stated = [name for name, value in (("epsilon", epsilon), ("mu", mu), ("advantage", advantage)) if value is not None]
-    if len(stated) != 1 or (epsilon is None) != (delta is None):
+    paired = isinstance(epsilon, Budget) or (epsilon is None) == (delta is None)
+    if len(stated) != 1 or not paired:
         raise ValueError(
             f"epsilon={epsilon!r}, delta={delta!r}, mu={mu!r}, advantage={advantage!r}: give "
             "epsilon and delta, or mu, or advantage"
         )
     if epsilon is not None:
-        return gdp_mu(*check_budget(epsilon, delta))
+        budget = as_budget(epsilon, delta)
+        return budget.mu, budget
+    return _stated_mu(mu, advantage), None
+
+
+def _stated_mu(mu, advantage):
     if mu is not None:
         if not 0 < as_float(mu) < math.inf:
             raise ValueError(f"mu={mu!r} must be a finite number > 0")
@@ -72,8 +82,8 @@ def check_target(epsilon, delta, mu, advantage):
     return smallest_safe(root, lambda value: GaussianDP(value).advantage <= advantage, towards=0.0)
 
 
-def split_budget(epsilon, delta, shares):
-    """A budget divided among several releases from the same records.
+def split_budget(epsilon, delta=None, shares=()):
+    """Divide a budget among several releases from the same records, as pairs; `Budget.split` returns budgets.
 
     Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``: their epsilons add up to more
     than ``epsilon``, and composed they cost it. That holds where the guarantee of every part is Gaussian (``privacy_`` is a
@@ -81,12 +91,12 @@ def split_budget(epsilon, delta, shares):
 
     Parameters
     ----------
-    epsilon : float
-        The whole budget, > 0.
-    delta : float
-        Its delta, in (0, 1).
-    shares : sequence of float
-        Sizes of the parts relative to each other, positive.
+    epsilon : float or Budget
+        The whole budget, > 0, or all of it as a `Budget`.
+    delta : float or None, default=None
+        Its delta, in (0, 1); None where a `Budget` is given.
+    shares : sequence of float, default=()
+        Sizes of the parts relative to each other, positive; at least one.
 
     Returns
     -------
@@ -106,8 +116,7 @@ def split_budget(epsilon, delta, shares):
     >>> [(round(epsilon, 6), delta) for epsilon, delta in split_budget(1.0, 1e-9, shares=(0.2, 0.8))]
     [(0.431821, 1e-09), (0.889784, 1e-09)]
     """
-    budget = Budget(*check_budget(epsilon, delta))
-    return [(part.epsilon, part.delta) for part in budget.split(shares)]
+    return [(part.epsilon, part.delta) for part in as_budget(epsilon, delta).split(shares)]
 
 
 def calibrate(
@@ -124,12 +133,12 @@ def calibrate(
     n_steps="curvature",
     adjacency="replace_one",
 ):
-    """The noisy gradient descent that a budget pays for.
+    """Return the noisy gradient descent that a budget pays for.
 
     Parameters
     ----------
-    epsilon : float or None, default=None
-        Target epsilon, > 0; with ``delta``.
+    epsilon : float, Budget or None, default=None
+        Target epsilon, > 0, with ``delta``; or both as a `Budget`, of this ``adjacency``.
     delta : float or None, default=None
         Target delta, in (0, 1).
     mu : float or None, default=None
@@ -178,7 +187,9 @@ def calibrate(
     >>> round(tightest(m).advantage, 8)
     0.1
     """
-    target = check_target(epsilon, delta, mu, advantage)
+    target, budget = check_target(epsilon, delta, mu, advantage)
+    if isinstance(epsilon, Budget) and epsilon.adjacency != Adjacency(adjacency):
+        raise ValueError(f"adjacency={str(adjacency)!r} must be that of the budget, {str(epsilon.adjacency)!r}")
     adjacency = Adjacency(adjacency)
     n_samples, n_features = check_shape(n_samples, n_features)
     for name, value in (("lipschitz", lipschitz), ("smoothness", smoothness)):
@@ -195,10 +206,9 @@ def calibrate(
     }
     step_size = largest_step_size(strong_convexity, smoothness)
     if is_named(n_steps, "theorem4"):
-        if epsilon is None:
+        if budget is None:
             raise ValueError("n_steps='theorem4' needs epsilon and delta: the theorem knows no other target")
-        epsilon, delta = check_budget(epsilon, delta)
-        step_size, sigma2, real_steps = theorem4_schedule(epsilon, delta, smoothness=smoothness, **problem)
+        step_size, sigma2, real_steps = theorem4_schedule(budget.epsilon, budget.delta, smoothness=smoothness, **problem)
         sensitivity = Adjacency(adjacency).sum_sensitivity(lipschitz)
         return NoisyGradientDescent(
             n_steps=max(1, math.ceil(real_steps)),
@@ -212,8 +222,6 @@ def calibrate(
         steps = max(1, math.ceil(worst_case_steps(target, step_size=step_size, **problem)))
     elif is_named(n_steps, "curvature"):
         time = curvature_aware_time(
-            epsilon,
-            delta,
             n_samples=n_samples,
             lipschitz=lipschitz,
             curvature=smoothness - strong_convexity,
@@ -226,7 +234,7 @@ def calibrate(
     else:
         raise ValueError(f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1")
 
-    def mechanism(noise_multiplier):
+    def mechanism_for(noise_multiplier):
         return NoisyGradientDescent(
             n_steps=steps,
             noise_multiplier=noise_multiplier,
@@ -236,33 +244,64 @@ def calibrate(
             adjacency=adjacency,
         )
 
-    if epsilon is not None:
-        return least_noise(mechanism, *check_budget(epsilon, delta))
-    noise = tightest(mechanism(1.0)).mu / target  # mu is proportional to 1/noise
-    return mechanism(smallest_safe(noise, lambda value: tightest(mechanism(value)).mu <= target, towards=math.inf))
+    if budget is not None:
+        return least_noise(mechanism_for, budget.epsilon, budget.delta)
+    noise = tightest(mechanism_for(1.0)).mu / target  # mu is proportional to 1/noise
+    return mechanism_for(smallest_safe(noise, lambda value: tightest(mechanism_for(value)).mu <= target, towards=math.inf))
 
 
-def judge(mechanism, delta, bound="tightest"):
-    """Name and guarantee of the chosen bound on a record; "tightest" compares all that apply at ``delta``."""
-    if is_named(bound, "tightest"):
-        best = tightest(mechanism, delta=delta)
-        return best.bound, best.guarantee
-    if not is_named(bound, *ACCOUNTANTS):
-        raise ValueError(f"bound={bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
-    return bound, ACCOUNTANTS[bound](mechanism)
+def judge(mechanism, delta, bound="tightest", accuracy=None):
+    """Return name and guarantee of the chosen bound on a record; "tightest" compares all that apply at ``delta``.
+
+    ``accuracy`` is the relative error of epsilon up to which numerical guarantees are computed; None: the usual one.
+    """
+    verdict = _verdict(mechanism, delta, bound, accuracy)
+    return verdict.bound, verdict.guarantee
 
 
-def least_noise(mechanism, epsilon, delta=None, bound="tightest"):
-    """The record with the least noise whose guarantee meets a budget.
+@dataclass(frozen=True)
+class Verdict:
+    """A record, and what a bound says that it costs.
+
+    Attributes
+    ----------
+    mechanism : record
+        What would run.
+    bound : str
+        Name of the accountant that judged it.
+    theorem : str
+        What that accountant proved, and in which form.
+    guarantee : Guarantee
+        What the record costs.
+    """
+
+    mechanism: Any
+    bound: str
+    theorem: str
+    guarantee: Guarantee
+
+
+def _verdict(mechanism, delta, bound, accuracy=None):
+    if checked_bound(bound) == "tightest":
+        best = weigh(mechanism, delta, accuracy)
+        return Verdict(mechanism, best.bound, best.theorem, best.guarantee)
+    accountant = ACCOUNTANTS[bound]
+    guarantee = accountant(mechanism)
+    guarantee = guarantee if accuracy is None else guarantee.with_accuracy(accuracy)
+    return Verdict(mechanism, bound, accountant.theorem, guarantee)
+
+
+def least_noise(mechanism_for, epsilon, delta=None, bound="tightest"):
+    """Return the record with the least noise whose guarantee meets a budget.
 
     Parameters
     ----------
-    mechanism : callable
-        ``mechanism(noise_multiplier)``: the record, more private the more noise.
+    mechanism_for : callable
+        ``mechanism_for(noise_multiplier)``: the record, more private the more noise.
     epsilon : float or Budget
-        The largest epsilon, or the whole `Budget`.
+        The largest epsilon, > 0; or the whole `Budget`, whose adjacency must be the record's.
     delta : float or None, default=None
-        The largest delta; None where a `Budget` is given.
+        The largest delta, in [0, 1); None where a `Budget` is given.
     bound : str, default="tightest"
         Name of the accountant that judges the record.
 
@@ -275,52 +314,99 @@ def least_noise(mechanism, epsilon, delta=None, bound="tightest"):
     Raises
     ------
     ValueError
-        If the budget is none.
+        If the budget is none, or of another adjacency than the record.
     CalibrationError
         If no noise meets the budget.
 
     Examples
     --------
-    >>> from skdpdyn.privacy import PoissonSubsampled, least_noise
-    >>> m = least_noise(lambda noise: PoissonSubsampled(0.01, noise, 1000, "add_remove"), 1.0, 1e-5)
+    >>> from skdpdyn.privacy import Budget, Gaussian, PoissonSubsampled, least_noise
+    >>> round(least_noise(Gaussian, Budget(1.0, 1e-5)).noise_multiplier, 6)
+    3.730632
+    >>> def mechanism_for(noise):
+    ...     run = {"sampling_probability": 0.01, "n_steps": 1000, "adjacency": "add_remove"}
+    ...     return PoissonSubsampled(noise_multiplier=noise, **run)
+    >>> m = least_noise(mechanism_for, 1.0, 1e-5)
     >>> round(m.noise_multiplier, 2)
     1.41
     """
-    budget = epsilon if isinstance(epsilon, Budget) else Budget(*check_budget(epsilon, delta, pure=True))
-    epsilon, delta = budget.epsilon, budget.delta
-    _check_callable(mechanism, "noise_multiplier")
+    return least_noise_verdict(mechanism_for, epsilon, delta, bound).mechanism
 
-    def guarantee(noise_multiplier):
-        return judge(mechanism(noise_multiplier), delta, bound)[1]
 
-    def excess(log_noise):
-        return math.log(max(guarantee(math.exp(log_noise)).epsilon(delta) / epsilon, 1e-9))
+def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
+    """Return what `least_noise` finds, with the guarantee and the theorem it was last judged by, so that none is found twice.
 
-    with roughly(ROUGH):
-        unit = guarantee(1.0)
-    if delta == 0 and unit.epsilon(0.0) == math.inf:
+    Parameters
+    ----------
+    mechanism_for : callable
+        ``mechanism_for(noise_multiplier)``: the record.
+    epsilon : float or Budget
+        The largest epsilon, or the whole `Budget`.
+    delta : float or None, default=None
+        The largest delta; None where a `Budget` is given.
+    bound : str, default="tightest"
+        Name of the accountant that judges the record.
+
+    Returns
+    -------
+    Verdict
+    """
+    budget = as_budget(epsilon, delta)
+    _check_callable(mechanism_for, "noise_multiplier")
+
+    @cache
+    def verdict(noise_multiplier, accuracy):
+        mechanism = mechanism_for(noise_multiplier)
+        if isinstance(epsilon, Budget):
+            _check_adjacency(mechanism, budget)
+        return _verdict(mechanism, budget.delta, bound, accuracy)
+
+    def spent(noise_multiplier, accuracy=None):
+        return verdict(noise_multiplier, accuracy).guarantee.epsilon(budget.delta)
+
+    def excess(log_noise, accuracy=None):
+        return math.log(max(spent(math.exp(log_noise), accuracy) / budget.epsilon, 1e-9))
+
+    stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
+    unit = verdict(1.0, ROUGH).guarantee
+    if budget.delta == 0 and unit.epsilon(0.0) == math.inf:
         raise CalibrationError("delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary")
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
     target = budget.mu if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
-        raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget")
-    if not target or not _is_gaussian(guarantee(noise), target):
+        raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
+    for _ in range(_CORRECTIONS if target else 0):  # what rounding costs is not quite proportional to 1/noise
+        guarantee = verdict(noise, None).guarantee
+        if not isinstance(guarantee, GaussianDP) or _is_gaussian(guarantee, target) or not guarantee.mu < math.inf:
+            break
+        noise *= guarantee.mu / target
+    if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
         slack, tolerance = (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
         log_noise = _root(excess, math.log(noise), slack, tolerance)
         if log_noise is None:
-            raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise meets this budget under bound={bound!r}")
+            raise CalibrationError(f"{stated}: no noise meets this budget under bound={bound!r}")
         noise = math.exp(log_noise)
     try:
-        noise = smallest_safe(noise, lambda value: guarantee(value).epsilon(delta) <= epsilon, towards=math.inf)
+        noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)
     except CalibrationError:
-        raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget") from None
-    return mechanism(noise)
+        raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget") from None
+    return verdict(noise, None)
 
 
-def _check_callable(mechanism, argument):
-    if not callable(mechanism):
-        raise ValueError(f"mechanism={mechanism!r} must be a function of {argument} that returns a record")
+def _check_callable(mechanism_for, argument):
+    if not callable(mechanism_for):
+        raise ValueError(f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a record")
+
+
+def _check_adjacency(mechanism, budget):
+    """Refuse a record of another adjacency than the budget that was given."""
+    adjacency = getattr(mechanism, "adjacency", budget.adjacency)  # without one, accountants refuse it
+    if adjacency != budget.adjacency:
+        raise ValueError(
+            f"adjacency={str(budget.adjacency)!r} of the budget must be that of the record, {str(adjacency)!r}: the same epsilon "
+            "means something else under each"
+        )
 
 
 def _is_gaussian(guarantee, mu):
@@ -328,7 +414,7 @@ def _is_gaussian(guarantee, mu):
 
 
 def _root(excess, start, slack, tolerance):
-    """Where the decreasing ``excess`` is between -slack and 0, searched from ``start``; None if it is above 0 everywhere.
+    """Return where the decreasing ``excess`` is between -slack and 0, searched from ``start``; None if it is above 0 everywhere.
 
     The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly the same everywhere, so that a
     fine value at their root says how far it is to the root of the fine ones.
@@ -336,8 +422,7 @@ def _root(excess, start, slack, tolerance):
 
     @cache
     def rough(argument):
-        with roughly(ROUGH):
-            return excess(argument) + slack / 2
+        return excess(argument, ROUGH) + slack / 2
 
     low = high = start
     width = 1.0
@@ -361,15 +446,17 @@ def _root(excess, start, slack, tolerance):
     return root
 
 
-def most_steps(mechanism, epsilon, delta, bound="tightest", largest=1_000_000):
-    """The record with the most steps whose guarantee meets a budget.
+def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_000_000):
+    """Return the record with the most steps whose guarantee meets a budget.
 
     Parameters
     ----------
-    mechanism : callable
-        ``mechanism(n_steps)``: the record, less private the more steps.
-    epsilon, delta : float
-        The budget.
+    mechanism_for : callable
+        ``mechanism_for(n_steps)``: the record, less private the more steps.
+    epsilon : float or Budget
+        The largest epsilon, > 0; or the whole `Budget`, whose adjacency must be the record's.
+    delta : float or None, default=None
+        The largest delta, in (0, 1); None where a `Budget` is given.
     bound : str, default="tightest"
         Name of the accountant that judges the record.
     largest : int, default=1_000_000
@@ -390,26 +477,30 @@ def most_steps(mechanism, epsilon, delta, bound="tightest", largest=1_000_000):
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, most_steps
-    >>> most_steps(lambda n_steps: NoisyGradientDescent(n_steps, 20.0, 1.0), 1.0, 1e-5).n_steps
+    >>> most_steps(lambda n_steps: NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0), 1.0, 1e-5).n_steps
     28
     """
-    epsilon, delta = check_budget(epsilon, delta)
-    _check_callable(mechanism, "n_steps")
+    budget = as_budget(epsilon, delta)
+    _check_callable(mechanism_for, "n_steps")
     checked_count(largest, "largest")
 
     @cache
     def meets(n_steps, accuracy=ACCURACY):
-        with roughly(accuracy):
-            return judge(mechanism(n_steps), delta, bound)[1].epsilon(delta) <= epsilon
+        mechanism = mechanism_for(n_steps)
+        if isinstance(epsilon, Budget):
+            _check_adjacency(mechanism, budget)
+        return judge(mechanism, budget.delta, bound, accuracy)[1].epsilon(budget.delta) <= budget.epsilon
 
     n_steps = 1
     if not meets(n_steps):
-        raise CalibrationError(f"epsilon={epsilon}, delta={delta}: a single step exceeds this budget under bound={bound!r}")
+        raise CalibrationError(
+            f"epsilon={budget.epsilon}, delta={budget.delta}: a single step exceeds this budget under bound={bound!r}"
+        )
     for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):  # what meets the budget on a coarse grid does so on a finer one
         n_steps = _last(lambda n: meets(n, accuracy), n_steps, largest)  # noqa: B023 (called at once)
     while not meets(n_steps):
         n_steps -= 1
-    return mechanism(n_steps)
+    return mechanism_for(n_steps)
 
 
 def _last(holds, low, largest):

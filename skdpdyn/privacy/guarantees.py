@@ -7,7 +7,7 @@ composes with others of the same notion. `GaussianDP` is exact for Gaussian nois
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -26,12 +26,14 @@ from skdpdyn.privacy._numerics import (
 from skdpdyn.privacy.checks import (
     checked,
     checked_choice,
+    checked_count,
     checked_delta,
     checked_epsilon,
     checked_number,
     checked_order,
     checked_rate,
 )
+from skdpdyn.privacy.stored import stored, stored_part
 
 _MANY = 16  # arguments from which on a vectorised evaluation pays
 
@@ -73,6 +75,17 @@ def guarantee_of(item):
             "others to it by its own compose"
         )
     return getattr(item, "guarantee", item)
+
+
+_NUMERICAL = []
+
+
+def composes_numerically(kind):
+    """Register the guarantee that parts without a closed form compose to: ``kind(parts, adjacency)``; a decorator, used once."""
+    if _NUMERICAL:
+        raise ValueError(f"{_NUMERICAL[0].__name__} is registered already: there is one numerical composition")
+    _NUMERICAL.append(kind)
+    return kind
 
 
 class Guarantee(ABC):
@@ -203,9 +216,23 @@ class Guarantee(ABC):
             joint = one._closed_form(another)
             if joint is not None:
                 return joint
-        return Guarantee._numerically(self._parts() + other._parts(), self.adjacency)
+        (numerically,) = _NUMERICAL
+        return numerically(self._parts() + other._parts(), self.adjacency)
 
-    _numerically = None  # how parts without a closed form compose: `skdpdyn.privacy.numerical` puts it here
+    def with_accuracy(self, accuracy):
+        """Return the same guarantee, computed up to another relative error of epsilon, on the safe side, where it is numerical.
+
+        Parameters
+        ----------
+        accuracy : float
+            The relative error, in (0, 1).
+
+        Returns
+        -------
+        Guarantee
+            This one, where epsilon has a closed form.
+        """
+        return self
 
     def _closed_form(self, other):  # noqa: B027
         """Composition with ``other`` in closed form, or None. Asked of both, in turn."""
@@ -231,6 +258,7 @@ def _single(value, name, valid, requirement):
     return float(checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement))
 
 
+@stored
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy: as hard to attack as telling N(0, 1) from N(mu, 1).
@@ -241,6 +269,9 @@ class GaussianDP(Guarantee):
         Privacy parameter, >= 0.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
+    failure : float, default=0.0
+        Probability of an event outside of which it holds, in [0, 1): whatever is replaced on both sides with that probability
+        costs (1 + exp(epsilon)) times it.
 
     References
     ----------
@@ -255,17 +286,29 @@ class GaussianDP(Guarantee):
 
     mu: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    failure: float = 0.0
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         object.__setattr__(self, "mu", _single(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
+        object.__setattr__(self, "failure", _single(self.failure, "failure", lambda p: (p >= 0) & (p < 1), "in [0, 1)"))
 
     def delta(self, epsilon):
         """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
         epsilon = checked_epsilon(epsilon)
-        if epsilon.ndim:
-            return np.exp(gdp_log_deltas(epsilon, self.mu))
-        return math.exp(gdp_log_delta(float(epsilon), self.mu))
+        if self.failure:
+            epsilon = np.minimum(epsilon, self._last_useful_epsilon)
+        exact = np.exp(gdp_log_deltas(epsilon, self.mu)) if epsilon.ndim else math.exp(gdp_log_delta(float(epsilon), self.mu))
+        if not self.failure:
+            return exact
+        return like(epsilon, np.minimum(1.0, exact + (1 + np.exp(epsilon)) * self.failure))
+
+    @property
+    def _last_useful_epsilon(self):
+        """Epsilon beyond which the failure grows faster than the rest of delta falls; delta stays what it is there."""
+        if self.mu == 0:
+            return 0.0
+        return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
 
     def epsilon(self, delta):
         """Exact epsilon at ``delta`` (float or array), rounded up."""
@@ -273,6 +316,8 @@ class GaussianDP(Guarantee):
         return like(delta, by_element(self._epsilon, delta))
 
     def _epsilon(self, delta):
+        if self.failure:
+            return self._epsilon_with_failure(delta)
         log_delta = math.log(delta) if delta > 0 else -math.inf
         if delta >= self.delta(0.0) and log_delta >= gdp_log_delta(0.0, self.mu):
             return 0.0
@@ -292,13 +337,52 @@ class GaussianDP(Guarantee):
             root = optimize.brentq(excess, 0.0, upper, **exact) if excess(0.0) > 0 else 0.0
         return smallest_safe(root, lambda epsilon: excess(epsilon) <= 0 and self.delta(epsilon) <= delta, math.inf, self.mu)
 
+    def _epsilon_with_failure(self, delta):
+        """Least epsilon whose delta, failure included, is at most ``delta``: it falls up to the last useful epsilon."""
+        last = self._last_useful_epsilon
+        if delta >= self.delta(0.0):
+            return 0.0
+        if math.isinf(self.mu) or delta < self.delta(last):
+            return math.inf
+        root = last
+        if self.delta(last) < delta:
+            root = optimize.brentq(lambda epsilon: self.delta(epsilon) - delta, 0.0, last, xtol=1e-15)
+        return smallest_safe(root, lambda epsilon: self.delta(epsilon) <= delta, math.inf, max(self.mu, 1.0))
+
+    def group(self, size):
+        """Return the guarantee for the exchange of up to ``size`` records at once: mu times as many.
+
+        Parameters
+        ----------
+        size : int
+            Largest number of records of one group, >= 1.
+
+        Returns
+        -------
+        GaussianDP
+
+        References
+        ----------
+        J. Dong, A. Roth, W. Su (2022), Gaussian differential privacy, Theorem 2.14.
+
+        Examples
+        --------
+        >>> from skdpdyn.privacy import GaussianDP
+        >>> GaussianDP(0.25).group(3).mu
+        0.75
+        """
+        return GaussianDP(checked_count(size, "size") * self.mu, self.adjacency, self.failure)
+
     def rdp(self, order):
         """Renyi divergence of ``order``: order mu^2 / 2."""
-        return self._renyi_curve()(checked_order(order))
+        return super().rdp(order) if self.failure else self._renyi_curve()(checked_order(order))
 
     def tradeoff(self, fpr):
         """Exact smallest false negative rate at false positive rate ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""
         fpr = checked_rate(fpr)
+        if self.failure:
+            exact = GaussianDP(self.mu, self.adjacency).tradeoff(np.minimum(fpr + self.failure, 1.0))
+            return like(fpr, np.maximum(np.asarray(exact) - self.failure, 0.0))
         if math.isinf(self.mu):
             return like(fpr, np.zeros(fpr.shape))
         return like(fpr, special.ndtr(-special.ndtri(fpr) - self.mu) if self.mu > 0 else 1 - fpr)
@@ -308,6 +392,8 @@ class GaussianDP(Guarantee):
         """``GaussianDpEvent(1 / mu)``, for an accountant of ``neighboring_relation``."""
         import dp_accounting
 
+        if self.failure:
+            return super().dp_event
         return dp_accounting.GaussianDpEvent(1 / self.mu) if self.mu > 0 else dp_accounting.NoOpDpEvent()
 
     @property
@@ -318,16 +404,18 @@ class GaussianDP(Guarantee):
         return dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def _closed_form(self, other):
-        return GaussianDP(math.hypot(self.mu, other.mu), self.adjacency) if type(self) is type(other) is GaussianDP else None
+        if type(other) is not GaussianDP:
+            return None
+        return GaussianDP(math.hypot(self.mu, other.mu), self.adjacency, min(self.failure + other.failure, 1 - 2**-53))
 
     def _gaussian_components(self):
-        return (1.0,), (self.mu,)
+        return None if self.failure else ((1.0,), (self.mu,))
 
     def _renyi_curve(self):
-        return LinearCurve(self.mu * self.mu / 2)
+        return None if self.failure else LinearCurve(self.mu * self.mu / 2)
 
     def _gaussian_bound(self):
-        return self.mu
+        return None if self.failure else self.mu
 
 
 def checked_curves(*curves):
@@ -345,6 +433,7 @@ def adjacency_of(*curves):
     return found.pop() if found else None
 
 
+@stored_part
 @dataclass(frozen=True)
 class LinearCurve:
     """The Renyi curve rate * order of a rate-zCDP mechanism."""
@@ -366,6 +455,7 @@ class LinearCurve:
         return dp_accounting.ZCDpEvent(self.rate)
 
 
+@stored_part
 @dataclass(frozen=True)
 class LargestCurve:
     """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts of the records."""
@@ -385,6 +475,7 @@ class LargestCurve:
         return adjacency_of(*self.curves)
 
 
+@stored_part
 @dataclass(frozen=True)
 class SummedCurve:
     """Sum of Renyi curves: composition."""
@@ -401,6 +492,7 @@ class SummedCurve:
     adjacency = LargestCurve.adjacency
 
 
+@stored
 @dataclass(frozen=True)
 class RenyiDP(Guarantee):
     """Renyi differential privacy, as a curve over all orders.
@@ -494,6 +586,11 @@ class RenyiDP(Guarantee):
 
         return max(0.0, minimum_over_orders(epsilon))
 
+    def with_accuracy(self, accuracy):
+        """See `Guarantee.with_accuracy`: for a curve that takes something from a numerical profile."""
+        rougher = getattr(self.curve, "with_accuracy", None)
+        return self if rougher is None else replace(self, curve=rougher(accuracy))
+
     def _log_slack(self, excess):
         return -excess * np.log1p(1 / excess) - np.log1p(excess) if self.conversion == "tight" else 0.0
 
@@ -517,6 +614,7 @@ class RenyiDP(Guarantee):
         return self.curve
 
 
+@stored
 @dataclass(frozen=True)
 class ApproximateDP(Guarantee):
     """(epsilon, delta)-differential privacy at one point of the profile.

@@ -1,22 +1,27 @@
 """Records of what was released: complete enough that a theorem needs nothing else.
 
-A record says what ran, never what it costs; accountants read records and nothing but records. Meanings never change. To add a
-kind of release, write a frozen dataclass here and register the theorems that cover it with their accountants.
+A record (a *mechanism*: the two words mean the same) says what ran, never what it costs; accountants read records and nothing
+but records. Meanings never change. Fields are given by keyword: ``Gaussian(noise_multiplier)`` and ``Composition(mechanisms)``
+take their first one by position too.
+
+To add a kind of release, write a frozen dataclass here and register the theorems that cover it with their accountants.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from scipy import optimize
 
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_count, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
+from skdpdyn.privacy.stored import stored
 
 MAX_STEPS = 10**18
 
 
-@dataclass(frozen=True, eq=False)
+@stored
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NoisyGradientDescent:
     """Full-batch noisy gradient descent from a start chosen without the data.
 
@@ -43,6 +48,9 @@ class NoisyGradientDescent:
         Whether only the last iterate is released, or any of them (an average of iterates, say).
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -61,8 +69,10 @@ class NoisyGradientDescent:
     sensitivity: float | None = None
     release: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _settle(self, n_steps=_integer("n_steps", self.n_steps))
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
@@ -78,7 +88,8 @@ class NoisyGradientDescent:
         vars(self).update({name: _read_only(value) for name, value in state.items()})
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class Gaussian:
     """One Gaussian mechanism: a statistic of bounded sensitivity plus Gaussian noise.
 
@@ -96,7 +107,7 @@ class Gaussian:
     0.25
     """
 
-    noise_multiplier: float
+    noise_multiplier: float = field(kw_only=False)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self):
@@ -107,7 +118,8 @@ class Gaussian:
         )
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class OutputPerturbation:
     """A statistic of bounded sensitivity, computed without noise, plus noise on the result.
 
@@ -130,9 +142,9 @@ class OutputPerturbation:
     Examples
     --------
     >>> from skdpdyn.privacy import OutputPerturbation, perturbation
-    >>> perturbation(OutputPerturbation(4.0)).mu
+    >>> perturbation(OutputPerturbation(noise_multiplier=4.0)).mu
     0.25
-    >>> perturbation(OutputPerturbation(4.0, distribution="gamma")).epsilon(0.0)
+    >>> perturbation(OutputPerturbation(noise_multiplier=4.0, distribution="gamma")).epsilon(0.0)
     0.25
     """
 
@@ -160,7 +172,8 @@ class OutputPerturbation:
             _settle(self, tolerance=_number("tolerance", self.tolerance))
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class ObjectivePerturbation:
     """The exact minimiser of a regularised sum of losses to which a random linear term was added.
 
@@ -217,7 +230,8 @@ class ObjectivePerturbation:
         return self.rank * math.log1p(self.curvature / self.rank)
 
 
-@dataclass(frozen=True, eq=False)
+@stored
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CyclicBatches:
     """Noisy gradient descent over disjoint batches, visited in the same order in every epoch.
 
@@ -251,6 +265,9 @@ class CyclicBatches:
         Whether only the last iterate is released, or any of them.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -273,8 +290,10 @@ class CyclicBatches:
     order: str = "fixed"
     release: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _check_batches(self)
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
@@ -295,7 +314,8 @@ class CyclicBatches:
         return self.n_epochs * self.n_batches
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class WithoutReplacement:
     """Noisy gradient descent from a fixed start, on a fresh batch without replacement in every step.
 
@@ -323,6 +343,9 @@ class WithoutReplacement:
         The neighbouring relation in which S was computed.
     release : {"last", "all"}, default="last"
         Whether only the last iterate is released, or any of them.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -342,10 +365,12 @@ class WithoutReplacement:
     smoothness: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     release: str = "last"
+    rounding: float = 0.0
 
     diameter = sensitivity = None
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _check_batches(self)
         _settle(
             self,
@@ -360,7 +385,8 @@ class WithoutReplacement:
         return self.n_epochs * (self.n_samples // self.batch_size)
 
 
-@dataclass(frozen=True, eq=False)
+@stored
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PoissonSubsampled:
     """DP-SGD: every step takes each record with the same probability, clips its gradient, and adds noise to the sum.
 
@@ -387,6 +413,9 @@ class PoissonSubsampled:
         What is released: the last iterate, the mean of all T iterates, or their mean with weights 2 t / (T (T + 1)).
     diameter : float or None, default=None
         Diameter of the ball that every step projects onto. None: no projection.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -404,8 +433,10 @@ class PoissonSubsampled:
     momentum: float = 0.0
     average: str | None = None
     diameter: float | None = None
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         _settle(
             self,
             sampling_probability=_number("sampling_probability", self.sampling_probability),
@@ -427,7 +458,8 @@ class PoissonSubsampled:
     __setstate__ = NoisyGradientDescent.__setstate__
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class OnePass:
     """Projected noisy stochastic gradient descent: one pass in a known order, one record a step.
 
@@ -456,6 +488,9 @@ class OnePass:
         Whether the iterate after the last record is released, or the one after a step drawn uniformly and never told.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
+    rounding : float, default=0.0
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
+        arithmetic.
 
     Examples
     --------
@@ -475,8 +510,10 @@ class OnePass:
     distribution: str = "gaussian"
     stopping: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rounding: float = 0.0
 
     def __post_init__(self):
+        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
         positive = ("noise", "step_size", "lipschitz", "smoothness", "diameter")
         _settle(self, n_samples=_integer("n_samples", self.n_samples), adjacency=Adjacency(self.adjacency))
         _settle(self, **{name: _number(name, getattr(self, name)) for name in positive})
@@ -496,7 +533,8 @@ class OnePass:
         return math.sqrt(max(0.0, 1 - 2 * self.step_size * rho * (beta / (beta + rho))))
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class Selection:
     """The best of a random number of trials on the same records, and nothing of the others.
 
@@ -517,7 +555,7 @@ class Selection:
     Examples
     --------
     >>> from skdpdyn.privacy import GaussianDP, Selection, selection
-    >>> trials = Selection(GaussianDP(0.1), expected_trials=10, shape=1.0)
+    >>> trials = Selection(trial=GaussianDP(0.1), expected_trials=10, shape=1.0)
     >>> round(trials.halting_probability, 6), round(selection(trials).epsilon(1e-6), 6)
     (0.1, 0.898078)
     """
@@ -551,7 +589,8 @@ class Selection:
         return math.exp(-log_inverse_gamma(self.expected_trials, self.shape))
 
 
-@dataclass(frozen=True)
+@stored
+@dataclass(frozen=True, kw_only=True)
 class Composition:
     """Several releases from the same records, each chosen with knowledge of the outcomes before it.
 
@@ -567,7 +606,7 @@ class Composition:
     1.0
     """
 
-    mechanisms: tuple
+    mechanisms: tuple = field(kw_only=False)
 
     def __post_init__(self):
         _settle(self, mechanisms=tuple(self.mechanisms))

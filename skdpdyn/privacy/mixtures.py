@@ -1,7 +1,7 @@
 """Guarantees that are mixtures: the mean profile of several Gaussian guarantees, and a release on a random subset."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -9,8 +9,10 @@ from scipy import special
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, smallest_safe, solve_epsilon
 from skdpdyn.privacy.checks import checked, checked_delta, checked_epsilon, checked_order, checked_probability, checked_rate
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
+from skdpdyn.privacy.stored import stored, stored_part
 
 
+@stored_part
 @dataclass(frozen=True)
 class MixtureCurve:
     """The Renyi curve of a mixture of Gaussian guarantees whose component is told."""
@@ -34,6 +36,7 @@ class MixtureCurve:
 MAX_COMPONENTS = 512
 
 
+@stored
 @dataclass(frozen=True)
 class ProfileMixture(Guarantee):
     """Mean of the profiles of Gaussian guarantees: one of several releases happened, drawn independently of the records.
@@ -145,6 +148,7 @@ class ProfileMixture(Guarantee):
         return self.mus[-1]
 
 
+@stored
 @dataclass(frozen=True)
 class SubsampledDP(Guarantee):
     """What a guarantee becomes when its mechanism sees a random subset, by advanced joint convexity.
@@ -206,6 +210,11 @@ class SubsampledDP(Guarantee):
             return math.inf
         epsilon = math.log1p(q * math.expm1(inner)) if inner < 30 else inner + math.log(q + (1 - q) * math.exp(-inner))
         return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf)
+
+    def with_accuracy(self, accuracy):
+        """See `Guarantee.with_accuracy`: that of the base."""
+        base = self.base.with_accuracy(accuracy)
+        return self if base is self.base else replace(self, base=base)
 
     def _gaussian_bound(self):
         return self.base._gaussian_bound()

@@ -1,9 +1,7 @@
 """Numerical composition: privacy loss distributions, discretised on the safe side by ``dp_accounting``."""
 
 import math
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, singledispatch
 from numbers import Integral
 
@@ -17,6 +15,7 @@ from skdpdyn.privacy.checks import (
     checked_count,
     checked_delta,
     checked_epsilon,
+    checked_number,
     checked_order,
 )
 from skdpdyn.privacy.guarantees import (
@@ -28,10 +27,13 @@ from skdpdyn.privacy.guarantees import (
     SummedCurve,
     adjacency_of,
     checked_curves,
+    composes_numerically,
 )
 from skdpdyn.privacy.sampled import SampledCurve, check_step
+from skdpdyn.privacy.stored import stored, stored_part
 
 
+@stored_part
 @dataclass(frozen=True)
 class SampledGaussian:
     """One step of the Poisson-sampled Gaussian mechanism, by its dominating pair.
@@ -68,6 +70,7 @@ class SampledGaussian:
         return SampledCurve(self.sampling_probability, self.noise_multiplier, self.adjacency)
 
 
+@stored_part
 @dataclass(frozen=True)
 class RepeatedCurve:
     """A Renyi curve, ``count`` times."""
@@ -90,19 +93,10 @@ class RepeatedCurve:
 
 
 ACCURACY = 2e-5  # relative error of epsilon at which the grid is fine enough
-_accuracy = ContextVar("accuracy", default=ACCURACY)
 
 
-@contextmanager
-def roughly(accuracy):
-    """Inside, numerical bounds stop at a coarser grid, of this relative error of epsilon: faster, and bounds all the same."""
-    token = _accuracy.set(accuracy)
-    try:
-        yield
-    finally:
-        _accuracy.reset(token)
-
-
+@composes_numerically
+@stored
 @dataclass(frozen=True)
 class PrivacyLossDP(Guarantee):
     """Composition of independent parts by their privacy loss distributions.
@@ -118,6 +112,8 @@ class PrivacyLossDP(Guarantee):
         The parts, each with how often it was released.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all parts hold for.
+    accuracy : float, default=2e-5
+        Relative error of epsilon at which the grid is fine enough, in (0, 1). A coarser grid is faster, and a bound all the same.
 
     References
     ----------
@@ -134,11 +130,12 @@ class PrivacyLossDP(Guarantee):
 
     parts: tuple
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-
-    accuracy = ACCURACY
+    accuracy: float = field(default=ACCURACY, metadata={"optional": True})
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        accuracy = checked_number(self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)")
+        object.__setattr__(self, "accuracy", accuracy)
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts = {}
@@ -146,6 +143,10 @@ class PrivacyLossDP(Guarantee):
         for part, count in self.parts:
             if not isinstance(part, (Guarantee, SampledGaussian)):
                 raise ValueError(f"part {part!r} must be a guarantee")
+            if getattr(part, "failure", 0.0):
+                raise UnsupportedMechanismError(
+                    f"part {part!r} fails with some probability, which numerical composition does not know"
+                )
             if part.adjacency != self.adjacency:
                 raise ValueError(f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree")
             if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
@@ -168,11 +169,16 @@ class PrivacyLossDP(Guarantee):
         delta = checked_delta(delta)
         return like(delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0))
 
+    def with_accuracy(self, accuracy):
+        """See `Guarantee.with_accuracy`: on another grid."""
+        parts = ((part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count) for part, count in self.parts)
+        return replace(self, parts=tuple(parts), accuracy=accuracy)
+
     def _bounds(self):
         """Whichever of the numerical, the Gaussian and the Renyi bound exist: all hold, so the least does."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
-        losses, curve, mu = discretised(self.parts, _accuracy.get()), self._renyi_curve(), self._gaussian_bound()
+        losses, curve, mu = discretised(self.parts, self.accuracy), self._renyi_curve(), self._gaussian_bound()
         bounds = [losses] if losses else []
         if mu is not None:
             bounds.append(GaussianDP(mu, self.adjacency))
@@ -230,9 +236,6 @@ class PrivacyLossDP(Guarantee):
 
     def _parts(self):
         return self.parts
-
-
-Guarantee._numerically = PrivacyLossDP
 
 
 LARGEST_LOSS = 600.0  # beyond it e^loss is out of a float's safe reach

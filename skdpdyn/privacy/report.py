@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.accountants import ACCOUNTANTS, SHARPEST
+from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
@@ -274,7 +274,7 @@ def check_report(report: dict | str) -> dict:
     delta = spent.get("delta")
     if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
         raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
-    if _proof(mechanism, guarantee, bound) is None:
+    if _proof(mechanism, guarantee, bound, delta) is None:
         raise ValueError(f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record")
     again = privacy_report(mechanism, guarantee, delta=delta, bound=bound).as_dict()
     for title in ("spent", "attacker", "theorem"):
@@ -300,19 +300,23 @@ def _restored(stored: dict, name: str) -> Any:
         raise ValueError(f"stored, {name}: {error}") from None
 
 
-def _forms(bound: Any) -> dict[str, Callable]:
-    """The forms of a bound, each by the options that it is called with."""
+def _forms(bound: Any, delta: float) -> dict[str, Callable]:
+    """The forms of a bound, each by the options that it is called with; of parts judged one by one, the tightest at delta."""
+    if isinstance(bound, str) and bound == MIXED:
+        return {f", delta={delta!r}": lambda mechanism: tightest(mechanism, delta=delta).guarantee}
     if not isinstance(bound, str) or bound not in ACCOUNTANTS:
         raise ValueError(f"theorem, bound: {bound!r} is none of {', '.join(ACCOUNTANTS)}")
-    forms = {"": ACCOUNTANTS[bound]}
-    if isinstance(sharper := SHARPEST.get(bound), partial):
-        forms[", " + ", ".join(f"{name}={value!r}" for name, value in sharper.keywords.items())] = sharper
+    judge = ACCOUNTANTS[bound]
+    forms = {"": judge}
+    if judge.sharper:
+        options = ", ".join(f"{name}={value!r}" for name, value in judge.sharper.options.items())
+        forms[f", {options}"] = partial(judge, **judge.sharper.options)
     return forms
 
 
-def _proof(mechanism: Any, guarantee: Guarantee, bound: Any) -> str | None:
+def _proof(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> str | None:
     """The options by which a bound proves a guarantee of a record, or None."""
-    for options, form in _forms(bound).items():
+    for options, form in _forms(bound, delta).items():
         try:
             proved = form(mechanism)
         except UnsupportedMechanismError:
@@ -334,7 +338,7 @@ def _compare(claimed: dict, computed: dict, title: str, tolerance: float) -> Non
 def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> None:
     """Hold another bound's epsilon, or its refusal, against the record."""
     answers = []
-    for form in _forms(name).values():
+    for form in _forms(name, delta).values():
         try:
             other = form(mechanism)
         except UnsupportedMechanismError as error:
@@ -361,7 +365,7 @@ def _agree(one: Any, other: Any, tolerance: float) -> bool:
 
 def _how_to_check(mechanism: Any, guarantee: Guarantee, bound: str, spent: dict) -> list[str]:
     """Lines of Markdown that prove the promise again."""
-    options = _proof(mechanism, guarantee, bound) if bound in ACCOUNTANTS else None
+    options = _proof(mechanism, guarantee, bound, spent["delta"]) if bound in {MIXED, *ACCOUNTANTS} else None
     lines = ["From the record alone, without the data:", "", "```python"]
     if options is None:
         lines = ["The guarantee is not that of the record alone: it is a total of several releases.", "", "```python"]

@@ -8,11 +8,13 @@ import numpy as np
 
 from skdpdyn.privacy.checks import checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency
+from skdpdyn.privacy.stored import stored_part
 
 REACH = 12.0  # standard deviations beyond the last peak at which the quadrature ends
 MAX_NODES = 2**15  # of one quadrature; where it would take more, the curve without sampling is used
 
 
+@stored_part
 @dataclass(frozen=True)
 class SampledCurve:
     """The Renyi curve of one Poisson-sampled Gaussian step, from its dominating pair.

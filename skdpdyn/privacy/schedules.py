@@ -7,6 +7,7 @@ import numpy as np
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy.checks import checked_count
 from skdpdyn.privacy.guarantees import Adjacency, gdp_mu
+from skdpdyn.privacy.needs import needs
 
 MIN_STEPS, MAX_STEPS = 16, 10_000
 _MEAN_COOLED = 3 / 4  # of the factors of step sizes that are cooled
@@ -14,9 +15,9 @@ _MOST_COOLED = 10**7  # steps, each with a size of its own
 
 
 def largest_step_size(strong_convexity, smoothness, bound="tightest"):
-    """Largest step under which a gradient step contracts at the rate of the strong convexity (and `langevin` holds, if asked)."""
+    """Return the largest step that contracts at the rate of the strong convexity, and that the bound allows (see `needs`)."""
     largest = 2 / (strong_convexity + smoothness)
-    return min(largest, (1 - 1e-9) / smoothness) if bound == "langevin" else largest
+    return min(largest, (1 - 1e-9) / smoothness) if needs(bound).step_below_inverse_smoothness else largest
 
 
 def curvature_aware_time(

@@ -8,65 +8,7 @@ from dataclasses import fields
 import numpy as np
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP, TiltedCurve
-from skdpdyn.privacy.accountants.recursion import RecursionCurve
-from skdpdyn.privacy.accountants.selection import SelectionCurve
-from skdpdyn.privacy.accountants.subsampling import SmallOrderCurve
-from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP, LargestCurve, LinearCurve, RenyiDP, SummedCurve
-from skdpdyn.privacy.mechanisms import (
-    Composition,
-    CyclicBatches,
-    Gaussian,
-    NoisyGradientDescent,
-    ObjectivePerturbation,
-    OnePass,
-    OutputPerturbation,
-    PoissonSubsampled,
-    Selection,
-    WithoutReplacement,
-)
-from skdpdyn.privacy.mixtures import MixtureCurve, ProfileMixture, SubsampledDP
-from skdpdyn.privacy.numerical import PrivacyLossDP, RepeatedCurve, SampledGaussian
-from skdpdyn.privacy.sampled import SampledCurve
-
-_RECORDS = (
-    Composition,
-    CyclicBatches,
-    Gaussian,
-    NoisyGradientDescent,
-    ObjectivePerturbation,
-    OnePass,
-    OutputPerturbation,
-    PoissonSubsampled,
-    Selection,
-    WithoutReplacement,
-)
-_GUARANTEES = (
-    ApproximateDP,
-    ContractedDP,
-    GaussianDP,
-    PerturbedObjectiveDP,
-    PrivacyLossDP,
-    ProfileMixture,
-    RenyiDP,
-    SubsampledDP,
-)
-_PARTS = (
-    LargestCurve,
-    LinearCurve,
-    MixtureCurve,
-    RecursionCurve,
-    RepeatedCurve,
-    SampledCurve,
-    SampledGaussian,
-    SelectionCurve,
-    SmallOrderCurve,
-    SummedCurve,
-    TiltedCurve,
-)
-TYPES = {kind.__name__: kind for kind in _RECORDS + _GUARANTEES + _PARTS}
-"""All that can be stored, by name. A new record or guarantee is added here."""
+from skdpdyn.privacy.stored import TYPES, is_whole
 
 VERSION = 1
 """Version of the documents that `to_json` writes. Those without one, which 0.1 wrote, are of version 0."""
@@ -74,7 +16,12 @@ VERSION = 1
 _ADDED = {
     1: {
         "SampledCurve": {"adjacency": "add_remove"},
-        "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None},
+        "NoisyGradientDescent": {"rounding": 0.0},
+        "CyclicBatches": {"rounding": 0.0},
+        "WithoutReplacement": {"rounding": 0.0},
+        "OnePass": {"rounding": 0.0},
+        "GaussianDP": {"failure": 0.0},
+        "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None, "rounding": 0.0},
         "OutputPerturbation": dict.fromkeys(("statistic", "n_epochs", "batch_size", "tolerance")),
     }
 }
@@ -102,7 +49,7 @@ def to_json(value):
     0.5
     """
     stored = to_dict(value)
-    if not isinstance(value, _RECORDS + _GUARANTEES):
+    if not is_whole(value):
         raise ValueError(f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain values")
     return json.dumps({"version": VERSION, **stored}, allow_nan=False)
 
@@ -143,7 +90,7 @@ def from_json(text):
         value = from_dict(stored, version)
     except RecursionError:
         raise ValueError("the document is nested too deeply") from None
-    if not isinstance(value, _RECORDS + _GUARANTEES):
+    if not is_whole(value):
         raise ValueError(f"the document holds no record or guarantee, but {value!r}")
     return value
 
@@ -202,7 +149,10 @@ def _refuse_constant(name):
 def to_dict(value):
     """`to_json` as nested dicts and lists."""
     if TYPES.get(type(value).__name__) is type(value):
-        stored = {field.name: to_dict(getattr(value, field.name)) for field in fields(value)}
+        kept = [
+            field.name for field in fields(value) if not (_is_optional(field) and getattr(value, field.name) == field.default)
+        ]
+        stored = {name: to_dict(getattr(value, name)) for name in kept}
         return {"type": type(value).__name__, **stored}
     if isinstance(value, (tuple, list, np.ndarray)):
         return [to_dict(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
@@ -229,7 +179,8 @@ def from_dict(stored, version=VERSION):
         if version < since:
             values = added.get(kind, {}) | values
     names = [field.name for field in fields(TYPES[kind])]
-    if set(values) != set(names):  # a default in place of what was lost could be another mechanism
+    optional = {field.name for field in fields(TYPES[kind]) if _is_optional(field)}
+    if not set(names) - optional <= set(values) <= set(names):  # a default for what was lost could be another mechanism
         raise ValueError(f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}")
     try:
         built = TYPES[kind](**values)
@@ -239,3 +190,8 @@ def from_dict(stored, version=VERSION):
     if filled:
         raise ValueError(f"not a stored {kind}: {filled} must not be null")
     return built
+
+
+def _is_optional(field):
+    """Whether a field is stored only where it is not at its default; it says how to compute, not what ran."""
+    return field.metadata.get("optional", False)

@@ -162,6 +162,16 @@ class Solver(BaseEstimator, ABC):
         """Attributes of a fitted estimator that say what ran: noise, steps, step size, as far as the solver has them."""
 
 
+def check_stable(step_size, objective):
+    """Refuse steps that the penalty alone makes diverge: coefficients would outgrow the noise, which is then rounded away."""
+    largest = float(np.max(step_size)) * objective.alpha
+    if not largest <= 2:
+        raise ValueError(
+            f"step_size={float(np.max(step_size)):.6g}, alpha={objective.alpha:.6g}: steps of more than 2 / alpha diverge. Take "
+            "shorter steps, or a smaller alpha"
+        )
+
+
 def checked_step_size(step_size, names="'auto'"):
     """A positive number, or None for "auto"; ``names``: the names that it may have, for the error."""
     if is_auto(step_size):

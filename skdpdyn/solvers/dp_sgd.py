@@ -8,8 +8,10 @@ from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
+from skdpdyn.rounding import gathered_in_order, public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     Solver,
+    check_stable,
     checked_batch_size,
     checked_radius,
     checked_step_size,
@@ -84,7 +86,14 @@ class DPSGD(Solver):
         n_steps, step_size = self._schedule(objective, budget)
         sampling_probability = self._sampling_probability(objective.n_samples, n_steps, budget)
 
+        check_stable(step_size, objective)
+        radius, exact = checked_radius(self.radius), self.momentum > 0 or self.average is not None
+        unit = step_size * (objective.lipschitz / (sampling_probability * objective.n_samples))
+
         def record(noise_multiplier):
+            rounding = 0.0  # where the noise of every step is exact
+            if not exact:
+                rounding = _rounding(objective, n_steps, step_size, unit * noise_multiplier, radius, sampling_probability)
             return PoissonSubsampled(
                 sampling_probability=sampling_probability,
                 noise_multiplier=noise_multiplier,
@@ -93,7 +102,8 @@ class DPSGD(Solver):
                 step_size=step_size,
                 momentum=self.momentum,
                 average=self.average,
-                diameter=None if self.radius is None else 2 * checked_radius(self.radius),
+                diameter=None if math.isinf(radius) else 2 * radius,
+                rounding=rounding,
             )
 
         return record
@@ -102,6 +112,8 @@ class DPSGD(Solver):
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
         step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
+        noise_std = step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor)
+        radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
         theta = np.zeros(objective.n_parameters)
         descend_on_batches(
             theta,
@@ -110,8 +122,8 @@ class DPSGD(Solver):
             batches=PoissonBatches(mechanism.sampling_probability),
             divisor=divisor,
             step_size=step_size,
-            noise_std=step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor),
-            radius=math.inf if mechanism.diameter is None else mechanism.diameter / 2,
+            noise_std=noise_std,
+            radius=min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps)),
             rng=generator,
             momentum=mechanism.momentum,
             average_weights=_average_weights(mechanism),
@@ -161,6 +173,22 @@ class DPSGD(Solver):
             batch_size = max(batch_size, LEAST_BATCH)
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0  # all records: exact, and in closed form
         return checked_batch_size(self.batch_size, n_samples) / n_samples
+
+
+def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probability):
+    """Return what the rounding of all steps costs: a batch may be all records, over a divisor of a part of them."""
+    repeats = 1 / sampling_probability
+    steepest = repeats * objective.curvature + objective.alpha
+    return rounding_mu(
+        objective,
+        step_size,
+        noise_std,
+        n_steps,
+        radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
+        lipschitz=step_lipschitz(step_size, objective.alpha, steepest),
+        n_summed=gathered_in_order(objective.n_samples),
+        repeats=repeats,
+    )
 
 
 def _average_weights(mechanism):

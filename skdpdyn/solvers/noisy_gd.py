@@ -4,13 +4,17 @@ import math
 
 import numpy as np
 
+from skdpdyn.data.chunks import largest_number_in_order
 from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
+from skdpdyn.privacy.needs import needs
 from skdpdyn.privacy.schedules import cooled, curvature_aware_schedule, largest_step_size, worst_case_steps
+from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
     Solver,
+    check_stable,
     checked_cooling,
     checked_radius,
     checked_step_size,
@@ -75,7 +79,9 @@ class NoisyGD(Solver):
     def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
         n_steps, step_size = self._schedule(objective, budget, bound)
+        check_stable(step_size, objective)
         radius = checked_radius(self.radius)
+        sensitivity = objective.sensitivity(budget.adjacency)
 
         def record(noise_multiplier):
             return NoisyGradientDescent(
@@ -85,8 +91,9 @@ class NoisyGD(Solver):
                 strong_convexity=objective.strong_convexity,
                 smoothness=objective.smoothness,
                 diameter=None if math.isinf(radius) else 2 * radius,
-                sensitivity=objective.sensitivity(budget.adjacency),
+                sensitivity=sensitivity,
                 adjacency=budget.adjacency,
+                rounding=_rounding(objective, n_steps, step_size, step_size * sensitivity * noise_multiplier, radius),
             )
 
         return record
@@ -96,6 +103,8 @@ class NoisyGD(Solver):
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
+        if objective.contracts:
+            radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
         theta = np.zeros(objective.n_parameters)
         descend(theta, objective, rows, step_size, noise_std, radius, generator, n_threads)
         return theta
@@ -114,7 +123,7 @@ class NoisyGD(Solver):
         """Training time, the sum of all step sizes, and whether they are cooled."""
         cooling = checked_cooling(self.cooling)
         undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
-        if cooling is None and not (undecided and objective.contracts and bound != "langevin"):
+        if cooling is None and not (undecided and objective.contracts and not needs(bound).equal_steps):
             cooling = False
         return cooled_training_time(objective, budget, cooling)
 
@@ -141,3 +150,18 @@ class NoisyGD(Solver):
             n_steps = checked_steps(self.n_steps, "n_steps", "'auto', 'worst_case'")
             step_size = step_size or largest_step_size(**constants, bound=bound)
         return n_steps, step_size * cooled(n_steps) if cooling else step_size
+
+
+def _rounding(objective, n_steps, step_size, noise_std, radius):
+    """Return what the rounding of all steps costs; nothing where the noise of every step is exact, as of a clipped softmax."""
+    if not objective.contracts:
+        return 0.0
+    return rounding_mu(
+        objective,
+        step_size,
+        noise_std,
+        n_steps,
+        radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
+        lipschitz=step_lipschitz(step_size, objective.strong_convexity, objective.smoothness),
+        n_summed=largest_number_in_order(objective),
+    )

@@ -8,10 +8,13 @@ import numpy as np
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
+from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
+from skdpdyn.rounding import gathered_in_order, public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
     Solver,
+    check_stable,
     checked_cooling,
     checked_radius,
     checked_step_size,
@@ -158,12 +161,21 @@ class NoisySGD(Solver):
             least_epochs = max(least_epochs, math.ceil(_ENOUGH_NOISE * budget.mu * math.sqrt(n_steps)))
         batch_size, n_batches, n_epochs = self._batches(sampling, objective.n_samples, n_steps, least_epochs)
         step_size = step_size or min(largest, n_steps * planned / (n_epochs * n_batches))
+        check_stable(step_size, objective)
         shape = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
         problem = {name: getattr(objective, name) for name in ("strong_convexity", "smoothness")} | {
             "adjacency": budget.adjacency
         }
         if sampling == "without_replacement":
-            return lambda noise: WithoutReplacement(noise_multiplier=noise, step_size=step_size, **shape, **problem)
+            n_steps = n_epochs * n_batches
+            unit = step_size * budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
+            return lambda noise: WithoutReplacement(
+                noise_multiplier=noise,
+                step_size=step_size,
+                rounding=_rounding(objective, n_steps, step_size, unit * noise, math.inf, batch_size),
+                **shape,
+                **problem,
+            )
         radius = checked_radius(self.radius)
         problem["diameter"] = None if math.isinf(radius) else 2 * radius
         problem["sensitivity"] = budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
@@ -173,12 +185,21 @@ class NoisySGD(Solver):
             slowdown = np.sqrt(np.minimum(np.arange(n_epochs * n_batches, 0, -1) / n_batches, 1))
         if cooling:
             step_size = step_size * cooled(n_epochs * n_batches)
-        return lambda noise: CyclicBatches(noise_multiplier=noise / slowdown, step_size=step_size * slowdown, **shape, **problem)
+        sizes, n_steps = step_size * slowdown, n_epochs * n_batches
+        return lambda noise: CyclicBatches(
+            noise_multiplier=noise / slowdown,
+            step_size=sizes,
+            rounding=_rounding(objective, n_steps, sizes, step_size * noise * problem["sensitivity"], radius, batch_size),
+            **shape,
+            **problem,
+        )
 
     def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`; on one thread, for batches are small."""
         theta = np.zeros(objective.n_parameters)
         run = _run_of(mechanism, objective, generator)
+        ball = public_radius(objective, run["step_size"], run["noise_std"], len(run["step_size"]))
+        run["radius"] = min(run["radius"], ball)
         told = verbose and run.get("stop") is None
         descend_on_batches(theta, objective, rows, rng=generator, verbose=told, **run)
         return theta
@@ -237,7 +258,7 @@ class NoisySGD(Solver):
         sampling = self._sampling(objective.loss)
         if sampling in ("shuffled_once", "cyclic"):
             undecided = all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size))) and self.radius is None
-            pays = None if undecided and objective.contracts and bound in ("tightest", "last_iterate") else False
+            pays = None if undecided and objective.contracts and rewards_unequal_last_steps(bound) else False
             return cooled_training_time(objective, budget, pays)
         one_pass, fresh = sampling == "one_pass", sampling == "without_replacement"
         time = training_time(
@@ -268,8 +289,7 @@ class NoisySGD(Solver):
         cooling = checked_cooling(self.cooling)
         if cooling is not None:
             return cooling
-        judged = bound in ("tightest", "last_iterate")
-        return judged and objective.contracts and step_size * objective.smoothness <= 2
+        return rewards_unequal_last_steps(bound) and objective.contracts and step_size * objective.smoothness <= 2
 
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:
@@ -282,18 +302,39 @@ class NoisySGD(Solver):
             if not objective.alpha > 0:
                 raise ValueError("radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a radius, or alpha > 0")
             radius = objective.lipschitz / objective.alpha
-        return lambda noise: OnePass(
-            n_samples=objective.n_samples,
-            noise=noise * adjacency.sum_sensitivity(objective.lipschitz),
-            step_size=step_size,
-            lipschitz=objective.lipschitz,
-            smoothness=objective.smoothness,
-            diameter=2 * radius,
-            strong_convexity=objective.strong_convexity,
-            distribution=self.distribution,
-            stopping=self.stopping,
-            adjacency=adjacency,
-        )
+        unit = adjacency.sum_sensitivity(objective.lipschitz)
+
+        def record(noise):
+            n_samples = objective.n_samples
+            return OnePass(
+                n_samples=n_samples,
+                noise=noise * unit,
+                step_size=step_size,
+                lipschitz=objective.lipschitz,
+                smoothness=objective.smoothness,
+                diameter=2 * radius,
+                strong_convexity=objective.strong_convexity,
+                distribution=self.distribution,
+                stopping=self.stopping,
+                adjacency=adjacency,
+                rounding=_rounding(objective, n_samples, step_size, step_size * noise * unit, radius, 1),
+            )
+
+        return record
+
+
+def _rounding(objective, n_steps, step_size, noise_std, radius, batch_size):
+    """Return what the rounding of all steps costs."""
+    smoothness = objective.curvature + objective.alpha
+    return rounding_mu(
+        objective,
+        step_size,
+        noise_std,
+        n_steps,
+        radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
+        lipschitz=max(1.0, step_lipschitz(step_size, objective.strong_convexity, smoothness)),
+        n_summed=gathered_in_order(batch_size),
+    )
 
 
 @singledispatch

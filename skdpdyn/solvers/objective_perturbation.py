@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
-from skdpdyn.noise import largest_norm, standard_noise
+from skdpdyn.noise import NOISE_ERROR, largest_norm, release, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, is_named
@@ -129,12 +129,11 @@ class ObjectivePerturbation(Solver):
         linear, output = mechanism.mechanisms
         sensitivity = objective.sensitivity(mechanism.adjacency)
         linear_scale = linear.noise_multiplier * sensitivity
+        term = linear_scale * standard_noise(linear.distribution, objective.n_parameters, generator)
         output_scale = output.noise_multiplier * 2 * output.tolerance / objective.alpha
-        term, hiding = (
-            scale * standard_noise(part.distribution, objective.n_parameters, generator)
-            for part, scale in ((linear, linear_scale), (output, output_scale))
-        )
-        return minimise(objective, rows, tolerance=output.tolerance, linear=term, n_threads=n_threads) + hiding
+        certified = output.tolerance - _term_error(objective, linear_scale)
+        theta = minimise(objective, rows, tolerance=certified, linear=term, n_threads=n_threads)
+        return release(theta, output_scale, generator, output.distribution)
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: there are no steps."""
@@ -159,4 +158,9 @@ class ObjectivePerturbation(Solver):
         unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
         # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
         norm = objective.minimiser_norm(linear_scale * largest_norm(linear.distribution, objective.n_parameters))
-        return unit, 4 * largest_rounding(objective, norm)
+        return unit, 4 * largest_rounding(objective, norm) + 2 * _term_error(objective, linear_scale)
+
+
+def _term_error(objective, linear_scale):
+    """Return how far the random linear term may be from an ideal one: a gradient that is not certified."""
+    return math.sqrt(objective.n_parameters) * NOISE_ERROR * linear_scale

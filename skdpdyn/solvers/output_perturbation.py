@@ -8,7 +8,7 @@ import numpy as np
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
-from skdpdyn.noise import standard_noise
+from skdpdyn.noise import release
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
@@ -182,7 +182,7 @@ class OutputPerturbation(Solver):
         statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
         theta = statistic.run(objective, rows, generator, n_threads, verbose)
-        return theta + scale * standard_noise(mechanism.distribution, theta.size, generator)
+        return release(theta, scale, generator, mechanism.distribution)
 
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: the noise over the sensitivity of the result."""

@@ -8,6 +8,7 @@ from scipy.linalg import eigh
 
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.noise import release
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
 from skdpdyn.solvers.base import Solver
 
@@ -61,7 +62,9 @@ class SufficientStatistics(Solver):
         _rounding(objective)  # or an error
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), budget.adjacency) for share in self._shares))
+            return Composition(
+                tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=budget.adjacency) for share in self._shares)
+            )
 
         return record
 
@@ -79,10 +82,12 @@ class SufficientStatistics(Solver):
         size = objective.n_parameters
         with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]
-            least = max(0.0, least + eigenvalue_std * (generator.standard_normal() - 1.64))  # below the truth 19 times of 20
-            upper = np.triu(generator.standard_normal((size, size)))
-            gram += gram_std * (upper + np.triu(upper, 1).T)
-            moment += moment_std * generator.standard_normal(size)
+            least = release(np.array([least]), eigenvalue_std, generator)[0]
+            least = max(0.0, least - 1.64 * eigenvalue_std)  # below the truth 19 times of 20
+            places = np.triu_indices(size)
+            gram[places] = release(gram[places], gram_std, generator)
+            gram.T[places] = gram[places]
+            moment = release(moment, moment_std, generator)
             ridge = max(0.0, gram_std * 2 * math.sqrt(size) - least) + objective.n_samples * objective.alpha
             values, vectors = eigh(gram)
             return vectors @ ((vectors.T @ moment) / np.maximum(values + ridge, gram_std))

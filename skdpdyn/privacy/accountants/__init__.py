@@ -1,7 +1,8 @@
 """Theorems: each accountant maps a record of what ran to a guarantee, or says which hypothesis failed."""
 
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import cached_property, reduce
+from typing import Any
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants.composition import composition
@@ -11,31 +12,14 @@ from skdpdyn.privacy.accountants.langevin import langevin
 from skdpdyn.privacy.accountants.last_iterate import last_iterate, last_iterate_mu
 from skdpdyn.privacy.accountants.perturbation import perturbation
 from skdpdyn.privacy.accountants.recursion import recursion
+from skdpdyn.privacy.accountants.registry import ACCOUNTANTS, accountant, has_theorem, sharpest
 from skdpdyn.privacy.accountants.selection import selection
 from skdpdyn.privacy.accountants.subsampling import subsampling
 from skdpdyn.privacy.checks import checked_delta
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import Composition
 
-_ALL = (composition, langevin, last_iterate, contraction, iteration, subsampling, recursion, perturbation, selection)
-ACCOUNTANTS = {accountant.__name__: accountant for accountant in _ALL}
-"""Every accountant by name: what ``bound=`` of the estimators chooses from, beside "tightest"."""
-
 MIXED = "tightest"  # name of the bound of a composition whose parts are best judged by different accountants
-
-SHARPEST = {
-    "contraction": partial(contraction, tight=True),
-    "selection": partial(selection, tight=True),
-}  # where an accountant has a sharper form than the printed one
-
-
-def _compose_parts(accountant, mechanism, **options):
-    """A composition costs what its parts cost together, each under the same family of theorems."""
-    return reduce(lambda one, other: one.compose(other), (accountant(part, **options) for part in mechanism.mechanisms))
-
-
-for _accountant in _ALL:
-    _accountant.register(Composition, partial(_compose_parts, _accountant))
 
 
 @dataclass(frozen=True)
@@ -47,15 +31,24 @@ class Tightest:
     bound : str
         Name of the accountant that won; "tightest" where the parts of a composition are best judged by different ones. It is
         a valid ``bound=`` of the estimators, of `least_noise` and of `most_steps`.
+    theorem : str
+        What it proved: the paper's theorem, or the sharper form of it that was used (``"contraction(tight=True): ..."``);
+        of the parts of a composition, one by one, where they differ.
     guarantee : Guarantee
         What it proved. Everything that a guarantee answers can also be asked of this object.
-    alternatives : dict of str to Guarantee or UnsupportedMechanismError
-        The other accountants: each with its guarantee, or with the hypothesis that failed.
+    mechanism : record
+        What ran.
     """
 
     bound: str
+    theorem: str
     guarantee: Guarantee
-    alternatives: dict = field(compare=False)
+    mechanism: Any = field(compare=False, repr=False)
+
+    @cached_property
+    def alternatives(self):
+        """The other accountants by name: each with its guarantee, or with the hypothesis that failed; found when asked for."""
+        return {name: sharpest(judge, self.mechanism) for name, judge in ACCOUNTANTS.items() if name != self.bound}
 
     def __getattr__(self, name):
         if name.startswith("__") or "guarantee" not in self.__dict__:
@@ -92,26 +85,38 @@ def tightest(mechanism, *, delta=1e-6):
     >>> best = tightest(m)
     >>> best.bound, round(best.mu, 8)
     ('last_iterate', 0.03979786)
+    >>> best.theorem
+    'last_iterate: Bok, Su and Altschuler (2024), shifted interpolation'
     >>> from skdpdyn.privacy import Composition, Gaussian, PoissonSubsampled
     >>> steps = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
-    >>> best = tightest(Composition((steps, Gaussian(5.0, "add_remove"))), delta=1e-6)
+    >>> best = tightest(Composition((steps, Gaussian(5.0, adjacency="add_remove"))), delta=1e-6)
     >>> best.bound, round(best.epsilon(1e-6), 2)
     ('tightest', 2.3)
     """
+    return weigh(mechanism, delta)
+
+
+def weigh(mechanism, delta, accuracy=None):
+    """Return the `tightest` bound on a release, compared by epsilons of some relative ``accuracy`` where they are numerical.
+
+    Only accountants that can win are asked: those with a theorem for this type of record, and of a pair of which one is never
+    below the other, the other.
+    """
     checked_delta(delta)
+    able = [name for name, judge in ACCOUNTANTS.items() if has_theorem(judge, mechanism)]
     answers = {}
-    for name, accountant in (ACCOUNTANTS | SHARPEST).items():
-        try:
-            answers[name] = accountant(mechanism)
-        except UnsupportedMechanismError as error:
-            answers[name] = error
-    valid = {name: answer for name, answer in answers.items() if not isinstance(answer, UnsupportedMechanismError)}
-    mixed = _mixed(mechanism, delta) if isinstance(mechanism, Composition) else None
+    for name in sorted(able, key=lambda name: ACCOUNTANTS[name].never_below is not None):
+        if not isinstance(answers.get(ACCOUNTANTS[name].never_below), Guarantee):
+            answers[name] = sharpest(ACCOUNTANTS[name], mechanism)
+    valid = {name: answers[name] for name in able if isinstance(answers.get(name), Guarantee)}
+    mixed = _mixed(mechanism, delta, accuracy) if isinstance(mechanism, Composition) else None
     if mixed is not None:
-        valid[MIXED] = answers[MIXED] = mixed
+        valid[MIXED] = mixed.guarantee
     if not valid:
-        reasons = "; ".join(f"{name}: {error}" for name, error in answers.items())
+        reasons = "; ".join(f"{name}: {sharpest(judge, mechanism)}" for name, judge in ACCOUNTANTS.items())
         raise UnsupportedMechanismError(f"no bound holds for this {type(mechanism).__name__}: {reasons}")
+    if accuracy is not None:
+        valid = {name: guarantee.with_accuracy(accuracy) for name, guarantee in valid.items()}
     # Among Gaussian guarantees the smallest mu is the smallest at every delta; they win ties, being exact
     gaussian = sorted((name for name in valid if isinstance(valid[name], GaussianDP)), key=lambda name: valid[name].mu)
     finalists = gaussian[:1] + [name for name in valid if name not in gaussian]
@@ -121,26 +126,29 @@ def tightest(mechanism, *, delta=1e-6):
         winner = min(finalists, key=epsilons.get)
         if epsilons[winner] == 0:  # of several that are nothing at this delta, the one that composes best
             winner = min((name for name in finalists if epsilons[name] == 0), key=lambda name: valid[name].advantage)
-    guarantee = answers.pop(winner)
-    answers.pop(MIXED, None)  # it is no accountant
-    return Tightest(winner, guarantee, answers)
+    if winner == MIXED:
+        return Tightest(MIXED, mixed.theorem, valid[MIXED], mechanism)
+    judge = ACCOUNTANTS[winner]
+    return Tightest(winner, judge.sharper.theorem if judge.sharper else judge.theorem, valid[winner], mechanism)
 
 
-def _mixed(mechanism, delta):
+def _mixed(mechanism, delta, accuracy):
     """The best bounds of a composition's parts, composed, where no accountant proved all of them; else None."""
     try:
-        best = {part: tightest(part, delta=delta) for part in dict.fromkeys(mechanism.mechanisms)}
+        best = {part: weigh(part, delta, accuracy) for part in dict.fromkeys(mechanism.mechanisms)}
     except UnsupportedMechanismError:  # of a part that no theorem covers; the accountants have said so
         return None
     names = {each.bound for each in best.values()}
     if len(names) == 1 and MIXED not in names:
         return None
-    return reduce(lambda one, other: one.compose(other), (best[part].guarantee for part in mechanism.mechanisms))
+    guarantee = reduce(lambda one, other: one.compose(other), (best[part].guarantee for part in mechanism.mechanisms))
+    return Tightest(MIXED, "; ".join(dict.fromkeys(each.theorem for each in best.values())), guarantee, mechanism)
 
 
 __all__ = [
     "ACCOUNTANTS",
     "Tightest",
+    "accountant",
     "composition",
     "contraction",
     "iteration",

@@ -1,10 +1,9 @@
 """Composition: every step is paid for, whatever is released of the path."""
 
-from functools import singledispatch
-
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
@@ -16,7 +15,7 @@ from skdpdyn.privacy.mechanisms import (
 )
 
 
-@singledispatch
+@accountant("composition: Dong, Roth and Su (2022), Corollary 3.3")
 def composition(mechanism):
     """Composition of the steps, as if every iterate were released and no batch were secret.
 

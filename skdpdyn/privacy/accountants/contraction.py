@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, solve_epsilon
+from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import (
     checked,
     checked_choice,
@@ -19,9 +19,18 @@ from skdpdyn.privacy.checks import (
 )
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 from skdpdyn.privacy.mechanisms import OnePass, check_index
+from skdpdyn.privacy.needs import Needs
+from skdpdyn.privacy.stored import stored
 
 
-@singledispatch
+@accountant(
+    "contraction: Asoodeh, Diaz and Calmon (2020), Theorems 3 to 5",
+    needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
+    sharper=Sharper(
+        "contraction(tight=True): Asoodeh, Diaz and Calmon (2020), Theorems 3 and 4, and Theorem 5 with its series summed",
+        {"tight": True},
+    ),
+)
 def contraction(mechanism, index=None, tight=False):
     """Privacy profile of one pass of projected noisy SGD, by the contraction of E_gamma on a bounded domain.
 
@@ -147,6 +156,7 @@ def contraction_coefficient(epsilon, contraction, diameter, noise_std, distribut
     return hockey_stick(epsilon, contraction * diameter / noise_std, distribution)
 
 
+@stored
 @dataclass(frozen=True)
 class ContractedDP(Guarantee):
     """Profile theta(own_shift) theta(later_shift)^later_steps, or its mean over a uniform stopping time.

@@ -1,15 +1,19 @@
 """Privacy amplification by iteration in its older, closed forms: Feldman et al. (2018), Balle et al. (2019), Boninsegna."""
 
-from functools import singledispatch
-
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, OnePass, check_index
+from skdpdyn.privacy.needs import Needs
 
 
-@singledispatch
+@accountant(
+    "iteration: Feldman et al. (2018), Theorem 23; Balle et al. (2019), Theorem 5; Boninsegna, Section VI.A",
+    needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
+    never_below="last_iterate",
+)
 def iteration(mechanism, index=None):
     """Renyi bound of the last iterate by amplification by iteration, as printed; `last_iterate` is never above it.
 

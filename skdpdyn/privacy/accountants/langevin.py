@@ -1,16 +1,21 @@
 """Langevin dynamics: the converging bound of Chourasia, Ye and Shokri (2021)."""
 
 import math
-from functools import singledispatch
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
+from skdpdyn.privacy.needs import Needs
 
 
-@singledispatch
+@accountant(
+    "langevin: Chourasia, Ye and Shokri (2021), Corollary 1",
+    needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True, step_below_inverse_smoothness=True),
+    never_below="last_iterate",
+)
 def langevin(mechanism):
     """Renyi bound of the last iterate by the dynamics of Langevin diffusion.
 

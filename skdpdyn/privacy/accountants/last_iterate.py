@@ -1,19 +1,23 @@
 """The exact price of the last iterate: shifted interpolation, solved as an isotonic regression."""
 
 import math
-from functools import singledispatch
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import GaussianDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, NoisyGradientDescent, OnePass, check_index
 from skdpdyn.privacy.mixtures import ProfileMixture
+from skdpdyn.privacy.needs import Needs
 
 
-@singledispatch
+@accountant(
+    "last_iterate: Bok, Su and Altschuler (2024), shifted interpolation",
+    needs=Needs(contraction=True, last_iterate_only=True),
+)
 def last_iterate(mechanism, index=None):
     """Smallest mu-GDP guarantee of the last iterate that follows from contraction, sensitivity and noise alone.
 

@@ -2,19 +2,23 @@
 
 import math
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gauss_legendre, gdp_log_deltas, like, smallest_safe, solve_epsilon
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_count, checked_delta, checked_epsilon, checked_flag, checked_number, checked_order
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import ObjectivePerturbation, OutputPerturbation
+from skdpdyn.privacy.stored import stored, stored_part
 
 
-@singledispatch
+@accountant(
+    "perturbation: Dong, Roth and Su (2022), Theorem 2.7; Chaudhuri et al. (2011), Theorem 6; the profile proved in "
+    "PerturbedObjectiveDP"
+)
 def perturbation(mechanism):
     """Noise that is added once.
 
@@ -52,9 +56,9 @@ def perturbation(mechanism):
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, OutputPerturbation, perturbation
-    >>> perturbation(OutputPerturbation(2.0)).mu
+    >>> perturbation(OutputPerturbation(noise_multiplier=2.0)).mu
     0.5
-    >>> round(perturbation(ObjectivePerturbation(5.0, 0.1, distribution="gamma")).epsilon(0.0), 6)
+    >>> round(perturbation(ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, distribution="gamma")).epsilon(0.0), 6)
     0.29531
     """
     raise UnsupportedMechanismError(f"perturbation has no theorem for {type(mechanism).__name__}")
@@ -76,6 +80,7 @@ def _(mechanism: ObjectivePerturbation):
     return RenyiDP(TiltedCurve(mu, tilt, mechanism.rank), adjacency)
 
 
+@stored
 @dataclass(frozen=True)
 class PerturbedObjectiveDP(Guarantee):
     """The profile of objective perturbation with Gaussian noise and a single output, and of Gaussian releases along with it.
@@ -202,6 +207,7 @@ class PerturbedObjectiveDP(Guarantee):
         return TiltedCurve(self._total, self.tilt, apart=apart)
 
 
+@stored_part
 @dataclass(frozen=True)
 class TiltedCurve:
     """The Renyi curve of objective perturbation with Gaussian noise.

@@ -2,17 +2,23 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_count, checked_number, checked_probability
 from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement
+from skdpdyn.privacy.needs import Needs
+from skdpdyn.privacy.stored import stored_part
 
 
-@singledispatch
+@accountant(
+    "recursion: Ye and Shokri (2022)",
+    needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
+)
 def recursion(mechanism):
     """Renyi bound of the last iterate when every step draws a fresh batch of fixed size.
 
@@ -80,6 +86,7 @@ def _(mechanism: WithoutReplacement):
 EXACT_STEPS = 20_000  # from there on, strides
 
 
+@stored_part
 @dataclass(frozen=True)
 class RecursionCurve:
     """The Renyi curve of the recursion, x = log S: x <- log(q e^(A + x) + (1 - q) e^(c^2 x)).

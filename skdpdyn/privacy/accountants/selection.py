@@ -2,20 +2,28 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import minimum_over_orders
+from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, adjacency_of, checked_curves
 from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
+from skdpdyn.privacy.stored import stored_part
 
 
-@singledispatch
+@accountant(
+    "selection: Papernot and Steinke (2022), Theorems 2 and 6",
+    sharper=Sharper(
+        "selection(tight=True): Papernot and Steinke (2022), Theorems 2 and 6, delta of a trial from its profile",
+        {"tight": True},
+    ),
+)
 def selection(mechanism, tight=False):
     """Renyi bound of releasing the best of a random number of trials.
 
@@ -53,7 +61,7 @@ def selection(mechanism, tight=False):
     Examples
     --------
     >>> from skdpdyn.privacy import GaussianDP, Selection, selection
-    >>> geometric = Selection(GaussianDP(0.1), expected_trials=10, shape=1.0)
+    >>> geometric = Selection(trial=GaussianDP(0.1), expected_trials=10, shape=1.0)
     >>> round(selection(geometric).rdp(20), 8)
     0.63878981
     """
@@ -72,6 +80,7 @@ def _(mechanism: Selection, tight=False):
     return RenyiDP(SelectionCurve(curve, mechanism.expected_trials, mechanism.shape, profile), mechanism.adjacency)
 
 
+@stored_part
 @dataclass(frozen=True)
 class SelectionCurve:
     """The Renyi curve of the best of a random number of trials.
@@ -124,6 +133,10 @@ class SelectionCurve:
         from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
         return RepeatAndSelectDpEvent(event, self.expected_trials, self.shape)
+
+    def with_accuracy(self, accuracy):
+        """Return the curve with delta taken from a profile of another accuracy, see `Guarantee.with_accuracy`."""
+        return self if self.profile is None else replace(self, profile=self.profile.with_accuracy(accuracy))
 
     def _printed(self, order):
         bound = self.trial(order) + math.log(self.expected_trials) / (order - 1)

@@ -2,19 +2,20 @@
 
 import math
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, RenyiDP
 from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement
 from skdpdyn.privacy.mixtures import SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian
+from skdpdyn.privacy.stored import stored_part
 
 
-@singledispatch
+@accountant("subsampling: composition of subsampled Gaussian steps by privacy loss distributions")
 def subsampling(mechanism):
     """Composition of subsampled Gaussian steps by privacy loss distributions, whatever is released of the path.
 
@@ -125,6 +126,7 @@ def sampled_gaussian(mechanism):
     return RenyiDP(SmallOrderCurve(2 * mechanism.n_steps * (q / z) ** 2, q, z), mechanism.adjacency)
 
 
+@stored_part
 @dataclass(frozen=True)
 class SmallOrderCurve:
     """rate * order, where Theorem 11 of Mironov, Talwar and Zhang (2019) allows the order; else infinite."""

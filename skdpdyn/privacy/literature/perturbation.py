@@ -31,7 +31,7 @@ def chaudhuri(mechanism):
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, chaudhuri
-    >>> round(chaudhuri(ObjectivePerturbation(5.0, 0.1, distribution="gamma")).epsilon(0.0), 6)
+    >>> round(chaudhuri(ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, distribution="gamma")).epsilon(0.0), 6)
     0.39062
     """
     _check(mechanism, "chaudhuri", "gamma")
@@ -64,7 +64,7 @@ def kifer(mechanism, delta):
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, kifer
-    >>> round(kifer(ObjectivePerturbation(20.0, 0.1), 1e-6).at_epsilon, 4)
+    >>> round(kifer(ObjectivePerturbation(noise_multiplier=20.0, curvature=0.1), 1e-6).at_epsilon, 4)
     0.5437
     """
     _check(mechanism, "kifer", "gaussian")
@@ -101,7 +101,7 @@ def redberg(mechanism, renyi=False):
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, redberg
-    >>> m = ObjectivePerturbation(5.0, 0.1, adjacency="add_remove")
+    >>> m = ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, adjacency="add_remove")
     >>> round(redberg(m).epsilon(1e-6), 6), round(redberg(m, renyi=True).epsilon(1e-6), 6)
     (0.969882, 1.0349)
     """

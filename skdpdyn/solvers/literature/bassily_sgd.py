@@ -7,6 +7,7 @@ import numpy as np
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.rounding import gathered_in_order, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
 
 _MOST_STEPS = 4_000_000  # that "auto" takes: a few seconds
@@ -58,7 +59,7 @@ class BassilySGD(Solver):
         n_steps = checked_steps(self.n_steps, "n_steps")
         if n_steps is None:
             n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta)))
-        diameter = 2 * self._radius(objective)
+        radius, q = self._radius(objective), 1 / objective.n_samples
 
         def record(noise_multiplier):
             return PoissonSubsampled(
@@ -66,7 +67,8 @@ class BassilySGD(Solver):
                 noise_multiplier=noise_multiplier,
                 n_steps=n_steps,
                 adjacency=budget.adjacency,
-                diameter=diameter,
+                diameter=2 * radius,
+                rounding=_rounding(objective, n_steps, radius, noise_multiplier, q),
             )
 
         return record
@@ -75,11 +77,7 @@ class BassilySGD(Solver):
         """See `Solver.solve`."""
         radius, theta = mechanism.diameter / 2, np.zeros(objective.n_parameters)
         noise_std = mechanism.noise_multiplier * objective.lipschitz
-        step = np.arange(1.0, mechanism.n_steps + 1)
-        if objective.alpha > 0:
-            step_size = 1 / (objective.alpha * step)
-        else:
-            step_size = 2 * radius / np.sqrt(step * (objective.lipschitz**2 + theta.size * noise_std**2))
+        step_size = _step_size(objective, radius, noise_std, np.arange(1.0, mechanism.n_steps + 1))
         descend_on_batches(
             theta,
             objective,
@@ -106,3 +104,29 @@ class BassilySGD(Solver):
         if not 0 < as_float(self.radius) < math.inf:
             raise ValueError(f"radius={self.radius!r} must be 'auto' or a finite number > 0")
         return float(self.radius)
+
+
+def _step_size(objective, radius, noise_std, step):
+    """Return the size of a step, by its number from 1."""
+    if objective.alpha > 0:
+        return 1 / (objective.alpha * step)
+    return 2 * radius / np.sqrt(step * (objective.lipschitz**2 + objective.n_parameters * noise_std**2))
+
+
+def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability):
+    """Return what the rounding of all steps costs at most: twice what it would if all were as short as the last."""
+    noise_std = noise_multiplier * objective.lipschitz
+    last = _step_size(objective, radius, noise_std, n_steps)
+    repeats = 1 / sampling_probability
+    steepest = repeats * objective.curvature + objective.alpha
+    one = rounding_mu(
+        objective,
+        last,
+        last * noise_std,
+        n_steps,
+        radius=radius,
+        lipschitz=step_lipschitz(last, objective.alpha, steepest),  # falls as the noise of a step does
+        n_summed=gathered_in_order(objective.n_samples),
+        repeats=repeats,
+    )
+    return 2 * one

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.noise import release
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
@@ -84,8 +85,19 @@ class DPSVRG(Solver):
         snapshot_noise = math.sqrt(odds / n_inner) / probability  # in units of a step's
 
         def record(noise_multiplier):
-            snapshots = PoissonSubsampled(1.0, snapshot_noise * noise_multiplier, n_rounds, budget.adjacency)
-            steps = PoissonSubsampled(probability, noise_multiplier, n_rounds * n_inner, budget.adjacency, step_size)
+            snapshots = PoissonSubsampled(
+                sampling_probability=1.0,
+                noise_multiplier=snapshot_noise * noise_multiplier,
+                n_steps=n_rounds,
+                adjacency=budget.adjacency,
+            )
+            steps = PoissonSubsampled(
+                sampling_probability=probability,
+                noise_multiplier=noise_multiplier,
+                n_steps=n_rounds * n_inner,
+                adjacency=budget.adjacency,
+                step_size=step_size,
+            )
             return Composition((snapshots, steps))
 
         return record
@@ -100,7 +112,7 @@ class DPSVRG(Solver):
         with one_blas_thread():
             for number in range(1, n_rounds + 1):
                 snapshot_std = snapshots.noise_multiplier * (objective.lipschitz + records.rounding(snapshot))
-                gradient = records.gradient(snapshot) + snapshot_std * generator.standard_normal(snapshot.size)
+                gradient = release(records.gradient(snapshot), snapshot_std, generator)
                 gradient /= objective.n_samples
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
                 for _ in range(n_inner):
@@ -108,7 +120,7 @@ class DPSVRG(Solver):
                     batch = np.flatnonzero(generator.random(objective.n_samples) < steps.sampling_probability)
                     correction = records.correction(theta, snapshot, batch, limit)
                     sensitivity = limit + records.rounding(theta) + records.rounding(snapshot)
-                    correction += steps.noise_multiplier * sensitivity * generator.standard_normal(theta.size)
+                    correction = release(correction, steps.noise_multiplier * sensitivity, generator)
                     theta -= step_size * (correction / batch_size + gradient + objective.alpha * theta)
                     total += theta
                 snapshot = total / n_inner

@@ -1,0 +1,96 @@
+"""The list of accountants: each enters itself, with what it needs and which theorem it is."""
+
+from dataclasses import dataclass
+from functools import partial, reduce, singledispatch, update_wrapper
+
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.mechanisms import Composition
+from skdpdyn.privacy.needs import NEEDS, Needs
+from skdpdyn.privacy.rounded import rounded
+
+ACCOUNTANTS = {}
+"""Every accountant by name: what ``bound=`` of the estimators chooses from, beside "tightest"."""
+
+
+@dataclass(frozen=True)
+class Sharper:
+    """A form of a theorem that is never above the printed one.
+
+    Parameters
+    ----------
+    theorem : str
+        What it is.
+    options : dict
+        Arguments of the accountant that ask for it.
+    """
+
+    theorem: str
+    options: dict
+
+
+def accountant(theorem, *, needs=None, sharper=None, never_below=None):
+    """Register a function as an accountant under its own name, dispatched on the type of the record.
+
+    The function itself is what a record without a theorem gets: it raises `UnsupportedMechanismError`. Theorems are added with
+    its ``register``. Compositions are covered: one costs what its parts cost together, each under the same family of theorems.
+
+    Parameters
+    ----------
+    theorem : str
+        Paper and theorem, for people.
+    needs : Needs or None, default=None
+        What it needs of a run; None: nothing.
+    sharper : Sharper or None, default=None
+        A form that is never above the printed one; `tightest` uses it.
+    never_below : str or None, default=None
+        Name of an accountant that this one is never below where that one holds, so that it cannot win there.
+
+    Returns
+    -------
+    callable
+        The decorator.
+
+    Raises
+    ------
+    ValueError
+        If an accountant has that name already.
+    """
+
+    def register(function):
+        name = function.__name__
+        if name in ACCOUNTANTS or name == "tightest":
+            raise ValueError(f"an accountant named {name!r} is there already: give this one another name")
+        exact = singledispatch(function)
+
+        def judge(mechanism, *arguments, **options):
+            guarantee, mu = exact(mechanism, *arguments, **options), getattr(mechanism, "rounding", 0.0)
+            return rounded(guarantee, mu) if mu else guarantee
+
+        dispatched = update_wrapper(judge, exact)
+        dispatched.theorem, dispatched.sharper, dispatched.never_below = theorem, sharper, never_below
+        dispatched.needs = NEEDS[name] = needs or Needs()
+        dispatched.register(Composition, partial(_compose_parts, dispatched))
+        ACCOUNTANTS[name] = dispatched
+        return dispatched
+
+    return register
+
+
+def _compose_parts(judge, mechanism, **options):
+    """A composition costs what its parts cost together, each under the same family of theorems."""
+    return reduce(lambda one, other: one.compose(other), (judge(part, **options) for part in mechanism.mechanisms))
+
+
+def has_theorem(judge, mechanism):
+    """Return whether an accountant has a theorem for this type of record, and for all parts of a composition."""
+    if isinstance(mechanism, Composition):
+        return all(has_theorem(judge, part) for part in mechanism.mechanisms)
+    return judge.dispatch(type(mechanism)) is not judge.dispatch(object)
+
+
+def sharpest(judge, mechanism):
+    """Return what an accountant proves in its sharpest form, or the error that says which hypothesis failed."""
+    try:
+        return judge(mechanism, **(judge.sharper.options if judge.sharper else {}))
+    except UnsupportedMechanismError as error:
+        return error

@@ -1,0 +1,81 @@
+"""What a bound needs of a run, as data: solvers and schedules ask it, and never see an accountant or compare names."""
+
+from dataclasses import dataclass
+
+from skdpdyn.privacy.checks import is_named
+
+NEEDS: dict[str, "Needs"] = {}
+"""What every accountant needs, by its name. Accountants enter themselves when they are registered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """Hypotheses of a bound that a solver can keep or break by the way it runs.
+
+    Parameters
+    ----------
+    contraction : bool, default=False
+        Every step is known to be a contraction.
+    equal_steps : bool, default=False
+        Step size and noise are the same in every step.
+    last_iterate_only : bool, default=False
+        No iterate but the last is released. Such a bound is also what keeping the others secret pays under.
+    step_below_inverse_smoothness : bool, default=False
+        Every step size is strictly below 1 / smoothness.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy.needs import needs
+    >>> needs("langevin").equal_steps, needs("composition").equal_steps
+    (True, False)
+    """
+
+    contraction: bool = False
+    equal_steps: bool = False
+    last_iterate_only: bool = False
+    step_below_inverse_smoothness: bool = False
+
+
+def checked_bound(bound):
+    """Return the name of a bound, or raise an error that lists the names."""
+    if not is_named(bound, "tightest", *NEEDS):
+        raise ValueError(f"bound={bound!r} must be 'tightest' or one of {sorted(NEEDS)}")
+    return bound
+
+
+def needs(bound):
+    """Return what a bound needs.
+
+    Parameters
+    ----------
+    bound : str
+        Name of an accountant, or "tightest", which needs only what all accountants need: whichever applies may win.
+
+    Returns
+    -------
+    Needs
+
+    Raises
+    ------
+    ValueError
+        If there is no bound of that name.
+    """
+    if checked_bound(bound) != "tightest":
+        return NEEDS[bound]
+    return Needs(**{name: all(getattr(one, name) for one in NEEDS.values()) for name in Needs.__dataclass_fields__})
+
+
+def rewards_unequal_last_steps(bound):
+    """Return whether a bound may cost less if only the last iterate of a run with unequal steps is released.
+
+    Parameters
+    ----------
+    bound : str
+        Name of an accountant, or "tightest": whether that of any accountant may.
+
+    Returns
+    -------
+    bool
+    """
+    judges = NEEDS.values() if checked_bound(bound) == "tightest" else [NEEDS[bound]]
+    return any(one.last_iterate_only and not one.equal_steps for one in judges)

@@ -1,0 +1,52 @@
+"""What JSON can hold: every record, guarantee and curve registers itself by its name where it is defined."""
+
+TYPES: dict[str, type] = {}
+"""All that can be stored, by name."""
+
+_PARTS: set[type] = set()
+
+
+def stored(kind: type) -> type:
+    """Register a record or a guarantee, a frozen dataclass, so that `to_json` and `from_json` know it.
+
+    Parameters
+    ----------
+    kind : type
+        The class; its fields are plain values, tuples, arrays, or other registered classes.
+
+    Returns
+    -------
+    type
+        The class itself: for use as a decorator.
+
+    Raises
+    ------
+    ValueError
+        If another class is registered under that name: a document could be read as the wrong one.
+    """
+    known = TYPES.setdefault(kind.__name__, kind)
+    if known is not kind:
+        raise ValueError(f"{kind.__name__} is registered already, by {known.__module__}: give the class another name")
+    return kind
+
+
+def stored_part(kind: type) -> type:
+    """Register what is stored inside a guarantee only: a curve, say.
+
+    Parameters
+    ----------
+    kind : type
+        The class, as in `stored`.
+
+    Returns
+    -------
+    type
+        The class itself: for use as a decorator.
+    """
+    _PARTS.add(kind)
+    return stored(kind)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is a registered record or guarantee, rather than a part of one."""
+    return TYPES.get(type(value).__name__) is type(value) and type(value) not in _PARTS

@@ -1,0 +1,253 @@
+"""What registers itself, what it needs as data, and how little a calibration asks."""
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy import (
+    ACCOUNTANTS,
+    Budget,
+    Composition,
+    CyclicBatches,
+    Gaussian,
+    GaussianDP,
+    NoisyGradientDescent,
+    OnePass,
+    PoissonSubsampled,
+    Selection,
+    calibrate,
+    contraction,
+    least_noise,
+    most_steps,
+    selection,
+    split_budget,
+    tightest,
+)
+from skdpdyn.privacy import budget as budgets
+from skdpdyn.privacy import mechanisms as records
+from skdpdyn.privacy.accountants import accountant
+from skdpdyn.privacy.calibration import least_noise_verdict
+from skdpdyn.privacy.guarantees import composes_numerically
+from skdpdyn.privacy.needs import NEEDS, Needs, needs, rewards_unequal_last_steps
+from skdpdyn.privacy.schedules import largest_step_size
+from skdpdyn.privacy.stored import TYPES, stored
+
+DESCENT = {"n_steps": 500, "step_size": 0.02, "strong_convexity": 1.0, "smoothness": 4.0}
+ONE_PASS = OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0)
+
+OUTSIDE = '''
+from dataclasses import dataclass
+
+from bound_laws import BoundLaws
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy import ACCOUNTANTS, Adjacency, GaussianDP, from_json, least_noise, to_json
+from skdpdyn.privacy.accountants import accountant
+from skdpdyn.privacy.stored import stored
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
+class Twice:
+    """A statistic that is released twice, each time with noise of its own."""
+
+    noise_multiplier: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+
+@accountant("twice: Dong, Roth and Su (2022), Corollary 3.3, for two")
+def twice(mechanism):
+    raise UnsupportedMechanismError(f"twice has no theorem for {type(mechanism).__name__}")
+
+
+@twice.register
+def _(mechanism: Twice):
+    return GaussianDP(2**0.5 / mechanism.noise_multiplier, mechanism.adjacency)
+
+
+class TestTwice(BoundLaws):
+    accountants = {"twice": twice}
+    records = {"twice": Twice(noise_multiplier=3.0)}
+
+
+def test_the_rest_of_the_package_takes_it():
+    record = least_noise(lambda noise: Twice(noise_multiplier=noise), 1.0, 1e-5)
+    assert from_json(to_json(record)) == record
+    assert twice(record).epsilon(1e-5) <= 1.0 == round(twice(record).epsilon(1e-5), 6)
+    assert ACCOUNTANTS["twice"] is twice
+'''
+
+
+def test_a_package_outside_can_run_the_laws(tmp_path):
+    (tmp_path / "test_outside.py").write_text(OUTSIDE)
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
+    run = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+    assert "11 passed" in run.stdout
+
+
+def test_registration_refuses_a_second_of_a_name():
+    with pytest.raises(ValueError, match="'langevin' is there already"):
+        accountant("another form of it")(ACCOUNTANTS["langevin"])
+    with pytest.raises(ValueError, match=r"Gaussian is registered already, by skdpdyn\.privacy\.mechanisms"):
+        stored(type("Gaussian", (), {}))
+    with pytest.raises(ValueError, match="PrivacyLossDP is registered already"):
+        composes_numerically(GaussianDP)
+    assert TYPES["Gaussian"] is Gaussian
+
+
+def test_fields_of_records_are_given_by_keyword():
+    kinds = [kind for kind in vars(records).values() if isinstance(kind, type) and kind.__module__ == records.__name__]
+    assert len(kinds) == 10
+    by_position = {(kind.__name__, one.name) for kind in kinds for one in fields(kind) if not one.kw_only}
+    assert by_position == {("Gaussian", "noise_multiplier"), ("Composition", "mechanisms")}
+    with pytest.raises(TypeError):
+        Gaussian(*(1.0, "add_remove"))
+
+
+# --- needs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_needs_are_those_that_the_theorems_check():
+    """Each accountant refuses, by name, what it says that it needs; and takes what it does not need."""
+    assert {name: judge.needs for name, judge in ACCOUNTANTS.items()} == NEEDS
+    good = NoisyGradientDescent(noise_multiplier=250.0, **DESCENT)
+    broken = {
+        "contraction": replace(good, smoothness=None),
+        "equal_steps": replace(good, step_size=[0.02] * 499 + [0.01]),
+        "last_iterate_only": replace(good, release="all"),
+        "step_below_inverse_smoothness": replace(good, step_size=0.3),
+    }
+    assert set(broken) == {one.name for one in fields(Needs)}
+    for name in ("composition", "langevin", "last_iterate"):
+        ACCOUNTANTS[name](good)
+        for need, record in broken.items():
+            if getattr(needs(name), need):
+                with pytest.raises(UnsupportedMechanismError, match=f"{name} .* needs"):
+                    ACCOUNTANTS[name](record)
+            else:
+                ACCOUNTANTS[name](record)
+    cyclic = CyclicBatches(n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=[1, 2, 3, 4], step_size=0.1, smoothness=1.0)
+    for name in ("composition", "iteration", "last_iterate"):
+        if needs(name).equal_steps:
+            with pytest.raises(UnsupportedMechanismError, match="the same step_size"):
+                ACCOUNTANTS[name](cyclic)
+        else:
+            ACCOUNTANTS[name](cyclic)
+
+
+def test_what_solvers_read_from_needs():
+    assert needs("tightest") == Needs()
+    assert {name for name in (*ACCOUNTANTS, "tightest") if rewards_unequal_last_steps(name)} == {"last_iterate", "tightest"}
+    steps = {name: largest_step_size(0.1, 1.0, name) for name in (*ACCOUNTANTS, "tightest")}
+    assert {name for name, step in steps.items() if step < 1.0} == {"langevin"}
+    assert {step for name, step in steps.items() if name != "langevin"} == {2 / 1.1}
+    for question in (needs, rewards_unequal_last_steps):
+        with pytest.raises(ValueError, match="bound='magic' must be 'tightest' or one of"):
+            question("magic")
+
+
+# --- the tightest bound ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return the names of the accountants that are asked, in order, and the records that they are asked about."""
+    calls = []
+    for name, judge in ACCOUNTANTS.items():
+
+        def counted(mechanism, *options, _judge=judge, _name=name, **named):
+            calls.append((_name, mechanism))
+            return _judge(mechanism, *options, **named)
+
+        vars(counted).update(vars(judge))
+        counted.dispatch = judge.dispatch
+        monkeypatch.setitem(ACCOUNTANTS, name, counted)
+    return calls
+
+
+def test_tightest_asks_only_who_can_win(asked):
+    best = tightest(NoisyGradientDescent(noise_multiplier=250.0, **DESCENT))
+    assert {name for name, _ in asked} == {"composition", "last_iterate"}
+    assert best.alternatives["langevin"].epsilon(1e-6) > best.epsilon(1e-6)
+    assert "no theorem" in str(best.alternatives["selection"])
+    asked.clear()
+    # Where last_iterate does not hold, whoever is never below it may win
+    odd = replace(ONE_PASS, smoothness=0.3, strong_convexity=0.4)
+    tightest(odd)
+    assert {name for name, _ in asked} == {"composition", "contraction", "iteration", "last_iterate"}
+    asked.clear()
+    tightest(Composition((Gaussian(2.0), PoissonSubsampled(sampling_probability=0.1, noise_multiplier=4.0, n_steps=10))))
+    assert "subsampling" not in {name for name, record in asked if isinstance(record, Composition)}
+
+
+def test_tightest_says_which_form_it_used():
+    stopped = tightest(replace(ONE_PASS, stopping="random", diameter=0.1))
+    if stopped.bound == "contraction":
+        assert stopped.guarantee == contraction(stopped.mechanism, tight=True)
+    best = tightest(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=math.inf))
+    assert best.theorem.startswith("selection(tight=True): Papernot and Steinke (2022)")
+    assert best.bound == "selection"
+    assert best.guarantee == selection(best.mechanism, tight=True)
+    assert best.epsilon(1e-6) < selection(best.mechanism).epsilon(1e-6)
+    for record in (Gaussian(2.0), ONE_PASS, NoisyGradientDescent(noise_multiplier=250.0, **DESCENT)):
+        best = tightest(record)
+        assert best.theorem.startswith(best.bound)
+        assert best.bound in ACCOUNTANTS
+
+
+def test_calibration_asks_no_more_than_can_win(asked, monkeypatch):
+    """Two records of Gaussian noise by two accountants each, and mu is found once."""
+    inverted = []
+    found = budgets.gdp_mu
+    monkeypatch.setattr(budgets, "gdp_mu", lambda *pair: inverted.append(pair) or found(*pair))
+    budget = Budget(1.0, 1e-6)
+    verdict = least_noise_verdict(lambda noise: NoisyGradientDescent(noise_multiplier=noise, **DESCENT), budget)
+    assert budget.mu == pytest.approx(verdict.guarantee.mu, rel=1e-12)
+    assert inverted == [(1.0, 1e-6)]
+    assert {name for name, _ in asked} == {"composition", "last_iterate"}
+    assert len(asked) == 2 * 2
+    assert (verdict.bound, verdict.theorem) == ("last_iterate", ACCOUNTANTS["last_iterate"].theorem)
+    assert 1 - 1e-6 < verdict.guarantee.epsilon(1e-6) <= 1.0
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_stands_for_its_numbers():
+    problem = {"n_samples": 10_000, "n_features": 50, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.26}
+
+    def steps(n_steps):
+        return NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0)
+
+    for adjacency in ("replace_one", "add_remove"):
+        budget = Budget(1.0, 1e-5, adjacency)
+
+        def gaussian(noise, adjacency=adjacency):
+            return Gaussian(noise, adjacency=adjacency)
+
+        assert least_noise(gaussian, budget) == least_noise(gaussian, 1.0, 1e-5)
+        assert least_noise(gaussian, budget, bound="composition") == least_noise(gaussian, 1.0, 1e-5, "composition")
+        for n_steps in ("curvature", "worst_case", "theorem4", 7):
+            options = {"n_steps": n_steps, "adjacency": adjacency, **problem}
+            assert calibrate(budget, **options) == calibrate(1.0, 1e-5, **options)
+        assert split_budget(budget, shares=(1, 3)) == split_budget(1.0, 1e-5, (1, 3))
+    assert most_steps(steps, Budget(1.0, 1e-5)).n_steps == most_steps(steps, 1.0, 1e-5).n_steps
+    other = Budget(1.0, 1e-5, "add_remove")
+    for ask in (
+        lambda: least_noise(Gaussian, other),
+        lambda: most_steps(steps, other),
+        lambda: calibrate(other, **problem),
+    ):
+        with pytest.raises(ValueError, match=r"adjacency=.* must be that of the"):
+            ask()
+    with pytest.raises(ValueError, match="delta=1e-05 must not be given beside a Budget"):
+        least_noise(Gaussian, other, 1e-5)
+    with pytest.raises(ValueError, match="mechanism_for=3 must be a function of noise_multiplier"):
+        least_noise(3, 1.0, 1e-5)
