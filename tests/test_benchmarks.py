@@ -3,9 +3,12 @@
 import importlib
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+
+from skdpdyn.exceptions import PrivacyLeakWarning
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # also where tests run on an installed package
@@ -34,3 +37,41 @@ def test_documents_name_benchmarks_that_exist():
     named = {name for text in texts for name in re.findall(r"python -m benchmarks (\w+)", text)}
     assert named <= set(runner.NAMES)
     assert "accuracy" in named
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return importlib.import_module("benchmarks.audit")
+
+
+def exact_rows(audit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return list(audit.exact())
+
+
+@pytest.mark.slow
+def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
+    """Six standard errors: failure probability 1e-9 each."""
+    for row in (rows := exact_rows(audit)):
+        room = 1e-6 if row.error != row.error else 6 * row.error
+        assert row.loss <= row.claim + room, row
+    attained = {row.what for row in rows if row.loss > 0.99 * row.claim}
+    assert len({what for what in attained if what.startswith(("noisy_gd", "output_perturbation"))}) == 3
+    assert {"sufficient_statistics: all", "PrivateScaler: all"} <= attained
+
+
+@pytest.mark.slow
+def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
+    """Wherever it is, the exact losses are above the claims."""
+
+    class HalfTheScale(audit.Recorder):
+        def __call__(self, point, scale, generator):
+            return super().__call__(point, scale / 2, generator)
+
+    solver = importlib.import_module("skdpdyn.solvers.output_perturbation")
+    full = solver.release
+    monkeypatch.setattr(solver, "release", lambda point, scale, *rest: full(point, scale / 2, *rest))
+    monkeypatch.setattr(audit, "Recorder", HalfTheScale)
+    exceeded = {re.match(r"\w+", row.what)[0] for row in exact_rows(audit) if row.loss > 1.5 * row.claim}
+    assert exceeded == {"output_perturbation", "sufficient_statistics", "PrivateScaler"}

@@ -1,5 +1,6 @@
 """The packaged data: what was published is what is loaded, and the public facts about it hold."""
 
+import gzip
 import hashlib
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from skdpdyn.datasets import load_adult
+from skdpdyn.datasets import load_adult, load_flights
 
 COLUMNS = [
     "age",
@@ -150,13 +151,74 @@ def test_arrays_need_no_pandas():
     program = """
 import sys
 sys.modules["pandas"] = None  # importing it fails
-from skdpdyn.datasets import load_adult
+from skdpdyn.datasets import load_adult, load_flights
 X, y = load_adult(return_X_y=True, as_frame=False)
 print(X.shape, y.shape)
+print(load_flights(return_X_y=True, as_frame=False)[0].shape)
 try:
     load_adult()
 except ImportError as error:
     print(error.name)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert run.stdout.splitlines() == ["(45222, 14) (45222,)", "pandas"], run.stderr
+    assert run.stdout.splitlines() == ["(45222, 14) (45222,)", "(20000, 9)", "pandas"], run.stderr
+
+
+# --- flights -----------------------------------------------------------------------------------------------------------------
+
+FLIGHT_COLUMNS = ["month", "day", "carrier", "origin", "dest", "sched_dep_time", "sched_arr_time", "air_time", "distance"]
+
+
+@pytest.fixture(scope="module")
+def flights():
+    return load_flights()
+
+
+def test_the_flights_are_the_documented_sample_and_small():
+    packed = packaged("flights.csv.gz").read_bytes()
+    assert len(packed) < 400_000
+    digest = hashlib.sha256(gzip.decompress(packed)).hexdigest()
+    assert digest == "a502c42425fd2344c8be5be11f7dd0ca39add9e70e26a7d25400be6bb99d3010"
+    text = packaged("LICENSE-flights.txt").read_text(encoding="utf-8")
+    for needed in ("nycflights13", "Wickham", "CC0 1.0", "Changes", "default_rng(0).choice(327346, 20000, replace=False)"):
+        assert needed in text
+
+
+def test_columns_of_the_flights(flights):
+    assert flights.feature_names == FLIGHT_COLUMNS == list(flights.data.columns)
+    assert flights.data.shape == (20_000, 9)
+    assert list(flights.frame.columns) == [*FLIGHT_COLUMNS, "dep_delay", "arr_delay", "late"]
+    assert flights.target.sum() == 4_726
+    np.testing.assert_array_equal(flights.target, flights.arr_delay > 15)
+    assert flights.data["distance"].dtype == flights.arr_delay.dtype == np.float64
+    # Scheduled from 6:00 to 8:54, stored as 600 and 854
+    second = [1, 1, "B6", "EWR", "FLL", 6 * 60, 8 * 60 + 54, 158, 1065, -5, 19, True]
+    assert flights.frame.iloc[1].tolist() == second
+
+
+def test_bounds_and_codes_of_the_flights_hold_and_are_public(flights):
+    assert set(flights.bounds) | set(flights.categories) == set(FLIGHT_COLUMNS)
+    for name, (low, high) in flights.bounds.items():
+        assert low <= flights.data[name].min(), name
+        assert flights.data[name].max() <= high, name
+    assert flights.bounds["air_time"] == (0, 700)
+    for name, codes in flights.categories.items():
+        assert set(flights.data[name]) <= set(codes), name
+        assert codes == sorted(set(codes)), name
+    # Those of the year, of which two airports do not occur in the sample
+    assert [len(codes) for codes in flights.categories.values()] == [16, 3, 104]
+    assert flights.data["dest"].nunique() == 102
+
+
+def test_arrays_of_the_flights_are_the_frame_and_their_own(flights):
+    arrays = load_flights(as_frame=False)
+    assert arrays.frame is None
+    assert [type(arrays[name]) for name in ("data", "target", "arr_delay")] == [np.ndarray] * 3
+    np.testing.assert_array_equal(arrays.data, flights.data.to_numpy(dtype=object))
+    np.testing.assert_array_equal(arrays.target, flights.target)
+    X, y = load_flights(return_X_y=True, as_frame=False)
+    np.testing.assert_array_equal(X, arrays.data)
+    np.testing.assert_array_equal(y, arrays.target)
+    arrays.bounds["day"], arrays.categories["origin"][0] = (0, 0), "?"
+    assert load_flights().bounds["day"] == (1, 31)
+    assert load_flights().categories["origin"] == ["EWR", "JFK", "LGA"]
