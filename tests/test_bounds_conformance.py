@@ -4,12 +4,15 @@ import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from bound_laws import BoundLaws, check_profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.model_selection._costs import largest
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
@@ -30,13 +33,18 @@ from skdpdyn.privacy import (
     WithoutReplacement,
     composition,
     contraction,
+    from_json,
     last_iterate,
+    perturbation,
     recursion,
     subsampling,
     tightest,
+    to_json,
 )
 from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.numerical import SampledGaussian
+from skdpdyn.privacy.rounded import RoundedCurve, RoundedDP, rounded
+from skdpdyn.privacy.sampled import SampledCurve
 
 RECORDS = {
     "gaussian": Gaussian(3.0),
@@ -446,3 +454,89 @@ def test_sampled_batches_at_extremes(noise, n_steps, q, delta):
         epsilon = guarantee.epsilon(delta)
         assert 0 <= epsilon <= composition(m).epsilon(delta) * (1 + 1e-12)
         assert (epsilon == 0) == (delta >= guarantee.delta(0.0))
+
+
+# --- what rounding and failures add ----------------------------------------------------------------------------------------
+
+FAILING = GaussianDP(0.5, failure=1e-9)
+WIDENED = {
+    "failure": FAILING,
+    "failure, add_remove": GaussianDP(2.0, "add_remove", 1e-20),
+    "failure alone": GaussianDP(0.0, failure=1e-3),
+    "rounded curve": RenyiDP(RoundedCurve(LinearCurve(0.5), 1e-4)),
+    "rounded sampled curve": RenyiDP(RoundedCurve(SampledCurve(0.1, 2.0, "add_remove"), 1e-9), "add_remove"),
+    "rounded point": RoundedDP(ApproximateDP(1.0, 1e-7), 1e-6),
+    "rounded Gaussian": RoundedDP(GaussianDP(0.5), 1e-3),
+    "rounded failure": RoundedDP(FAILING, 1e-6),
+    "rounded profile": RoundedDP(SubsampledDP(GaussianDP(1.0), 0.1), 1e-8),
+    "rounded losses": RoundedDP(subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40)), 1e-9),
+}
+
+
+@pytest.mark.parametrize("label", WIDENED)
+def test_rounding_and_failures_keep_to_the_laws(label):
+    guarantee = WIDENED[label]
+    check_profile(guarantee)
+    deltas = guarantee.delta(np.append(np.linspace(0, 200, 401), [1e3, 1e8, 1e10, math.inf]))
+    assert np.all(np.diff(deltas) <= 1e-14)
+    again = from_json(to_json(guarantee))
+    assert again == guarantee
+    assert again.epsilon(1e-6) == guarantee.epsilon(1e-6)
+    twice = guarantee.compose(guarantee)
+    assert twice.adjacency == guarantee.adjacency
+    assert guarantee.epsilon(1e-2) <= twice.epsilon(1e-2)
+    rates = np.array([0.0, 0.01, 0.2, 1.0])
+    missed = guarantee.tradeoff(rates)
+    assert np.all(np.diff(missed) <= 0)
+    assert np.all(1 - missed - rates <= guarantee.advantage + 1e-9)
+
+
+def test_rounding_costs_something_and_little():
+    for label, guarantee in WIDENED.items():
+        if isinstance(guarantee, RoundedDP):
+            exact = guarantee.exact.epsilon(1e-6)
+            assert exact < guarantee.epsilon(1e-6) <= exact + 100 * guarantee.mu, label
+    with pytest.raises(ValueError, match="mu="):
+        RoundedDP(GaussianDP(0.5), math.nan)
+    with pytest.raises(ValueError, match="mu="):
+        RoundedCurve(LinearCurve(0.5), 1e200)
+
+
+@pytest.mark.parametrize("mu", [1e-2, 1e-6, 1e-9])
+@pytest.mark.parametrize("order", [1.0001, 1.5, 2.0, 30.0])
+def test_rounded_curve_is_above_exact_laws(mu, order):
+    """Gaussian runs that are moved apart; and a certain event that has probability e^-loss next door, less by one side."""
+    gaussian = RoundedCurve(LinearCurve(0.5), mu)(order)
+    assert order * (1 + mu) ** 2 / 2 <= gaussian * (1 + 1e-15)
+    for loss in (2.0, 11.5, 30.0):
+        curve = RoundedCurve(lambda order, loss=loss: loss * np.ones_like(order), mu)
+        assert curve(order) >= -special.log_ndtr(special.ndtri_exp(-loss) - mu / 2) * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("mu", [1e-2, 1e-6])
+def test_rounded_profile_is_above_exact_laws(mu):
+    """Two Gaussians, and randomised response of a point, moved by one side on either hand."""
+    epsilons = np.linspace(0, 8, 30)
+    assert np.all(RoundedDP(GaussianDP(1.0), mu).delta(epsilons) >= GaussianDP(1.0 + mu).delta(epsilons))
+    own = RoundedDP(ApproximateDP(1.0), mu).delta(epsilons)
+    p = special.expit(1.0)
+    moved = special.ndtr(special.ndtri(p) + mu / 2) - np.exp(epsilons) * special.ndtr(special.ndtri(1 - p) - mu / 2)
+    assert np.all(own >= moved)
+
+
+def test_a_failure_is_never_lost():
+    """Whatever knows mu only must refuse, or keep the failure."""
+    assert FAILING.compose(FAILING).failure == 2e-9
+    assert FAILING.group(3) == GaussianDP(1.5, failure=1e-9)
+    assert rounded(FAILING, 1e-6).delta(0.5) > FAILING.delta(0.5)
+    tilted = perturbation(ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1))
+    for other in (ApproximateDP(0.1, 1e-9), SubsampledDP(GaussianDP(1.0), 0.1), RenyiDP(LinearCurve(0.1)), tilted):
+        for pair in ((FAILING, other), (other, FAILING), (RoundedDP(FAILING, 1e-9), other)):
+            with pytest.raises(UnsupportedMechanismError, match="fails with some probability"):
+                pair[0].compose(pair[1])
+    with pytest.raises(UnsupportedMechanismError, match="fails with some probability"):
+        PrivacyLossDP(((RoundedDP(FAILING, 1e-9), 2),))
+    for question in (lambda: FAILING.rdp(2.0), lambda: FAILING.dp_event):
+        with pytest.raises(UnsupportedMechanismError):
+            question()
+    assert largest([FAILING, GaussianDP(0.7)]) == GaussianDP(0.7, failure=1e-9)

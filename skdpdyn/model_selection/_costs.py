@@ -23,7 +23,8 @@ def largest(guarantees):
     if len(set(guarantees)) == 1:
         return guarantees[0]
     if all(isinstance(guarantee, GaussianDP) for guarantee in guarantees):
-        return max(guarantees, key=lambda guarantee: guarantee.mu)
+        mu, failure = (max(getattr(one, name) for one in guarantees) for name in ("mu", "failure"))
+        return GaussianDP(mu, guarantees[0].adjacency, failure)
     curves = []
     for guarantee in guarantees:
         curves.append(guarantee._renyi_curve())

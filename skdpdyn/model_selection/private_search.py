@@ -549,7 +549,7 @@ class _SearchPlan:
 
     def check(self, guarantee):
         """Refuse a trial that cost more than the selection was told."""
-        gaussian = isinstance(guarantee, GaussianDP) and guarantee.mu <= self.fit_mu
+        gaussian = isinstance(guarantee, GaussianDP) and guarantee.mu <= self.fit_mu and not guarantee.failure
         if guarantee.adjacency != self.mechanism.adjacency or not (gaussian or guarantee in self.candidates):
             raise UnsupportedMechanismError(
                 f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: search over lists of values"

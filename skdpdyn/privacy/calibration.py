@@ -378,9 +378,11 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
     for _ in range(_CORRECTIONS if target else 0):  # what rounding costs is not quite proportional to 1/noise
         guarantee = verdict(noise, None).guarantee
-        if not isinstance(guarantee, GaussianDP) or _is_gaussian(guarantee, target) or not guarantee.mu < math.inf:
+        if not isinstance(guarantee, GaussianDP) or not guarantee.mu < math.inf:
             break
-        noise *= guarantee.mu / target
+        if _is_gaussian(guarantee, target) and guarantee.mu <= target * (1 + 1e-14):
+            break
+        noise *= guarantee.mu / target * (1 + 1e-15)
     if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
         slack, tolerance = (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
         log_noise = _root(excess, math.log(noise), slack, tolerance)

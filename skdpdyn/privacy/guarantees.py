@@ -270,8 +270,8 @@ class GaussianDP(Guarantee):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
     failure : float, default=0.0
-        Probability of an event outside of which it holds, in [0, 1): whatever is replaced on both sides with that probability
-        costs (1 + exp(epsilon)) times it.
+        Probability of an event outside of which it holds, in [0, 1): on all data sets the mechanism is that close, in total
+        variation, to one mechanism that is mu-GDP. It costs (1 + exp(epsilon)) times that probability.
 
     References
     ----------

@@ -71,7 +71,7 @@ class NoisyGradientDescent:
     rounding: float = 0.0
 
     def __post_init__(self):
-        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
+        _settle(self, rounding=_rounding(self.rounding))
         _settle(self, n_steps=_integer("n_steps", self.n_steps))
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
@@ -292,7 +292,7 @@ class CyclicBatches:
     rounding: float = 0.0
 
     def __post_init__(self):
-        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
+        _settle(self, rounding=_rounding(self.rounding))
         _check_batches(self)
         _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
@@ -369,7 +369,7 @@ class WithoutReplacement:
     diameter = sensitivity = None
 
     def __post_init__(self):
-        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
+        _settle(self, rounding=_rounding(self.rounding))
         _check_batches(self)
         _settle(
             self,
@@ -435,7 +435,7 @@ class PoissonSubsampled:
     rounding: float = 0.0
 
     def __post_init__(self):
-        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
+        _settle(self, rounding=_rounding(self.rounding))
         _settle(
             self,
             sampling_probability=_number("sampling_probability", self.sampling_probability),
@@ -512,7 +512,7 @@ class OnePass:
     rounding: float = 0.0
 
     def __post_init__(self):
-        _settle(self, rounding=_number("rounding", self.rounding, positive=False))
+        _settle(self, rounding=_rounding(self.rounding))
         positive = ("noise", "step_size", "lipschitz", "smoothness", "diameter")
         _settle(self, n_samples=_integer("n_samples", self.n_samples), adjacency=Adjacency(self.adjacency))
         _settle(self, **{name: _number(name, getattr(self, name)) for name in positive})
@@ -717,6 +717,10 @@ def _number(name, value, positive=True):
     if not (math.isfinite(number) and (number > 0 if positive else number >= 0)):
         raise ValueError(f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}")
     return number
+
+
+def _rounding(value):
+    return checked_number(value, "rounding", lambda mu: 0 <= mu < EXTREME, f"a number >= 0 and < {EXTREME}")
 
 
 def _by_step(name, value, n_steps):

@@ -200,7 +200,7 @@ def privacy_report(mechanism, guarantee, *, delta, bound, alternatives=None, pub
         "epsilon": float(guarantee.epsilon(delta)),
         "delta": float(delta),
     }
-    if hasattr(guarantee, "mu"):
+    if hasattr(guarantee, "mu") and not getattr(guarantee, "failure", 0.0):
         spent["mu"] = float(guarantee.mu)
     reached = 1 - np.asarray(guarantee.tradeoff(np.array(FALSE_POSITIVE_RATES)))
     attacker = {"largest advantage (true minus false positive rate)": float(guarantee.advantage)}

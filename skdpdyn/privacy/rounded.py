@@ -13,12 +13,14 @@ from functools import singledispatch
 import numpy as np
 
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
-from skdpdyn.privacy.checks import checked_delta, checked_epsilon, checked_number
+from skdpdyn.privacy.checks import EXTREME, checked_delta, checked_epsilon, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mixtures import ProfileMixture
 from skdpdyn.privacy.stored import stored, stored_part
 
 _REACH = 20.0  # in units of mu/2, of the epsilon of one side
+_NEAR = 100.0  # epsilons up to here share one epsilon of a side
+_FAR = 1e9  # an epsilon beyond which delta falls no more, and no epsilon is promised
 _TILT = 1e-6  # relative excess of the Renyi order that is asked of the exact runs
 
 
@@ -44,7 +46,9 @@ def rounded(guarantee, mu):
 
 @rounded.register
 def _(guarantee: GaussianDP, mu):
-    return GaussianDP(guarantee.mu + mu, guarantee.adjacency, guarantee.failure)
+    if guarantee.failure:  # a side makes it a little more likely
+        return RoundedDP(guarantee, mu)
+    return GaussianDP(guarantee.mu + mu, guarantee.adjacency)
 
 
 @rounded.register
@@ -60,16 +64,19 @@ def _(guarantee: RenyiDP, mu):
 @stored_part
 @dataclass(frozen=True)
 class RoundedCurve:
-    """The Renyi curve of computed runs: the weak triangle inequality (Mironov 2017, Proposition 11), on both sides.
+    """The Renyi curve of computed runs: the weak triangle inequality (Mironov 2017, Proposition 11), once for each side.
 
-    For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R); here q = 1 + 1e-6.
+    For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R). Where P, Q is the side, q is
+    1 + 1e-6, and D_{q (a - 1/p)} is that of the exact runs and the other side. Where Q, R is the side, p is: the large order
+    must be the side's, and the divergence of the exact runs pays the factor. That p is nearer to 1 where the order is, so
+    that the factor is at most 1 + 1e-6.
     """
 
     curve: Callable
     mu: float
 
     def __post_init__(self):
-        checked_number(self.mu, "mu", lambda x: 0 <= x < math.inf, "a finite number >= 0")
+        checked_number(self.mu, "mu", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
 
     @property
     def adjacency(self):
@@ -78,12 +85,14 @@ class RoundedCurve:
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
-        total = 0.0
-        for _ in range(2):
-            p = 1 + 1 / _TILT
-            total = total + (order - 1 / p) / (order - 1) * p * order * self.mu**2 / 8
-            order = (1 + _TILT) * (order - 1 / p)
-        return total + self.curve(order)
+        excess = order - 1
+        p = 1 + 1 / _TILT
+        own = (order - 1 / p) / excess * p * order * self.mu**2 / 8
+        excess = (1 + _TILT) * excess
+        tilt = _TILT * np.minimum(excess, 1.0)
+        p, q = 1 + tilt, 1 + 1 / tilt
+        shifted = excess + tilt / p  # the order, less 1/p
+        return own + shifted / excess * self.curve(p * (1 + excess)) + q * shifted * self.mu**2 / 8
 
 
 @stored
@@ -113,7 +122,7 @@ class RoundedDP(Guarantee):
     mu: float
 
     def __post_init__(self):
-        checked_number(self.mu, "mu", lambda x: 0 <= x < math.inf, "a finite number >= 0")
+        checked_number(self.mu, "mu", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
 
     @property
     def adjacency(self) -> Adjacency:
@@ -125,23 +134,41 @@ class RoundedDP(Guarantee):
         """Relative error of epsilon up to which a numerical bound is computed."""
         return self.exact.accuracy
 
+    @property
+    def failure(self):
+        """Probability of an event outside of which the exact runs' guarantee holds, see `GaussianDP`."""
+        return getattr(self.exact, "failure", 0.0)
+
     def with_accuracy(self, accuracy):
         """See `Guarantee.with_accuracy`: that of the exact runs."""
         return RoundedDP(self.exact.with_accuracy(accuracy), self.mu)
 
-    def _side(self, epsilon):
-        """Return an epsilon of one side whose delta, times exp(epsilon), is below 1e-86, and the logarithm of that delta."""
-        own = (_REACH + np.sqrt(2 * epsilon)) * self.mu / 2
-        return own, gdp_log_deltas(own, self.mu / 2)
+    def _at(self, epsilon, limit):
+        """Return a delta at epsilons up to ``limit``, with one epsilon of a side for all of them, so that it never grows."""
+        own = self._side(limit)
+        with np.errstate(divide="ignore"):
+            log_exact = own + np.log(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
+        lost = self._lost(epsilon, own)
+        exact = np.exp(np.minimum(log_exact, 0.0))
+        exact = exact + np.maximum(2 * own - epsilon, 0.0)  # delta(0) of the exact runs is all that is known below
+        return np.minimum(1.0, exact + lost)
+
+    def _side(self, limit):
+        """Return an epsilon of one side, so large that exp(limit) times its delta is below 1e-86."""
+        return (_REACH + math.sqrt(2 * limit)) * self.mu / 2
+
+    def _lost(self, epsilon, own):
+        """Return what both sides add to delta, at this epsilon of the computed runs, where one side's is ``own``."""
+        return np.exp(np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0))
 
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
-        finite = np.minimum(epsilon, 1e9)
-        own, log_lost = self._side(finite)
-        exact = np.exp(own) * np.asarray(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
-        exact = exact + np.maximum(2 * own - epsilon, 0.0)  # delta(0) of the exact runs is all that is known below
-        return like(epsilon, np.minimum(1.0, exact + 2 * np.exp(np.minimum(finite + own + log_lost, 0.0))))
+        near = self._at(np.minimum(epsilon, _NEAR), _NEAR)
+        if not np.any(epsilon > _NEAR):
+            return like(epsilon, near)
+        far = self._at(np.clip(epsilon, _NEAR, _FAR), _FAR)
+        return like(epsilon, np.where(epsilon > _NEAR, np.minimum(near, far), near))
 
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array), rounded up."""
@@ -151,14 +178,14 @@ class RoundedDP(Guarantee):
     def _epsilon(self, delta):
         if delta >= self.delta(0.0):
             return 0.0
-        own, least = 0.0, self.exact.epsilon(delta * (1 - 1e-9))
-        for _ in range(3):  # the side's epsilon follows from the whole, which it is a small part of
-            if math.isinf(least):
-                return math.inf
-            own, log_lost = map(float, self._side(least + 4 * own))
-            least = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
-        lost = 2 * math.exp(min(least + own + log_lost, 0.0))
-        return least + 2 * own if lost <= 1e-10 * delta else math.inf
+        if delta == 0 and self.mu > 0:
+            return math.inf
+        for limit in (_NEAR, _FAR):
+            own = self._side(limit)
+            epsilon = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9)) + 2 * own
+            if epsilon <= limit and self._lost(epsilon, own) <= 1e-10 * delta:
+                return epsilon
+        return math.inf
 
     def _closed_form(self, other):
         if isinstance(other, RoundedDP):

@@ -212,7 +212,7 @@ class PerturbedObjectiveDP(Guarantee):
         return float(np.exp(self._log_delta(np.asarray(epsilon))))
 
     def _closed_form(self, other):
-        if type(other) is not GaussianDP:
+        if type(other) is not GaussianDP or other.failure:
             return None
         together = math.hypot(self.gaussian, other.mu)
         return PerturbedObjectiveDP(self.shift, self.tilt, together, self.printed, self.adjacency)
