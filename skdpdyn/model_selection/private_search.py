@@ -35,6 +35,7 @@ from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
 
+
 def _can(method):
     """Return whether the searched estimator has a method: the winner has it then, and so has a constant."""
     return lambda search: hasattr(search.estimator, method)
