@@ -46,7 +46,8 @@ _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of
 }
 
 
-# Texts of scikit-learn, and of ours on what X or y is, that hold shapes, types and names of columns but no cell
+# Texts of scikit-learn, and of ours on what X or y is, that hold shapes, types and names of columns
+# but no cell
 _HARMLESS = (
     "Found array with",
     "Found input variables with inconsistent numbers of samples",
@@ -116,9 +117,10 @@ def silent_arithmetic():
 def quoting_no_records(function, *arguments, **options):
     """Call a function that reads X or y; replace errors that may quote cells by what is wrong with them.
 
-    An error passes if it left a fit of ours, or is one of our classes, which only public numbers raise. Of all others the text
-    is repeated only where it is known to hold no cell. The new error is raised outside of the handler, so that neither its
-    ``__cause__`` nor its ``__context__`` is the old one.
+    An error passes if it left a fit of ours, or is one of our classes, which only public numbers
+    raise. Of all others the text is repeated only where it is known to hold no cell. The new error
+    is raised outside of the handler, so that neither its ``__cause__`` nor its ``__context__`` is
+    the old one.
     """
     try:
         return function(*arguments, **options)

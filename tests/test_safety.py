@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.base import all_or_nothing, quoting_no_records
 from skdpdyn.data.rows import check_indices
-from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.solvers import SOLVERS, ObjectivePerturbation, OutputPerturbation
 
@@ -116,8 +117,9 @@ def test_other_formats_are_looked_at_too():
 
 def test_duplicate_and_unsorted_entries_train_as_their_sum():
     X = sparse.csr_array(DENSE)
-    halves, reverse = X.copy(), np.concatenate([np.arange(b - 1, a - 1, -1) for a, b in zip(X.indptr, X.indptr[1:])])
-    halves = sparse.csr_array((np.repeat(X.data[reverse] / 2, 2), np.repeat(X.indices[reverse], 2), 2 * X.indptr), X.shape)
+    reverse = np.concatenate([np.arange(b - 1, a - 1, -1) for a, b in pairwise(X.indptr)])
+    data, indices = np.repeat(X.data[reverse] / 2, 2), np.repeat(X.indices[reverse], 2)
+    halves = sparse.csr_array((data, indices, 2 * X.indptr), X.shape)
     one, other = (MODELS["logistic"](random_state=0).fit(rows, LABELS) for rows in (X, halves))
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
@@ -167,6 +169,8 @@ def planted(array, value):
     return array
 
 
+FIRST = np.arange(DENSE.size).reshape(DENSE.shape) == 0
+COLUMNS = dict.fromkeys("bcd", DENSE[:, 0])
 ROWS = {
     "text": planted(DENSE, TEXT),
     "texts": planted(DENSE, TEXT).astype(str),
@@ -183,11 +187,11 @@ ROWS = {
     "ragged": [[NUMBER, 1.0], *DENSE.tolist()],
     "nested": planted(DENSE, [NUMBER, TEXT]),
     "NA beside": planted(planted(DENSE, NUMBER).T[::-1], pd.NA).T,
-    "infinite": np.where(DENSE[0, 0] == DENSE, np.inf, NUMBER),
-    "too large": np.where(DENSE[0, 0] == DENSE, 1e200, NUMBER),
+    "infinite": np.where(FIRST, np.inf, NUMBER),
+    "too large": np.where(FIRST, 1e200, NUMBER),
     "an integer": planted(DENSE, int(str(NUMBER).replace(".", "") + "0" * 400)),
     "a frame": pd.DataFrame(planted(DENSE, TEXT)),
-    "a category": pd.DataFrame({"a": pd.Categorical([TEXT, *["b"] * (N - 1)]), **dict.fromkeys("bcd", DENSE[:, 0])}),
+    "a category": pd.DataFrame({"a": pd.Categorical([TEXT, *["b"] * (N - 1)]), **COLUMNS}),
     "dates": pd.DataFrame({c: pd.date_range("1971-04-07", periods=N) for c in "abcd"}),
     "three dimensions": np.full((N, 4, 2), NUMBER),
     "short": np.full((N - 1, 4), NUMBER),
@@ -244,7 +248,7 @@ def probes():
         yield f"{name}.score", fitted.score
         if name != "ridge":
             for method in ("decision_function", "predict_proba", "predict_log_proba"):
-                yield f"{name}.{method}", lambda X, y, method=getattr(fitted, method): method(X)
+                yield f"{name}.{method}", lambda X, y, fitted=fitted, method=method: getattr(fitted, method)(X)
     yield "labels from y", PrivateLogisticRegression().fit
     yield "bounds from y", PrivateRidge().fit
     for scaler in (PrivateScaler(), BoundsScaler()):
@@ -268,7 +272,8 @@ def probes():
 
 def test_no_error_and_no_warning_quotes_a_record():
     """The sentinels are in the cells: none is in what a user, a log or a chained error shows."""
-    cases = {f"X {name}": (X, LABELS) for name, X in ROWS.items()} | {f"y {name}": (DENSE, y) for name, y in TARGETS.items()}
+    cases = {f"X {name}": (X, LABELS) for name, X in ROWS.items()}
+    cases |= {f"y {name}": (DENSE, y) for name, y in TARGETS.items()}
     quoted = []
     for probe, function in probes():
         for case, (X, y) in cases.items():
@@ -312,18 +317,18 @@ def outcome(function, *arguments):
 
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_privacy_cost_refuses_what_fit_refuses(noise):
-    """A fit that fails where the cost was told would be a release: that a certificate was missed depends on the records."""
+    """A fit that fails where the cost was told would be a release of the records."""
     rng, answers = np.random.default_rng(0), []
     for n_samples in (5, 50):
         for n_features in (1, 300, 5000):
             X, y = rng.normal(size=(n_samples, n_features)), np.arange(n_samples) % 2
-            for epsilon in (1e-6, 1e-4, 1e-2, 1.0):
+            for epsilon in (1e-6, 1e-4, 1.0):
                 for alpha in (1e-4, 1.0, 1e3, 1e6):
                     shared = {"epsilon": epsilon, "delta": 0.0 if noise == "gamma" else 1e-6, "alpha": alpha}
                     for solver in (ObjectivePerturbation(noise), OutputPerturbation("minimiser", noise=noise)):
                         model = PrivateLogisticRegression(classes=[0, 1], solver=solver, **shared)
                         told_before = outcome(model.privacy_cost, n_samples, n_features)
-                        assert outcome(model.fit, X, y) == told_before, (solver, shared, n_samples, n_features)
+                        assert outcome(model.fit, X, y) == told_before, (solver, shared, X.shape)
                         answers.append(told_before)
     assert 0.1 < sum(answer is None for answer in answers) / len(answers) < 0.9
 
@@ -345,7 +350,7 @@ def test_two_threads_end_with_one_fits_attributes():
 
     def described(fitted):
         return {
-            **{name: value for name, value in vars(fitted).items() if name.endswith("_") and name != "mechanism_"},
+            **{name: value for name, value in vars(fitted).items() if name.endswith("_")},
             "coef_": fitted.coef_.tobytes(),
             "feature_names_in_": getattr(fitted, "feature_names_in_", np.array([])).tolist(),
             "classes_": fitted.classes_.tolist(),
@@ -370,9 +375,14 @@ def test_two_threads_end_with_one_fits_attributes():
 def test_an_interrupted_fit_changes_nothing():
     model = MODELS["ridge"]().fit(DENSE, LABELS)
     before = dict(vars(model))
-    with pytest.raises(KeyboardInterrupt), all_or_nothing(model) as copy:
-        copy.coef_ = copy.n_features_in_ = None
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with all_or_nothing(model) as copy:
+            copy.coef_ = copy.n_features_in_ = None
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert vars(model) == before
 
 
@@ -386,10 +396,9 @@ def test_a_search_without_a_trial_has_the_methods_of_any_other(kind, monkeypatch
     )  # fmt: skip
     fitted = []
     for number in (0, 1):
-        monkeypatch.setattr(
-            "skdpdyn.model_selection.private_search.number_of_trials", lambda mechanism, generator, number=number: number
-        )
-        search = PrivateSearchCV(estimator, {"clip": [0.1]}, epsilon=20.0, trials="poisson", expected_trials=1)
+        drawn = lambda mechanism, generator, number=number: number  # noqa: E731
+        monkeypatch.setattr(private_search, "number_of_trials", drawn)
+        search = PrivateSearchCV(estimator, {"clip": [0.1]}, epsilon=20.0, trials="poisson")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             fitted.append(search.fit(DENSE, labels))
@@ -436,9 +445,8 @@ needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is
 def fit_in_a_process(cache, before=""):
     """The warnings of two fits in a new process."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    run = subprocess.run(
-        [sys.executable, "-c", FIT_ONCE.format(before=before)], capture_output=True, text=True, check=False, env=environment
-    )
+    command = [sys.executable, "-c", FIT_ONCE.format(before=before)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
 
@@ -465,10 +473,11 @@ def test_damaged_cache_files_are_compiled_anew(tmp_path):
         content[len(content) // 2] ^= 1
         path.write_bytes([content, content[: len(content) // 2], b"not a pickle", b""][number // 2 % 4])
     assert fit_in_a_process(tmp_path) == "[]"
-    written = {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.nb?"))}
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")}
     assert set(written) >= set(whole)
     assert fit_in_a_process(tmp_path) == "[]"
-    assert {path: path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.nb?"))} == written  # all of them were read
+    again = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")}
+    assert again == written, "all of them were read"
 
 
 # --- interrupts -------------------------------------------------------------------------------------
@@ -504,7 +513,11 @@ INTERRUPTED = {
     "noisy_gd": ("solver=NoisyGD(n_steps=3000)", "model.fit(X, y)", [BY_PIECES]),
     "noisy_sgd": ("solver=NoisySGD(n_epochs=300)", "model.fit(X, y)", []),
     "dp_sgd": ("solver=DPSGD(n_steps=20_000, batch_size=5000)", "model.fit(X, y)", []),
-    "output_perturbation": ("solver=OutputPerturbation('permutation_sgd', n_epochs=500)", "model.fit(X, y)", []),
+    "output_perturbation": (
+        "solver=OutputPerturbation('permutation_sgd', n_epochs=500)",
+        "model.fit(X, y)",
+        [],
+    ),
     "objective_perturbation": ("solver=ObjectivePerturbation()", LOOP, []),
     "accounting": (
         "adjacency='add_remove', solver=DPSGD(n_steps=1_000_000, batch_size=100)",
@@ -516,12 +529,13 @@ INTERRUPTED = {
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [pytest.param(case, marks=INTERRUPTED[case][2]) for case in INTERRUPTED])
+@pytest.mark.parametrize("case", [pytest.param(case, marks=marks) for case, (*_, marks) in INTERRUPTED.items()])
 def test_an_interrupt_ends_a_fit_within_a_second(case):
     options, call, _ = INTERRUPTED[case]
     model = f"PrivateLogisticRegression(classes=[0, 1], {options})"
     script = INTERRUPT.format(model=model, call=call, after=1.0, warm=case == "noisy_gd")
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    command = [sys.executable, "-c", script]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert run.stdout, run.stderr
     seconds, unchanged = json.loads(run.stdout)
     assert unchanged

@@ -1,7 +1,8 @@
 """The numba policy, said once: how every kernel of the library is compiled.
 
-Kernels are cached on disk, where a directory can be written (``NUMBA_CACHE_DIR``, or else beside the package or in the user's
-cache), and release the GIL. Damaged files are compiled anew. Floating-point reassociation and contraction are allowed, so that dot
+Kernels are cached on disk, where a directory can be written: ``NUMBA_CACHE_DIR``, or else beside
+the package or in the user's cache. What damaged files held is
+compiled anew. Kernels release the GIL. Floating-point reassociation and contraction are allowed, so that dot
 products vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds and adds noise.
 No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
 """
@@ -56,7 +57,8 @@ class _Cache(FunctionCache):
     def __init__(self, function):
         super().__init__(function)
         files = self._cache_file
-        self._cache_file = _CheckedFiles(files._cache_path, self._impl.filename_base, files._source_stamp)
+        base, stamp = self._impl.filename_base, files._source_stamp
+        self._cache_file = _CheckedFiles(files._cache_path, base, stamp)
 
     def load_overload(self, signature, target_context):
         """Return the compiled function, or None where there is none that can be read."""
@@ -79,8 +81,9 @@ def _say_that_nothing_is_cached(reason: str | None) -> None:
         return
     os.environ[_SAID] = "1"
     warnings.warn(
-        f"compiled code cannot be written to disk ({reason}), so that every process compiles for seconds what it needs. Set the "
-        "environment variable NUMBA_CACHE_DIR to a directory that can be written",
+        f"compiled code cannot be written to disk ({reason}), so that every process compiles for "
+        "seconds what it needs. Set the environment variable NUMBA_CACHE_DIR to a directory that "
+        "can be written",
         RuntimeWarning,
         stacklevel=2,
     )
