@@ -123,6 +123,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     (True, 1.0)
     """
 
+    _schedule_is_known = True
+
     def _public_loss(self):
         if self.classes is not None:
             self._public_classes()

@@ -133,7 +133,7 @@ class PrivateRidge(PrivateLinearRegressor):
         residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
         return min(residual, MOST_RESIDUAL)
 
-    _learns_target = True
+    _learns_target = _schedule_is_known = True
 
     def _conditioned_clip(self, n_parameters, strength):
         return CONDITIONED_RESIDUAL

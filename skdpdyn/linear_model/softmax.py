@@ -127,6 +127,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     (True, 1.0, 'composition')
     """
 
+    _schedule_is_known = True
+
     def _public_loss(self):
         if self.classes is None:
             raise ValueError("classes=None: the privacy cost depends on the number of classes. Pass classes=[...]")
