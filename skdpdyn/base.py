@@ -1,18 +1,24 @@
 """What all estimators share: fits that are all or nothing, validation that quotes no record, and what is shown of a fit."""
 
 import html
+import re
 from contextlib import contextmanager
 from numbers import Integral
 
 import numpy as np
+from scipy import sparse
 from sklearn import get_config
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpdyn.data.rows import check_indices
+from skdpdyn.exceptions import CalibrationError, ConvergenceError, UnsupportedMechanismError
 from skdpdyn.noise import seed_leaks, source_of
 from skdpdyn.privacy import privacy_report, tightest
 
 DTYPES = [np.float64, np.float32]
+_OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
 
 _RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
@@ -40,6 +46,43 @@ _ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of
 }
 
 
+# Texts of scikit-learn, and of ours on what X or y is, that hold shapes, types and names of columns but no cell
+_HARMLESS = (
+    "Found array with",
+    "Found input variables with inconsistent numbers of samples",
+    "Expected 2D input, got input with shape",
+    "Expected sequence or array-like, got <class",
+    "Input X contains infinity",
+    "Input y contains infinity",
+    "Input contains infinity",
+    "Sparse data was passed",
+    "dtype='numeric' is not compatible with arrays of bytes/strings",
+    "Only sparse matrices with 32-bit integer indices are accepted",
+    "np.matrix is not supported",
+    "y should be a 1d array, got an array of shape",
+    "Feature names are only supported if all input features have string names",
+    "The feature names should match those that were passed during fit",
+    "Unknown label type: ",
+    "Classification metrics can't handle a mix of",
+    "Sample weights must be 1D array or scalar",
+    "sample_weight.shape == ",
+    "X holds rows whose norm exceeds",
+    "X holds dates or times",
+    "X is a malformed sparse array",
+    "X is sparse, and",
+    "X or y is a masked array",
+    "X or y could not be read",
+    "y holds labels that are not in",
+    "y holds strings and other labels",
+    "y holds no numbers",
+)
+_HARMLESS_WHOLE = re.compile(
+    r"X has \d+ features, but \w+ is expecting \d+ features as input\.?"
+    r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None\.?"
+    r"|float\(\) argument must be a string or a real number, not '\w+'"  # the name of a type
+)
+
+
 @contextmanager
 def all_or_nothing(estimator):
     """Fit a copy and publish what it learnt at once: an error, an interrupt or another thread leaves no mixture behind.
@@ -48,7 +91,11 @@ def all_or_nothing(estimator):
     """
     copy = object.__new__(type(estimator))
     copy.__dict__ = dict(vars(estimator))
-    yield copy
+    try:
+        yield copy
+    except Exception as error:
+        error.quotes_no_record = True  # all that reads X and y in a fit goes through `quoting_no_records`
+        raise
     published = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
     published |= {name: value for name, value in vars(copy).items() if name.endswith("_")}
     estimator.__dict__ = published  # a single assignment, which no other thread sees half done
@@ -67,17 +114,37 @@ def silent_arithmetic():
 
 
 def quoting_no_records(function, *arguments, **options):
-    """Call a function; replace errors that quote cells by what is wrong with them.
+    """Call a function that reads X or y; replace errors that may quote cells by what is wrong with them.
 
-    The new error is raised outside of the handler, so that neither its ``__cause__`` nor its ``__context__`` is the old one.
+    An error passes if it left a fit of ours, or is one of our classes, which only public numbers raise. Of all others the text
+    is repeated only where it is known to hold no cell. The new error is raised outside of the handler, so that neither its
+    ``__cause__`` nor its ``__context__`` is the old one.
     """
     try:
         return function(*arguments, **options)
-    except (ValueError, TypeError, OverflowError) as error:
-        start = next((start for start in _ADVICE if str(error).startswith(start)), None)
-        if start is None:
-            raise
-    raise ValueError(f"{start}. {_ADVICE[start]}")
+    except Exception as error:
+        replacement = _without_records(error)
+    raise replacement
+
+
+def _without_records(error: Exception) -> Exception:
+    """Return the error to raise in place of one that may quote records."""
+    if isinstance(error, _OURS) or getattr(error, "quotes_no_record", False):
+        error.__cause__ = error.__context__ = None
+        return error
+    text = str(error)
+    advice = next((start for start in _ADVICE if text.startswith(start)), None)
+    if advice is not None:
+        return ValueError(f"{advice}. {_ADVICE[advice]}")
+    if isinstance(error, MemoryError):
+        return MemoryError("X or y does not fit into memory")
+    if text.startswith(_HARMLESS) or _HARMLESS_WHOLE.fullmatch(text):
+        return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins").__name__
+    return ValueError(
+        f"X or y could not be read ({kind}; its text is left out, for it may quote records): "
+        "X must be a 2D array of finite numbers, and y an array of labels or of numbers"
+    )
 
 
 def refuse_dates(X):
@@ -87,9 +154,31 @@ def refuse_dates(X):
         raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
 
 
+def refuse_unreadable(*arrays):
+    """Refuse masked cells and sparse arrays whose indices point elsewhere, before anyone reads them.
+
+    Raises
+    ------
+    ValueError
+        If one of the arrays is one of these.
+    """
+    for array in arrays:
+        if isinstance(array, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(array)):
+            raise ValueError(f"X or y is a masked array with masked cells. {_FILL_ROWS}. {_FILL_TARGETS}")
+        if sparse.issparse(array):
+            check_indices(array)
+
+
+def scored(metric, y, predictions, sample_weight=None) -> float:
+    """Return a metric of scikit-learn, or an error that quotes no label."""
+    refuse_unreadable(y)
+    return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
+
+
 def validated(estimator, X, *y, **options):
     """What `validate_data` returns, or an error that quotes nothing of it."""
     refuse_dates(X)
+    refuse_unreadable(X, *y)
     return quoting_no_records(validate_data, estimator, X, *y, **options)
 
 

@@ -169,6 +169,6 @@ class Objective:
             parts = replace(self, spread=1.0, data_norm=self.data_norm * self.spread, clip=largest * self.spread)
             return parts.gradient_rounding(norm, n_terms + 3 * self.n_features, n_summed)
         largest = self.row_norm * norm
-        raw = (n_terms + 8) * largest
+        raw = (n_terms / 2 + 8) * largest
         residual = self.loss.smoothness * raw + (16 + 2 * self.n_outputs) * (1 + largest)
         return _EPS * (residual * self.row_norm + (8 + n_summed / 4) * self.lipschitz)

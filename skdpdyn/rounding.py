@@ -1,17 +1,18 @@
 """Room for rounding: what the steps that a computer makes cost beyond the exact ones, from public numbers alone.
 
-Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k-1}) + N(0, s_k^2 I) + e_k, k = 1..K, where phi_k
-is c_k-Lipschitz, one record moves it by at most D_k, the norm of e_k is at most E_k whatever it depends on, and the noise of the
-last step is added exactly to a computed point (`skdpdyn.noise.release`). Then the last iterate is (mu + mu_r)-GDP, mu the value
-of `skdpdyn.privacy.last_iterate_mu` for (c_k, D_k, s_k), and
+Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k-1}) + g_k + N(0, s_k^2 I) + e_k, k = 1..K, where
+phi_k is c_k-Lipschitz, one record moves it by at most D_k, the norms of g_k, the rounding of a gradient, and of e_k, that of an
+update and of its noise, are at most G_k and E_k whatever they depend on, and the noise of the last step is added exactly to a
+computed point (`skdpdyn.noise.release`), so that e_K = 0. Then the last iterate is (mu + mu_r)-GDP, mu the value of
+`skdpdyn.privacy.last_iterate_mu` for (c_k, D_k, s_k), and
 
-    mu_r^2 = sum_k (2 (1 + c_k) max(E_{k-1}, E_k) / s_k)^2.
+    mu_r^2 = sum_k (2 (G_k + c_k E_{k-1}) / s_k)^2.
 
 Proof. Measure how far the two runs are apart by the largest distance z that a pair of shifts, one of each run, bridges. A step
 makes z at most c_k z + D_k; ideal noise takes any part a <= z of it away at the price of one Gaussian mechanism of a / s_k, for
-shifts of both runs in any mixture; an error e_k on both sides adds 2 E_k. So the shifts that are optimal without errors, plus
-2 c_k E_{k-1} in every step (and 2 E_K in the last, whose point is computed before its noise), leave nothing at the end, and
-prices add up as norms do. The same shifts, carried for one step only, serve where no contraction is known: c_k may exceed 1.
+shifts of both runs in any mixture; errors on both sides add 2 G_k before the noise and 2 E_k after it. So the shifts that are
+optimal without errors, plus 2 (c_k E_{k-1} + G_k) in every step, leave nothing at the end, and prices add up as norms do. Errors
+are carried for one step only, so that c_k may exceed 1.
 
 Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal
 ones that they are coupled to; iterates stay within the public radius that E_k is computed for, because every step projects onto
@@ -25,6 +26,7 @@ import numpy as np
 from skdpdyn.kernels.normals import NORMAL_ERROR
 
 _EPS = np.finfo(np.float64).eps
+_LARGEST_PREDICTION = 1000.0  # of the longest row
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 
 
@@ -32,7 +34,8 @@ def public_radius(objective, step_size, noise_std, n_steps):
     """Return the radius of a ball that iterates do not reach the edge of, from public numbers.
 
     Without noise, steps of a total length T move by at most T L, and no further than L / alpha or a few times the norm of the
-    minimiser; the noise that piles up exceeds its bound with a probability below exp(-50).
+    minimiser, or than makes raw predictions of the longest row 1,000, at which no loss asks for more; the noise that piles up
+    exceeds its bound with a probability below exp(-50).
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ def public_radius(objective, step_size, noise_std, n_steps):
     -------
     float
     """
-    drift = _total(step_size, n_steps) * objective.lipschitz
+    drift = min(_total(step_size, n_steps) * objective.lipschitz, _LARGEST_PREDICTION / objective.row_norm)
     if objective.alpha > 0:
         drift = min(drift, objective.lipschitz / objective.alpha, 4 * objective.minimiser_norm())
     piled_up = math.sqrt(_total(np.square(noise_std), n_steps))
@@ -84,10 +87,11 @@ def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1
     size = math.sqrt(objective.n_parameters)
     gradient = repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
     largest = radius + step_size * (repeats * objective.lipschitz + objective.alpha * radius) + _LARGEST_NORMAL * size * noise_std
-    error = step_size * gradient + 4 * _EPS * largest + size * NORMAL_ERROR * noise_std
-    if error.ndim:
-        error = np.maximum(error, np.append(error[:1], error[:-1]))
-    return 2 * (1 + lipschitz) * math.sqrt(_total(np.square(error / noise_std), n_steps))
+    before = step_size * gradient
+    after = 4 * _EPS * largest + size * NORMAL_ERROR * noise_std
+    if after.ndim:
+        after = np.append(0.0, after[:-1])
+    return 2 * math.sqrt(_total(np.square((before + lipschitz * after) / noise_std), n_steps))
 
 
 def _total(values, n_steps):

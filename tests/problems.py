@@ -4,6 +4,8 @@ from itertools import combinations, product
 
 import numpy as np
 
+from skdpdyn.kernels.normals import draw_normals
+from skdpdyn.noise import release
 from skdpdyn.objective import Objective
 
 
@@ -42,3 +44,30 @@ def pairwise(*axes):
         missing -= pairs[best]
         chosen.append(tuple(axis[place] for axis, place in zip(axes, best, strict=True)))
     return chosen
+
+
+class StepNoise:
+    """The noise of the steps of a run, in the order in which the solvers draw it.
+
+    All steps but the last take normals of the steps, ``piece`` steps at a time; the last one, or
+    every one where ``exact``, is released.
+    """
+
+    def __init__(self, rng, n_steps, size, exact=False, piece=None):
+        self.rng, self.left, self.size, self.exact = rng, n_steps, size, exact
+        self.piece, self.normals = piece or n_steps, []
+
+    def add(self, theta, std):
+        """Return the parameters after the noise of the next step, of this standard deviation."""
+        self.prepare()
+        self.left -= 1
+        if self.exact or self.left == 0:
+            return release(theta, std, self.rng) if std > 0 else theta
+        return theta + std * self.normals.pop(0)
+
+    def prepare(self):
+        """Draw the normals of the next steps, if they come now: before the batch of the step."""
+        if not self.normals and not self.exact and self.left > 1:
+            block = np.empty((min(self.piece, self.left - 1), self.size))
+            draw_normals(self.rng, block)
+            self.normals = list(block)

@@ -89,6 +89,9 @@ RECORDS = {
     ),
     "selection": Selection(trial=GaussianDP(0.3), expected_trials=10.0),
     "selection, poisson": Selection(trial=GaussianDP(0.3), expected_trials=4.0, shape=math.inf),
+    "poisson and full": Composition(
+        (PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40), Gaussian(5.0))
+    ),
     "two": Composition(
         (
             Gaussian(3.0),

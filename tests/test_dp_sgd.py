@@ -81,7 +81,7 @@ def test_realised_schedule_is_the_records(step_size, average):
     X, y = rng.standard_normal((50, 3)), (rng.random(50) < 0.5).astype(float)
     objective = problem(n_samples=50, n_features=3)
     solver = DPSGD(n_steps=9, batch_size=50, step_size=step_size, momentum=0.3, average=average, radius=1.5)
-    record = record_of(solver, objective, noise_multiplier=1e-14)
+    record = record_of(solver, objective, noise_multiplier=1e-8)
     rows = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
     theta, velocity, iterates = np.zeros(3), 0.0, []
     for step in np.broadcast_to(record.step_size, 9):
@@ -93,7 +93,7 @@ def test_realised_schedule_is_the_records(step_size, average):
         iterates.append(theta)
     weights = {None: [0.0] * 8 + [1.0], "uniform": [1 / 9] * 9, "weighted": [2 * t / 90 for t in range(1, 10)]}[average]
     ours = solver.solve(objective, record, LocalRows(X, y), generator=generator())
-    np.testing.assert_allclose(ours, np.array(weights) @ np.array(iterates), rtol=1e-9)
+    np.testing.assert_allclose(ours, np.array(weights) @ np.array(iterates), rtol=1e-5)
     other = solver.solve(objective, replace(record, step_size=0.01), LocalRows(X, y), generator=generator())
     assert not np.allclose(other, ours)
 
@@ -111,12 +111,12 @@ def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
 def test_realised_batches_are_the_records(q, adjacency):
     """A row for each column, one step, no noise: who moved was in. Binomial, fails with probability < 1e-6."""
     objective = problem(n_samples=20_000, n_features=20_000)
-    record = PoissonSubsampled(sampling_probability=q, noise_multiplier=1e-12, n_steps=1, adjacency=adjacency, step_size=1.0)
+    record = PoissonSubsampled(sampling_probability=q, noise_multiplier=1e-9, n_steps=1, adjacency=adjacency, step_size=1.0)
     theta = DPSGD().solve(
         objective, record, LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000)), generator=generator()
     )
-    moved = theta > 1e-9
-    np.testing.assert_allclose(theta[moved], 0.4 / (q * 20_000))  # clipped, and divided by what is public
+    moved = theta > 1e-6
+    np.testing.assert_allclose(theta[moved], 0.4 / (q * 20_000), rtol=1e-7)  # clipped, and divided by what is public
     assert stats.binom.sf(np.sum(moved) - 1, 20_000, q) > 4e-7
     assert stats.binom.cdf(np.sum(moved), 20_000, q) > 4e-7
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import numba
 import numpy as np
 import pytest
-from problems import data, generator, pairwise, problem
+from problems import StepNoise, data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
@@ -15,7 +15,7 @@ from skdpdyn.data import local
 from skdpdyn.data.chunks import chunk_edges, count_chunks
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels import batches, descent, normals
+from skdpdyn.kernels import batches, descent
 from skdpdyn.kernels import minimise as minimise_module
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend, kernel_family
@@ -43,10 +43,11 @@ def run(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.
 
 def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.inf):
     """Algorithm 1 of Chourasia, Ye and Shokri (2021), with gradients clipped record by record."""
-    rng, theta = generator(), np.zeros(objective.n_parameters)
+    theta = np.zeros(objective.n_parameters)
+    noise = StepNoise(generator(), len(step_size), theta.size, exact=not objective.contracts)
     for step in step_size:
         theta = theta - step * (gradients(objective, X, y, theta).mean(axis=0) + objective.alpha * theta)
-        theta += noise_std * rng.standard_normal(theta.size)
+        theta = noise.add(theta, noise_std)
         theta *= min(1.0, radius / np.linalg.norm(theta))
     return theta
 
@@ -106,8 +107,8 @@ def test_large_data_against_numpy(layout, loss, shape):
 @each_kernel
 def test_float32_and_float64_agree(layout, loss):
     X, y = data(loss, 70, 12)
-    double = run(problem(loss, X), layout(X), y)
-    single = run(problem(loss, X), layout(X.astype(np.float32)), y)
+    double = run(problem(loss, X), layout(X), y, noise_std=0.0)
+    single = run(problem(loss, X), layout(X.astype(np.float32)), y, noise_std=0.0)
     np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-5 * np.abs(double).max())
 
 
@@ -131,19 +132,14 @@ def test_arrays_of_other_types_are_refused(n_threads):
 
 
 @each_kernel
-def test_normals_of_either_source_and_any_number_at_a_time_are_the_same(layout, loss, monkeypatch):
-    """Many normals are drawn by compiled code, and fewer at a time are held: the same stream, so the same bits."""
+def test_how_many_steps_run_at_a_time_changes_no_bit(layout, loss, monkeypatch):
+    """Compiled steps run in pieces as long as signals may wait, which depends on the machine."""
     X, y = data(loss, 40, 3)
-    objective = problem(loss, X)
-    runs = []
-    for by_numpy, held in ((normals._BY_NUMPY, descent._HELD), (0, 3 * objective.n_parameters), (0, 1)):
-        monkeypatch.setattr(normals, "_BY_NUMPY", by_numpy)
-        monkeypatch.setattr(descent, "_HELD", held)
-        theta = np.zeros(objective.n_parameters)
-        descend(theta, objective, LocalRows(layout(X), y), np.full(4, 0.1), np.full(4, 0.3), math.inf, generator(), 1)
-        runs.append(theta)
-    np.testing.assert_array_equal(runs[0], runs[1])
-    np.testing.assert_array_equal(runs[0], runs[2])
+    objective, runs = problem(loss, X), []
+    for patience in (descent._PATIENCE, 0.0):
+        monkeypatch.setattr(descent, "_PATIENCE", patience)
+        runs.append(run(objective, layout(X), y, np.full(6, 0.1), 0.3))
+    np.testing.assert_array_equal(*runs)
 
 
 @each_kernel
@@ -281,13 +277,13 @@ def test_the_number_of_chunks_of_csr_rows_does_not_depend_on_what_they_store():
     for row_length in (1, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
         X = sparse.csr_array((np.ones(columns.size), columns, np.arange(4001) * row_length), shape=(4000, 2500))
-        counts.add(count_chunks(X, 2501))
+        counts.add(LocalRows(X).count_chunks(2501))
     assert len(counts) == 1
     assert 1 < counts.pop() < 4000 // 256
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", [softmax(3)], ids=lambda loss: loss.name)
 def test_how_many_values_rows_store_is_not_public(loss, monkeypatch):
     """A record that stores more values moves no other record to another chunk, and no other's room for rounding."""
     seen = []
@@ -396,24 +392,6 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss):
         descend_on_batches(theta, problem(loss, X), LocalRows(rows, y), batches=FixedBatches(200), divisor=200.0, **schedule)
         results.append(theta)
     np.testing.assert_array_equal(*results)
-
-
-def test_batches_leave_room_for_records_that_move_others(monkeypatch):
-    made, make_room = [], LocalRows.make_room
-
-    def spy(self, *args, **options):
-        made.append(make_room(self, *args, **options))
-        return made[-1]
-
-    monkeypatch.setattr(LocalRows, "make_room", spy)
-    X, y = data(logistic, 300, 4)
-    objective = problem(logistic, X)
-    schedule = {"step_size": np.full(1, 0.1), "noise_std": np.zeros(1), "radius": math.inf, "rng": generator()}
-    rows = LocalRows(X, y)
-    descend_on_batches(np.zeros(5), objective, rows, batches=FixedBatches(200), divisor=200.0, **schedule)
-    ((made, _),) = made
-    np.testing.assert_array_equal(made.bound, rows.bounded(objective, 300 // 128, aligned=False).bound)
-    assert np.all(made.bound < rows.bounded(objective, 300 // 128).bound)
 
 
 def assert_summed_in_double(objective, layout, X, y):
@@ -536,29 +514,6 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
 # --- the noise that ran ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("on_batches", [False, True])
-def test_the_room_that_was_made_in_the_noise_is_in_the_noise_that_runs(on_batches, monkeypatch):
-    """Rows of zeros and no penalty: the last iterate is noise alone, in proportion to what `make_room` returned."""
-    X, y, make_room = np.zeros((40, 3)), np.zeros(40), LocalRows.make_room
-    objective = problem(softmax(3), X, clip=math.inf, alpha=0.0, intercept_scaling=0.0)
-    iterates = []
-    for factor in (1.0, 4.0):
-
-        def more(*args, factor=factor, **options):
-            return make_room(*args, **options)[0], factor * args[2]
-
-        monkeypatch.setattr(LocalRows, "make_room", more)
-        theta = np.zeros(9)
-        schedule = {"step_size": np.full(3, 0.1), "noise_std": np.ones(3), "radius": math.inf, "rng": generator()}
-        if on_batches:
-            descend_on_batches(theta, objective, LocalRows(X, y), batches=FixedBatches(20), divisor=20.0, **schedule)
-        else:
-            descend(theta, objective, LocalRows(X, y), **schedule)
-        iterates.append(theta)
-    assert np.all(iterates[0] != 0)
-    np.testing.assert_allclose(iterates[1], 4 * iterates[0], rtol=1e-12)
-
-
 @pytest.mark.smoke
 @each_kernel
 @each_dtype
@@ -569,4 +524,4 @@ def test_every_parameter_gets_its_noise(layout, loss, dtype):
     theta = run(objective, layout(X), np.zeros(4), step_size=np.full(3, 0.3), noise_std=0.7)
     statistic = np.sum((theta / (math.sqrt(3) * 0.7)) ** 2)
     assert stats.chi2.ppf(5e-7, theta.size) < statistic < stats.chi2.isf(5e-7, theta.size)
-    assert np.unique(theta).size == theta.size
+    assert np.unique(theta).size > 0.9 * theta.size  # on a lattice

@@ -457,8 +457,8 @@ BAD_FITS = [
     ({"classes": None}, X, X[:, 0], "Unknown label type: continuous"),
     ({}, X * 1e200, Y, "norm exceeds 1.3e[+]154, the largest that float64 can train on: rescale X"),
     ({}, X, Y + 1, r"y holds labels that are not in classes=\[0, 1\]"),
-    ({"classes": ["a", "b"]}, X, Y, r"in classes=\['a', 'b'\].* y holds numbers, classes strings .*pass classes=\[0, 1, ...\]"),
-    ({}, X, Y.astype(str), "y holds strings, classes numbers"),
+    ({"classes": ["a", "b"]}, X, Y, r"in classes=\['a', 'b'\], which are strings: .*pass classes=\[0, 1, ...\]"),
+    ({}, X, Y.astype(str), "which are numbers"),
     ({"classes": [0]}, X, Y, "two classes are needed, and there is only one class"),
     ({"classes": None}, X, np.ones(60), "two classes are needed, and there is only one class"),
     (

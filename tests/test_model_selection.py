@@ -343,7 +343,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
     before = dict(vars(fitted))
     monkeypatch.setattr(private_search, "validate_data", lambda *args, **kwargs: 1 / 0)  # the last thing that can fail
     monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
         fitted.fit(X, Y)
     assert vars(fitted) == before
 
@@ -569,7 +569,7 @@ def test_labels_and_bounds_from_y_are_marked():
 )
 def test_targets_that_the_model_refuses_are_refused(y):
     for estimator in (RIDGE, search(RIDGE, {"clip": [0.3]})):
-        with pytest.raises(ValueError, match=r"y has dtype .*: regression needs a target of numbers"):
+        with pytest.raises(ValueError, match=r"y holds no numbers: regression needs a target of numbers"):
             clone(estimator).fit(X, y)
 
 
@@ -982,8 +982,8 @@ def test_disjoint_parts_cost_the_worst():
     assert mixed.rdp(9.0) == max(chosen.privacy_.rdp(9.0), GaussianDP(0.4).rdp(9.0))
     sampled = subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5))
     assert total_privacy(sampled, sampled, disjoint=True).guarantee == sampled
-    with pytest.raises(UnsupportedMechanismError, match="PrivacyLossDP"):
-        total_privacy(sampled, GaussianDP(0.4), disjoint=True)
+    mixed = total_privacy(sampled, GaussianDP(0.4), disjoint=True)
+    assert mixed.rdp(9.0) == max(sampled.rdp(9.0), GaussianDP(0.4).rdp(9.0))
     with pytest.raises(UnsupportedMechanismError, match="ApproximateDP"):
         total_privacy(ApproximateDP(0.1), GaussianDP(0.4), disjoint=True)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import generator, pairwise, problem
+from problems import StepNoise, generator, pairwise, problem
 from scipy import stats
 from scipy.special import expit
 from spending import spent
@@ -47,6 +47,7 @@ def by_numpy(objective, mechanism, X, y, rng):
     if objective.intercept_scaling:
         X = np.column_stack([X, np.full(len(X), objective.intercept_scaling)])
     theta = np.zeros(X.shape[1])
+    added = StepNoise(rng, mechanism.n_steps, theta.size)
     bound = objective.clip / np.linalg.norm(X, axis=1)
     step_sizes = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
     multipliers = np.broadcast_to(mechanism.noise_multiplier, mechanism.n_steps)
@@ -54,7 +55,7 @@ def by_numpy(objective, mechanism, X, y, rng):
         residual = np.clip(expit(X @ theta) - y, -bound, bound)
         gradient = residual @ X / len(X) + objective.alpha * theta
         noise = noise_multiplier * 2 * objective.lipschitz / len(X)
-        theta = theta - step_size * gradient + step_size * noise * rng.standard_normal(theta.size)
+        theta = added.add(theta - step_size * gradient, step_size * noise)
         if mechanism.diameter is not None:
             theta *= min(1.0, mechanism.diameter / 2 / np.linalg.norm(theta))
     return theta
@@ -171,13 +172,13 @@ def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    bounded = LocalRows.bounded
+    bounded = LocalRows.bounded_without_room
 
-    def unbounded(self, *how):
+    def unbounded(self, objective):
         ones = np.ones(self.shape[0])
-        return bounded(self, *how)._replace(scale=ones, bound=ones)
+        return bounded(self, objective)._replace(scale=ones, bound=ones)
 
-    monkeypatch.setattr(LocalRows, "bounded", unbounded)
+    monkeypatch.setattr(LocalRows, "bounded_without_room", unbounded)
     assert largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
 
 
@@ -303,7 +304,8 @@ def test_the_record_is_complete():
     objective = problem(logistic, X)
     budget = {"epsilon": 1.0, "delta": 1e-5, "adjacency": REPLACE_ONE, "bound": "tightest"}
     mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(objective, *spent(**budget))(3.0)
-    assert mechanism == NoisyGradientDescent(
+    assert 0 < mechanism.rounding < 1e-9
+    assert replace(mechanism, rounding=0.0) == NoisyGradientDescent(
         n_steps=7,
         noise_multiplier=3.0,
         step_size=0.25,

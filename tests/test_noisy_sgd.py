@@ -7,7 +7,7 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
-from problems import generator
+from problems import StepNoise, generator
 from scipy import sparse, stats
 from spending import spent
 
@@ -66,13 +66,14 @@ def by_numpy(objective, mechanism, X, y, rng):
     b = mechanism.batch_size
     batches = [order[first : first + b] for first in range(0, n, b)] * mechanism.n_epochs
     theta = np.zeros(X.shape[1])
+    added = StepNoise(rng, len(batches), theta.size, piece=math.ceil(len(batches) / 10))
     steps = np.broadcast_to(mechanism.step_size, len(batches)), np.broadcast_to(mechanism.noise_multiplier, len(batches))
     for batch, step_size, multiplier in zip(batches, *steps, strict=True):
         rows = X[batch]
         residual = np.clip(1 / (1 + np.exp(-rows @ theta)) - y[batch], -limit[batch], limit[batch])
         noise = multiplier * mechanism.adjacency.sum_sensitivity(objective.lipschitz) / b
         gradient = residual @ rows / b + objective.alpha * theta
-        theta = theta - step_size * (gradient - noise * rng.standard_normal(theta.size))
+        theta = added.add(theta - step_size * gradient, step_size * noise)
         if mechanism.diameter is not None:
             theta *= min(1.0, mechanism.diameter / 2 / np.linalg.norm(theta))
     return theta
@@ -98,7 +99,7 @@ def test_the_record_is_complete():
     problem = {"strong_convexity": 0.1, "smoothness": 0.1 + 4 / 4, "adjacency": ADD_REMOVE}
     given = {"batch_size": 20, "n_epochs": 2, "step_size": 0.25}
     left = np.sqrt(np.array([3, 3, 3, 3, 2, 1]) / 3)
-    assert record(objective, 3.0, adjacency=ADD_REMOVE, radius=2.0, **given) == CyclicBatches(
+    assert replace(record(objective, 3.0, adjacency=ADD_REMOVE, radius=2.0, **given), rounding=0.0) == CyclicBatches(
         n_samples=50,
         batch_size=20,
         n_epochs=2,
@@ -109,16 +110,18 @@ def test_the_record_is_complete():
         order="shuffled_once",
         **problem,
     )
-    assert record(objective, 3.0, adjacency=ADD_REMOVE, cooling=False, sampling="cyclic", **given) == CyclicBatches(
+    assert replace(
+        record(objective, 3.0, adjacency=ADD_REMOVE, cooling=False, sampling="cyclic", **given), rounding=0.0
+    ) == CyclicBatches(
         n_samples=50, batch_size=20, n_epochs=2, noise_multiplier=3.0, step_size=0.25, sensitivity=0.5 / 20, **problem
     )
     mechanism = record(objective, 3.0, adjacency=ADD_REMOVE, sampling="without_replacement", **given)
-    assert mechanism == WithoutReplacement(
+    assert replace(mechanism, rounding=0.0) == WithoutReplacement(
         n_samples=50, batch_size=20, n_epochs=2, noise_multiplier=3.0, step_size=0.25, **problem
     )
     assert mechanism.n_steps == 4  # 50 // 20 = 2 an epoch
     one_pass = {"sampling": "one_pass", "step_size": 0.25, "stopping": "random"}
-    assert record(objective, 3.0, adjacency=ADD_REMOVE, **one_pass) == OnePass(
+    assert replace(record(objective, 3.0, adjacency=ADD_REMOVE, **one_pass), rounding=0.0) == OnePass(
         n_samples=50,
         noise=3.0 * 0.5,
         step_size=0.25,
@@ -266,8 +269,9 @@ def measured_mus(n_batches, n_epochs, forgetting, **hyperparameters):
 @pytest.mark.parametrize("n_batches", [1, 2, 5])
 def test_one_epoch_costs_what_is_accounted_at_every_place(cooling, n_batches):
     mechanism, measured = measured_mus(n_batches, 1, True, cooling=cooling)
+    mechanism = replace(mechanism, rounding=0.0)
     bounds = [last_iterate(mechanism, index=j).mu for j in range(1, n_batches + 1)]
-    np.testing.assert_allclose(measured, bounds, rtol=1e-9)
+    np.testing.assert_allclose(measured, bounds, rtol=1e-6)  # what is released lies on a lattice
     assert last_iterate(mechanism).mu == max(bounds)
 
 
@@ -277,7 +281,7 @@ def test_several_epochs_cost_at_most_what_is_accounted(cooling, attained):
     _, last_alone = measured_mus(5, 4, True, cooling=cooling)
     bounds = np.array([last_iterate(mechanism, index=j).mu for j in range(1, 6)])
     measured = np.maximum(spread, last_alone)
-    assert np.all(measured <= bounds * (1 + 1e-9))
+    assert np.all(measured <= bounds * (1 + 1e-6))
     assert np.all(measured >= attained * bounds)
 
 
@@ -287,6 +291,7 @@ def test_cooling_makes_all_places_alike():
     for n_epochs in (1, 3, 8):
         given = {"sampling": "cyclic", "batch_size": 40, "n_epochs": n_epochs, "step_size": 0.1}
         cooled, constant = record(objective, 5.0, **given), record(objective, 5.0, cooling=False, **given)
+        cooled, constant = replace(cooled, rounding=0.0), replace(constant, rounding=0.0)
         first, last = (last_iterate(cooled, index=j).mu for j in (1, 25))
         assert last == pytest.approx(first, rel=1e-12)
         assert last == pytest.approx(math.sqrt(n_epochs / 25) / 5.0, rel=1e-12)  # an epoch's noise hides an epoch

@@ -180,21 +180,9 @@ def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
     """Clamped a little, it is the derivative of no convex function; a single output, clamped, is that of another one."""
     several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf, intercept_scaling=0.5)
     X = np.full((50, 3), 2.0, np.float32)
-    assert LocalRows(X).bounded(several).bound.max() < math.sqrt(2) < LocalRows(X).bounded(several.unclamped()).bound.min()
+    assert LocalRows(X).bounded(several).bound.max() > math.sqrt(2)
     assert several.unclamped().contracts
     assert several.unclamped().loss.residual is several.loss.residual
     assert several.unclamped().smoothness == several.smoothness
     single = objective(clip=math.inf)
     assert single.unclamped() is single
-
-
-def test_room_for_rounding_is_in_the_noise_where_clamping_would_break_the_contraction():
-    X, noise = np.full((50, 3), 2.0, np.float32), np.ones(4)
-    several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf)
-    (_, bound, _, _), more = LocalRows(X).make_room(several, noise)
-    assert bound.min() > math.sqrt(2)
-    assert np.all(more > 1 + 2e-5)
-    for clamped in (objective(clip=math.inf), Objective(softmax(3), 50, 3, 2.0, clip=0.5)):
-        (_, bound, _, _), same = LocalRows(X).make_room(clamped, noise)
-        assert bound.max() < clamped.loss.lipschitz
-        assert same is noise

@@ -16,11 +16,12 @@ from spending import spent
 from timing import times_as_long
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import noise as noise_module
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.kernels.minimise import largest_rounding
 from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.noise import largest_norm
+from skdpdyn.noise import largest_norm, standard_noise
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
@@ -42,7 +43,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.calibration import least_noise
-from skdpdyn.solvers import ObjectivePerturbation
+from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
 
 ADJACENCIES = list(Adjacency)
 NORMS = [0.1, 1.0, 12.0, 100.0]
@@ -501,20 +502,6 @@ def private(model=PrivateLogisticRegression, **parameters):
     return model(**{**given, "solver": "objective_perturbation", **parameters})
 
 
-class Counting:
-    """A generator that remembers what it was asked for."""
-
-    def __init__(self, seed=0):
-        self.generator, self.calls = np.random.default_rng(seed), []
-
-    def __getattr__(self, name):
-        def draw(*arguments):
-            self.calls.append((name, *arguments))
-            return getattr(self.generator, name)(*arguments)
-
-        return draw
-
-
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_realised_noise(noise, adjacency):
@@ -549,8 +536,9 @@ def test_noise_on_the_output_hides_the_tolerance(noise):
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
-def test_it_solves_the_perturbed_problem(loss, layout):
+def test_it_solves_the_perturbed_problem(loss, layout, monkeypatch):
     """The gradient of the whole sum, written out: sum of the losses', n alpha theta, and the b that the generator gave."""
+    monkeypatch.setattr(objective_perturbation, "release", lambda theta, *others: theta)
     X, y = data()
     problem = Objective(loss, *X.shape, 0.8, 0.01, 0.5 if loss.n_outputs == 1 else math.inf, 0.3)
     mechanism = ObjectivePerturbation().mechanism(
@@ -560,9 +548,8 @@ def test_it_solves_the_perturbed_problem(loss, layout):
         problem, mechanism, LocalRows(layout(X), y.astype(float)), generator=np.random.default_rng(4)
     )
     generator = np.random.default_rng(4)
-    b = 0.3 * 2 * problem.lipschitz * generator.standard_normal(theta.size)
+    b = 0.3 * 2 * problem.lipschitz * standard_noise("gaussian", theta.size, generator)
     tolerance = mechanism.mechanisms[1].tolerance
-    theta = theta - 3.0 * 2 * tolerance / 0.01 * generator.standard_normal(theta.size)
     rows = np.column_stack([X / np.maximum(1, np.linalg.norm(X, axis=1) / 0.8)[:, None], np.full(300, 0.3)])
     weights = np.column_stack([theta[: 4 * loss.n_outputs].reshape(-1, 4), theta[4 * loss.n_outputs :]])
     raw = rows @ weights.T
@@ -581,14 +568,22 @@ def test_noise_is_drawn_once_and_never_again(monkeypatch):
     X, y = data()
     problem = Objective(logistic, *X.shape, 1.0, 0.01, 0.5)
     budget = {**BUDGET, "adjacency": Adjacency.REPLACE_ONE}
-    for noise, calls in (
-        ("gaussian", [("standard_normal", 4)] * 2),
-        ("gamma", [("standard_normal", 4), ("standard_gamma", 4)] * 2),
-    ):
-        generator = Counting()
+    drawn = []
+
+    def told(name, honest):
+        def draw(*arguments):
+            drawn.append(name)
+            return honest(*arguments)
+
+        return draw
+
+    for name in ("standard_noise", "release"):
+        monkeypatch.setattr(objective_perturbation, name, told(name, getattr(noise_module, name)))
+    for noise in ("gaussian", "gamma"):
+        drawn.clear()
         mechanism = ObjectivePerturbation(noise).mechanism(problem, *spent(**budget))(5.0)
-        ObjectivePerturbation(noise).solve(problem, mechanism, LocalRows(X, y.astype(float)), generator=generator)
-        assert generator.calls == calls
+        ObjectivePerturbation(noise).solve(problem, mechanism, LocalRows(X, y.astype(float)), generator=np.random.default_rng(0))
+        assert drawn == ["standard_noise", "release"]
         solver = ObjectivePerturbation(noise, 1e-30)
         out_of_reach = solver.mechanism(problem, *spent(**budget))(5.0)
         with pytest.raises(ValueError, match="tolerance=1e-30 is below"):

@@ -38,6 +38,12 @@ def inside(monkeypatch):
     def fit(scaler, X, noise=None):
         seen = {"counts": []}
         honest_shrinking, honest_count = preprocessing.shrunk, np.count_nonzero
+        honest_release = preprocessing.release
+
+        def release(point, scale, generator):
+            if not isinstance(generator, Planted):
+                return honest_release(point, scale, generator)
+            return np.asarray(point) + scale * generator.standard_normal(len(point) if len(point) > 1 else None)
 
         def shrunk(mean, noise_std, radius):
             seen["mean"], seen["mean_std"] = mean, noise_std
@@ -49,6 +55,7 @@ def inside(monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(preprocessing, "shrunk", shrunk)
+            patch.setattr(preprocessing, "release", release)
             patch.setattr(np, "count_nonzero", count)
             if noise is not None:
                 patch.setattr(preprocessing, "generators", lambda *_, **__: [noise])

@@ -14,8 +14,10 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegre
 from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import logistic, softmax, squared
+from skdpdyn.noise import release
 from skdpdyn.privacy import Composition, GaussianDP, PoissonSubsampled, from_json, subsampling, to_json
 from skdpdyn.solvers import DPSVRG, BassilySGD
+from skdpdyn.solvers.literature import dp_svrg
 from skdpdyn.solvers.literature.dp_svrg import _bounded, _Records
 
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -48,15 +50,14 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
     snapshot = np.zeros(objective.n_parameters)
     for _ in range(snapshots.n_steps):
         at_snapshot = gradients(objective, X, y, snapshot)
-        noise = snapshots.noise_multiplier * objective.lipschitz * rng.standard_normal(snapshot.size)
-        full = (at_snapshot.sum(axis=0) + noise) / len(X)
+        full = release(at_snapshot.sum(axis=0), snapshots.noise_multiplier * objective.lipschitz, rng) / len(X)
         theta, path = snapshot.copy(), []
         for _ in range(steps.n_steps // snapshots.n_steps):
             limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot))
             batch = rng.random(len(X)) < steps.sampling_probability
             difference = shortened(gradients(objective, X, y, theta) - at_snapshot, limit)[batch].sum(axis=0)
-            noise = steps.noise_multiplier * limit * rng.standard_normal(theta.size)
-            direction = (difference + noise) / (steps.sampling_probability * len(X)) + full + objective.alpha * theta
+            noisy = release(difference, steps.noise_multiplier * (limit + 1e-14), rng)  # and room for rounding
+            direction = noisy / (steps.sampling_probability * len(X)) + full + objective.alpha * theta
             theta = theta - steps.step_size * direction
             path.append(theta)
         snapshot = np.mean(path, axis=0)
@@ -166,17 +167,14 @@ def test_contributions_stay_bounded_when_predictions_overflow(loss):
     np.testing.assert_array_equal(_bounded(odd[3:], np.zeros(2)).ravel(), [0, 0])
 
 
-class Planted:
-    """A generator whose first normals are given."""
+def plant(monkeypatch, first):
+    """Let the first release have this noise, in units of its scale."""
+    planted = [first]
 
-    def __init__(self, first):
-        self.first, self.rng = [first], generator(5)
+    def released(point, scale, rng):
+        return point + scale * planted.pop() if planted else release(point, scale, rng)
 
-    def standard_normal(self, size):
-        return self.first.pop() if self.first else self.rng.standard_normal(size)
-
-    def random(self, size):
-        return self.rng.random(size)
+    monkeypatch.setattr(dp_svrg, "release", released)
 
 
 @pytest.mark.parametrize("probability", [1e-9, 0.5, 1.0])
@@ -191,13 +189,15 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
     unit = np.full(500, 1 / math.sqrt(500))
     for size, limit in ((1.0, 0.25 * step_size), (1e3, 0.8)):  # beta |theta - s|, and 2 L
         mechanism = svrg_record(1, 2, probability, noise=3.0, snapshot_noise=20 / 0.4)
-        theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=Planted(size * unit))
+        plant(monkeypatch, size * unit)
+        theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=generator(5))
         noise = (theta + 1.5 * step_size * size * unit) / (-0.5 * step_size) * 20 * probability
         assert low < np.sum((noise / (3.0 * limit)) ** 2) < high
     # one step, from the snapshot itself: only rounding can tell the two gradients apart
     monkeypatch.setattr(_Records, "rounding", lambda self, theta: 7.0)
     mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
-    theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=Planted(1e3 * unit))
+    plant(monkeypatch, 1e3 * unit)
+    theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=generator(5))
     noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * 1e3 * unit) * 20 * probability  # also of the sum at the snapshot
     assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
 

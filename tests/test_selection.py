@@ -19,6 +19,7 @@ from skdpdyn.privacy import (
     PoissonSubsampled,
     RenyiDP,
     Selection,
+    SubsampledDP,
     WithoutReplacement,
     composition,
     from_json,
@@ -185,9 +186,7 @@ def test_trials_without_a_gaussian_guarantee():
         ).dp_event  # the event would cost more
 
 
-@pytest.mark.parametrize(
-    "trial", [subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5)), ApproximateDP(0.1, 1e-9)]
-)
+@pytest.mark.parametrize("trial", [SubsampledDP(GaussianDP(1.0), 0.1), ApproximateDP(0.1, 1e-9)])
 def test_trials_without_a_renyi_curve_are_refused_by_name(trial):
     with pytest.raises(
         UnsupportedMechanismError, match=f"Renyi curve of one trial, and none is known of this {type(trial).__name__}"

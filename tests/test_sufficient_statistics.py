@@ -11,6 +11,7 @@ from spending import spent
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import squared
+from skdpdyn.noise import release
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, composition
 from skdpdyn.solvers import SufficientStatistics, sufficient_statistics
@@ -131,9 +132,9 @@ def test_realised_noise(adjacency, rounding, monkeypatch):
     gram_std, moment_std = room * gram * (math.sqrt(2) if replaced else 1), room * moment * (2 if replaced else 1)
     noise = matrices[1][np.triu_indices(60)] / gram_std
     np.testing.assert_array_equal(matrices[1], matrices[1].T)
-    # undo the solution: the ridge follows from the first normal of the stream, the noise on the least eigenvalue
-    first = np.random.Generator(np.random.PCG64(7)).standard_normal()
-    least = max(0.0, room * mechanism.mechanisms[0].noise_multiplier * (first - 1.64))
+    # undo the solution: the ridge follows from the first release, of the least eigenvalue
+    std = room * mechanism.mechanisms[0].noise_multiplier
+    least = max(0.0, release([0.0], std, np.random.Generator(np.random.PCG64(7)))[0] - 1.64 * std)
     values, vectors = np.linalg.eigh(matrices[1])
     solved = np.maximum(values + max(0.0, gram_std * 2 * math.sqrt(60) - least), gram_std)
     normals = (vectors @ (solved * (vectors.T @ theta))) / moment_std

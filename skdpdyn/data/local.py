@@ -262,34 +262,6 @@ class LocalRows:
             )
         return BoundedRows(scale, bound, offset, self.weight)
 
-    def make_room(self, objective, noise_std, n_chunks=64, dtype=None, aligned=True):
-        """Return what `bounded` returns, and noise, with room for rounding where it does no harm.
-
-        In the residual's bound, or where a clamped residual would be no contraction, in the noise.
-
-        Parameters
-        ----------
-        objective : Objective
-            The problem.
-        noise_std : ndarray of shape (n_steps,)
-            Standard deviation of the noise of each step.
-        n_chunks : int, default=64
-            Largest number of chunks, see `bounded`.
-        dtype : dtype, default=None
-            Precision that blocks are summed in; None for that of X.
-        aligned : bool, default=True
-            Whether every row is summed at the same place with a record and without it.
-
-        Returns
-        -------
-        bounded_rows : BoundedRows
-        noise_std : ndarray of shape (n_steps,)
-        """
-        if objective.n_outputs > 1 and objective.contracts:
-            more_noise = noise_std * (1 + self._allowance(objective, n_chunks, dtype, aligned))
-            return self.bounded(objective.unclamped(), n_chunks, dtype, aligned), more_noise
-        return self.bounded(objective, n_chunks, dtype, aligned), noise_std
-
     def _allowance(self, objective, n_chunks, dtype, aligned):
         mapping = 0
         if self.map is not None:

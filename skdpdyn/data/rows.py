@@ -12,6 +12,7 @@ def canonical_rows(X):
     """X itself, or for a CSR array with duplicate or unsorted entries, or parts that are not contiguous, a copy without them."""
     if not sparse.issparse(X):
         return X
+    check_indices(X)
     parts = X.data, X.indices, X.indptr
     contiguous = all(part.flags.c_contiguous for part in parts)
     # A new array looks at the entries; X itself may remember how they were before someone wrote to them.
@@ -22,6 +23,66 @@ def canonical_rows(X):
         looked_at = looked_at.copy()
         looked_at.sum_duplicates()
     return looked_at
+
+
+def check_indices(X: sparse.sparray | sparse.spmatrix) -> None:
+    """Refuse a sparse array whose indices point outside of it: compiled code follows them without a look.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_rows, n_columns)
+        In any format of scipy.
+
+    Raises
+    ------
+    ValueError
+        If ``indices``, ``coords`` or ``indptr`` are not those of an array of this shape.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from skdpdyn.data.rows import check_indices
+    >>> X = sparse.csr_array([[0.0, 1.0]])
+    >>> X.indices[0] = 2
+    >>> check_indices(X)
+    Traceback (most recent call last):
+    ...
+    ValueError: X is a malformed sparse array: indices must be from 0 to 1, the last of its columns or rows
+    """
+    if X.format == "coo":
+        for index, size in zip(X.coords, X.shape, strict=True):
+            _check_index("coords", index, size)
+            _require(len(index) == len(X.data), "coords and data must be of one length")
+        return
+    if X.format not in ("csr", "csc", "bsr"):  # their cells are told one by one
+        try:
+            coo = X.tocoo()
+        except Exception:
+            coo = None
+        _require(coo is not None, "it has no list of cells")
+        check_indices(coo)
+        return
+    block = X.blocksize if X.format == "bsr" else (1, 1)
+    major, minor = (size // length for size, length in zip(X.shape, block, strict=True))
+    major, minor = (minor, major) if X.format == "csc" else (major, minor)
+    indptr, indices = np.asarray(X.indptr), np.asarray(X.indices)
+    _require(indptr.dtype.kind in "iu" and indptr.shape == (major + 1,), "indptr must hold one integer more than rows")
+    _require(indptr[0] == 0, "indptr must start with 0")
+    _require(bool(np.all(indptr[1:] >= indptr[:-1])), "indptr must not decrease")
+    _require(len(indices) == len(X.data), "indices and data must be of one length")
+    _require(indptr[-1] <= len(indices), "indptr must not end beyond the entries")
+    _check_index("indices", indices, minor)
+
+
+def _check_index(name, index, size):
+    integers = index.ndim == 1 and index.dtype.kind in "iu"
+    inside = integers and (not index.size or (index.min() >= 0 and index.max() < size))
+    _require(inside, f"{name} must be from 0 to {size - 1}, the last of its columns or rows")
+
+
+def _require(condition, remedy):
+    if not condition:
+        raise ValueError(f"X is a malformed sparse array: {remedy}")
 
 
 def row_norms(X):

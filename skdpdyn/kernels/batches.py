@@ -314,7 +314,10 @@ def descend_on_batches(
     for k in released:
         before = theta.copy()
         steps(k, k + 1, math.inf)
-        theta[:] = release(theta, noise_std[k], rng, "gamma" if distribution == "laplace" else distribution)
+        if distribution == "laplace":  # the gamma law of a single coordinate
+            theta[:] = [release([number], noise_std[k], rng, "gamma")[0] for number in theta]
+        else:
+            theta[:] = release(theta, noise_std[k], rng)
         velocity[:] = (before - theta) / step_size[k]
         theta[:] = project(theta, radius)
         if average_weights is not None:

@@ -13,7 +13,7 @@ leave the sum of other rows in place of its own: so whoever calls it puts NaN th
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
 parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
 million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone: there the kernels of several
-outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.make_room` leaves room, see
+outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.bounded` leaves room, see
 `LocalRows.allows_single`.
 """
 
@@ -273,13 +273,20 @@ def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads
         released = range(0 if exact else n_steps - 1, n_steps) if noise_std[-1] > 0 else range(0)
         quiet = released.start if released else n_steps
         held = max(1, _HELD // theta.size)
-        first = 0
-        while first < quiet:
-            last = min(first + run.steps_at_a_time(held), quiet)
-            run(step_size[first:last], noise_std[first:last], radius, rng)
-            first = last
+        normals = np.zeros((max(1, min(held, quiet)), theta.size))
+        for block in range(0, quiet, held):
+            of_block = normals[: min(held, quiet - block)]
+            if noise_std[-1] > 0:
+                draw_normals(rng, of_block)
+            first = 0
+            while first < len(of_block):
+                steps = slice(first, min(first + run.steps_at_a_time(), len(of_block)))
+                now = slice(block + steps.start, block + steps.stop)
+                run(step_size[now], noise_std[now], radius, of_block[steps])
+                first = steps.stop
+        normals[0] = 0
         for k in released:
-            run(step_size[k : k + 1], np.zeros(1), math.inf, rng)
+            run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
             theta[:] = project(release(theta, noise_std[k], rng), radius)
             run.set_point()
 
@@ -318,33 +325,26 @@ class _Descent:
         self._run = partial(compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha)
         self._point = order, objective.intercept_scaling, weights, intercept, shift, rows.map
         self._theta, self._pool, self._n_threads, self._n_chunks = theta, pool, n_threads, edges.size - 1
-        self._normals, self._seconds = np.empty((1, theta.size)), None
+        self._seconds = None
         self.set_point()
 
     def set_point(self):
         """Put the parameters where the kernel has them."""
         set_point(self._theta, *self._point)
 
-    def steps_at_a_time(self, most):
+    def steps_at_a_time(self):
         """Return how many steps take about a fifth of a second: one, before one has been timed."""
-        return 1 if self._seconds is None else int(min(max(1, _PATIENCE // self._seconds), most))
+        return 1 if self._seconds is None else int(max(1, _PATIENCE // self._seconds))
 
-    def __call__(self, step_size, noise_std, radius, rng):
-        """Make some steps, whose noise is none where ``noise_std`` is 0."""
-        if len(self._normals) < step_size.size:
-            self._normals = np.empty((step_size.size, self._theta.size))
-        normals = self._normals[: step_size.size]
-        if noise_std[-1] > 0:
-            draw_normals(rng, normals)
-        else:
-            normals[:] = 0
+    def __call__(self, step_size, noise_std, radius, normals):
+        """Make some steps."""
         start = time.perf_counter()
         schedule = step_size, noise_std, radius, self._theta, normals
         if self._n_threads > 1:
             _share(self._pool, self._n_threads, self._n_chunks, len(normals), partial(self._run, *schedule))
         else:
             self._run(*schedule)
-        self._seconds = (time.perf_counter() - start) / step_size.size
+        self._seconds = max((time.perf_counter() - start) / len(normals), 1e-9)
 
 
 def _share(pool, n_threads, n_chunks, n_steps, run):

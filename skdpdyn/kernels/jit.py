@@ -1,40 +1,131 @@
 """The numba policy, said once: how every kernel of the library is compiled.
 
-Kernels are cached on disk and release the GIL. Floating-point reassociation and contraction are allowed, so that dot
+Kernels are cached on disk, where a directory can be written (``NUMBA_CACHE_DIR``, or else beside the package or in the user's
+cache), and release the GIL. Damaged files are compiled anew. Floating-point reassociation and contraction are allowed, so that dot
 products vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds and adds noise.
 No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
 """
 
+import hashlib
+import os
+import pickle
 import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.types.function_type import CompileResultWAP
 from numba.extending import intrinsic
 
 from skdpdyn._startup import no_collections
 
 FASTMATH = "contract", "reassoc", "nsz", "arcp"
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": set(FASTMATH)}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": set(FASTMATH)}
+_SAID = "_SKDPDYN_SAID_THAT_NOTHING_IS_CACHED"  # in the environment, so that worker processes do not repeat it
+_DIGEST = hashlib.sha256().digest_size
 
-inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
-"""Decorator of functions that only other kernels call: typed where they are used."""
+
+class _CheckedFiles(IndexDataCacheFile):
+    """Files of compiled code with a checksum, so that damaged ones are compiled anew and not run."""
+
+    def _load_index(self):
+        try:
+            return super()._load_index()
+        except Exception:  # whatever pickle makes of other bytes
+            return {}
+
+    def _save_data(self, name, data):
+        data = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(hashlib.sha256(data).digest() + data)
+
+    def _load_data(self, name):
+        with open(self._data_path(name), "rb") as file:
+            digest, data = file.read(_DIGEST), file.read()
+        return pickle.loads(data) if hashlib.sha256(data).digest() == digest else None
 
 
-def entry(signature):
-    """Decorator of functions that Python calls: compiled for one explicit signature.
+class _Cache(FunctionCache):
+    """The disk cache of a function, without which it compiles as well."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        files = self._cache_file
+        self._cache_file = _CheckedFiles(files._cache_path, self._impl.filename_base, files._source_stamp)
+
+    def load_overload(self, signature, target_context):
+        """Return the compiled function, or None where there is none that can be read."""
+        try:
+            return super().load_overload(signature, target_context)
+        except Exception:  # unreadable files, and what numba cannot make a function of
+            return None
+
+    def save_overload(self, signature, data):
+        """Write the compiled function, or say that it cannot be written."""
+        try:
+            super().save_overload(signature, data)
+        except OSError as error:  # a full disk, a directory that is gone
+            _say_that_nothing_is_cached(error.strerror)
+
+
+def _say_that_nothing_is_cached(reason: str | None) -> None:
+    """Warn once, whatever the records: nothing but the file system decides."""
+    if _SAID in os.environ:
+        return
+    os.environ[_SAID] = "1"
+    warnings.warn(
+        f"compiled code cannot be written to disk ({reason}), so that every process compiles for seconds what it needs. Set the "
+        "environment variable NUMBA_CACHE_DIR to a directory that can be written",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _cached(function: Callable, **options) -> Any:
+    """Return the function as numba compiles it, with a disk cache where there can be one."""
+    compiled = numba.njit(**_OPTIONS, **options)(function)
+    if not numba.config.DISABLE_JIT:
+        try:
+            compiled._cache = _Cache(function)
+        except (RuntimeError, OSError):  # "no locator available": no directory can be written
+            _say_that_nothing_is_cached("no directory for it can be written")
+    return compiled
+
+
+def _compiled(function: Callable, signature: Any, **options) -> Any:
+    """Return the function compiled for one signature and no other."""
+    compiled = _cached(function, **options)
+    if not numba.config.DISABLE_JIT:
+        with no_collections():
+            compiled.compile(signature)
+        compiled.disable_compile()
+    return compiled
+
+
+def inner(function: Callable) -> Any:
+    """Decorate functions that only other kernels call: typed where they are used."""
+    return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def entry(signature: Any) -> Callable:
+    """Return a decorator of functions that Python calls: compiled for one explicit signature.
 
     The explicit signature is what lets a loss enter as a first-class function and still hit the disk cache.
     """
-    return no_collections()(numba.njit(signature, **_OPTIONS))
+    return lambda function: _compiled(function, signature)
 
 
-def component(signature):
-    """Decorator of functions that enter other kernels as values and that Python never calls: compiled without what that takes."""
-    compiled = no_collections()(numba.njit(signature, no_cpython_wrapper=True, **_OPTIONS))
-    return lambda function: first_class(compiled(function))
+def component(signature: Any) -> Callable:
+    """Return a decorator of functions that enter other kernels as values, and that Python never calls.
+
+    They are compiled without what a call from Python takes.
+    """
+    return lambda function: first_class(_compiled(function, signature, no_cpython_wrapper=True))
 
 
 def first_class(function):

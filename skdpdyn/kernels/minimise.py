@@ -41,6 +41,7 @@ _LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothi
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
 _DIFFERENCE = 1e-6  # of a raw prediction, between the two gradients of a product with the Hessian
 _FORCING = 0.1  # part of a step's equations that may be left unsolved
+_PIECE = 10**8  # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
@@ -122,10 +123,19 @@ def compiled_some_chunks(family, dtype, precision="float64"):
     return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
-def largest_rounding(objective, norm, row_map=None):
-    """Bound on the rounding of a gradient wherever theta has this norm, from public numbers alone."""
-    n_summed, objective = largest_number_in_order(objective), rounding_objective(objective, row_map)
-    return objective.gradient_rounding(norm, objective.n_features, n_summed)
+def largest_rounding(objective, norm, row_map=None, slope=0.0):
+    """Bound on what a certificate adds for rounding wherever theta has this norm, from public numbers alone.
+
+    ``slope``: the largest norm of a linear term.
+    """
+    n_summed, rounds_as = largest_number_in_order(objective), rounding_objective(objective, row_map)
+    return _rounding(objective, rounds_as, n_summed, norm, slope)
+
+
+def _rounding(objective, rounds_as, n_summed, norm, slope):
+    """Bound on the rounding of the gradient of the loss, of the penalty and of a linear term of this slope together."""
+    of_the_loss = rounds_as.gradient_rounding(norm, rounds_as.n_features, n_summed)
+    return of_the_loss + 4 * _EPS * (objective.alpha * norm + slope)
 
 
 def check_condition(objective):
@@ -158,6 +168,11 @@ def certifiable(tolerance, negligible, least):
     return tolerance
 
 
+def _pieces(first, last, size):
+    """Chunks first..last as pairs of the first and the last of ``size`` at a time."""
+    return [(start, min(start + size, last)) for start in range(first, last, size)]
+
+
 class _Gradient:
     """The gradient of the objective, from the chunk kernels, and a bound on its rounding."""
 
@@ -179,7 +194,10 @@ class _Gradient:
         self._shift = np.zeros(objective.n_outputs)
         n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
         self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)
-        (self._own, *self._others), self._pool = pairwise(thread_shares(edges.size - 1, n_threads).tolist()), pool
+        (own, *others), self._pool = pairwise(thread_shares(edges.size - 1, n_threads).tolist()), pool
+        chunks_in_a_piece = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
+        self._own = _pieces(*own, chunks_in_a_piece)
+        self._others = [piece for share in others for piece in _pieces(*share, chunks_in_a_piece)]
 
     def __call__(self, theta):
         """The gradient at ``theta``."""
@@ -191,10 +209,16 @@ class _Gradient:
         set_point(theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map)
         point = self._weights, self._intercept, self._shift, scaling, self._edges
         to = self._sums, np.zeros(self._sums.shape[1])
-        tasks = [self._pool.submit(self._kernel, *self._problem, *point, *share, *to) for share in self._others]
-        self._kernel(*self._problem, *point, *self._own, *to)
-        for task in tasks:
-            task.result()
+        tasks = [self._pool.submit(self._kernel, *self._problem, *point, *piece, *to) for piece in self._others]
+        try:
+            for piece in self._own:
+                self._kernel(*self._problem, *point, *piece, *to)
+            for task in tasks:
+                task.result()
+        except BaseException:  # an interrupt: the pool would go on to the end of the pass
+            for task in tasks:
+                task.cancel()
+            raise
         gradient = np.add.reduce(self._sums, axis=0) if len(self._sums) > 1 else to[-1]
         in_order = gradient[self._order[: theta.size]]
         if self._map is not None:
@@ -218,9 +242,8 @@ class _Gradient:
 
     def rounding(self, theta):
         """Bound on the norm of the difference between the computed gradient at ``theta`` and the exact one."""
-        objective, norm = self.objective, np.linalg.norm(theta)
-        of_the_loss = self._rounds_as.gradient_rounding(norm, self._rounds_as.n_features, self._n_summed)
-        return of_the_loss + 4 * _EPS * (objective.alpha * norm + np.linalg.norm(self._linear))
+        norm, slope = np.linalg.norm(theta), np.linalg.norm(self._linear)
+        return _rounding(self.objective, self._rounds_as, self._n_summed, norm, slope)
 
 
 class _Point(NamedTuple):

@@ -20,6 +20,8 @@ from skdpdyn.base import (
     all_or_nothing,
     check_n_jobs,
     forget_fit,
+    quoting_no_records,
+    scored,
     silent_arithmetic,
     validated,
 )
@@ -560,8 +562,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _encode_target(self, y):
         if self.classes is None:
-            check_classification_targets(y)
-            classes, codes = np.unique(y, return_inverse=True)
+            quoting_no_records(check_classification_targets, y)
+            classes, codes = quoting_no_records(np.unique, y, return_inverse=True)
             self._check_classes(classes, y)
             warnings.warn(
                 "classes=None: the labels were taken from y, so which labels occur is released without noise. Pass classes=[...]",
@@ -616,6 +618,26 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         codes = self._predicted_codes(X)
         return self.classes_[codes]
+
+    def score(self, X, y, sample_weight=None):
+        """Return the part of labels predicted rightly, without noise: for data that need no privacy.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the score.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score  # slow to load
+
+        return scored(accuracy_score, y, self.predict(X), sample_weight)
 
 
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
@@ -718,6 +740,26 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         products = self._scaled_products(X)
         return products + products.dtype.type(self.intercept_)
+
+    def score(self, X, y, sample_weight=None):
+        """Return R^2, without noise: for data that need no privacy.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the score.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score  # slow to load
+
+        return scored(r2_score, y, self.predict(X), sample_weight)
 
 
 def _scaling(low, high, centred):

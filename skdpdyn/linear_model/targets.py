@@ -1,7 +1,6 @@
 """Targets as losses take them: labels and numbers, matched one by one and refused without being quoted."""
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
@@ -35,7 +34,7 @@ def as_labels(y, classes):
 def numbers_of(y):
     """The targets of a regression in double precision, or an error that says what they are."""
     if y.dtype.kind not in "biuf":
-        raise ValueError(f"y has dtype {y.dtype}: regression needs a target of numbers")
+        raise ValueError("y holds no numbers: regression needs a target of numbers")
     y = y.astype(np.float64)
     if not np.all(np.isfinite(y)):  # None in a column of objects, for one
         raise ValueError(
@@ -45,31 +44,17 @@ def numbers_of(y):
     return y
 
 
-def _other_kind(y, classes):
-    """What to add to an error where labels and classes cannot be equal, being numbers and strings."""
-    kinds = [_kind_of(labels) for labels in (y, classes)]
-    if None in kinds or kinds[0] == kinds[1]:
-        return ""
-    return f". y holds {kinds[0]}, classes {kinds[1]} (a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
-
-
-def _kind_of(labels):
-    """What all of them are, or None."""
-    names = {str: "strings", Real: "numbers"}
-    found = {next((names[kind] for kind in names if isinstance(label, kind)), None) for label in labels.tolist()}
-    return found.pop() if len(found) == 1 else None
-
-
 def codes_of(y, classes):
     """Position of each label in the sorted classes, or an error if one is not there."""
     try:
         codes = _codes(y, classes)
-    except TypeError:  # a label that is no hashable value
+    except Exception:  # a label that is no hashable value, or cannot be compared
         codes = np.array([-1])
-    if np.any(codes < 0):
+    if np.any(codes < 0):  # the text says nothing of y: what the labels are depends on the other records too
+        kind = "strings" if isinstance(classes.tolist()[0], str) else "numbers"
         raise ValueError(
-            f"y holds labels that are not in classes={classes.tolist()!r}: pass every label that can occur"
-            + _other_kind(y, classes)
+            f"y holds labels that are not in classes={classes.tolist()!r}, which are {kind}: pass every label that can occur "
+            "(a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
         )
     return codes
 

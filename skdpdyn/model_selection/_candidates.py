@@ -11,7 +11,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from skdpdyn.base import refuse_dates
+from skdpdyn.base import quoting_no_records, refuse_dates
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._costs import costed, with_parameters
 
@@ -108,7 +108,8 @@ def n_columns(estimator, rows):
         if len(estimator.steps) > 1:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of these rows
-                rows = clone(estimator[:-1]).fit_transform(rows)
+                rows = quoting_no_records(clone(estimator[:-1]).fit_transform, rows)
         return n_columns(estimator.steps[-1][1], rows)
     refuse_dates(rows)
-    return check_array(rows, accept_sparse=True, dtype=None, ensure_all_finite=False).shape[1]
+    rows = quoting_no_records(check_array, rows, accept_sparse=True, dtype=None, ensure_all_finite=False)
+    return rows.shape[1]

@@ -30,7 +30,7 @@ def largest(guarantees):
         if curves[-1] is None:
             raise UnsupportedMechanismError(
                 f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to compare with the others: take another "
-                "solver or bound" + (", or of DP-SGD adjacency='add_remove'" if guarantee.adjacency == "replace_one" else "")
+                "solver or bound"
             )
     return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
 

@@ -49,14 +49,27 @@ class Score(ABC):
         return float(self.best + (score - 1) * self.width)
 
 
+class ConstantClassifier(DummyClassifier):
+    """The first class, as a model without coefficients predicts it: raw predictions of 0, all classes equally probable."""
+
+    def __init__(self):
+        super().__init__(strategy="prior")
+
+    def decision_function(self, X):
+        """Return zeros of shape (n_samples,), or (n_samples, n_classes) of more than two classes."""
+        return np.zeros((len(self.predict(X)),) + (self.n_classes_,) * (self.n_classes_ > 2))
+
+
+CONSTANTS = (ConstantClassifier, DummyRegressor)
+
+
 class _OfClasses(Score):
     def __init__(self, classes):
         self.classes = None if classes is None else np.unique(classes)
 
     def constant(self):
         """The first class."""
-        first = DummyClassifier(strategy="constant", constant=self.classes[:1])
-        return first.fit(np.zeros((self.classes.size, 1)), self.classes)
+        return ConstantClassifier().fit(np.zeros((self.classes.size, 1)), self.classes)
 
 
 class Accuracy(_OfClasses):

@@ -6,7 +6,7 @@ import warnings
 
 from scipy import optimize
 
-from skdpdyn.base import silent_arithmetic
+from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import GaussianDP
 
@@ -38,8 +38,8 @@ _SILENCE = _Silence()
 def run_trial(estimator, score, X, y, X_held, y_held):
     """A candidate, fitted, with its exact score."""
     with _SILENCE, silent_arithmetic():  # in this worker; a warning for each trial would tell how many there were
-        estimator.fit(X, y)
-        return estimator, score.mean(estimator, X_held, y_held)
+        quoting_no_records(estimator.fit, X, y)
+        return estimator, quoting_no_records(score.mean, estimator, X_held, y_held)
 
 
 def number_of_trials(mechanism, generator):

@@ -9,7 +9,6 @@ from numbers import Integral
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -21,19 +20,25 @@ from skdpdyn.base import (
     check_n_jobs,
     forget_fit,
     quoting_no_records,
+    refuse_unreadable,
     silent_arithmetic,
 )
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._costs import largest
-from skdpdyn.model_selection._scores import Score, score_of
+from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
 from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
+
+def _can(method):
+    """Return whether the searched estimator has a method: the winner has it then, and so has a constant."""
+    return lambda search: hasattr(search.estimator, method)
+
 
 SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
 
@@ -215,11 +220,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
         with all_or_nothing(self) as search, silent_arithmetic():
-            quoting_no_records(search._fit, X, y)
+            search._fit(X, y)
         return self
 
     def _fit(self, X, y):
-        X, y = indexable(X, self._target(y))
+        refuse_unreadable(X, y)
+        X, y = quoting_no_records(indexable, X, self._target(y))
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
@@ -244,7 +250,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.n_samples_ = n_samples
         if number == 0:
             self.best_estimator_, self.best_params_, self.best_score_ = plan.score.constant(), {}, math.nan
-            validate_data(self.best_estimator_, X, skip_check_array=True)  # number and names of columns
+            quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)  # number and names of columns
             return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
@@ -358,11 +364,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """The target as the trials take it, all its warnings and errors raised now: one for each trial would count them."""
         model = private_model(self.estimator)
         classes = getattr(model, "classes", None)
-        y = column_or_1d(as_labels(y, classes), warn=True)
+        y = quoting_no_records(column_or_1d, as_labels(y, classes), warn=True)
         if is_regressor(model):
             dtype = np.float64 if y.dtype.kind == "O" else None
-            return numbers_of(check_array(y, ensure_2d=False, dtype=dtype, input_name="y"))
-        check_array(y, ensure_2d=False, dtype=None)
+            return numbers_of(quoting_no_records(check_array, y, ensure_2d=False, dtype=dtype, input_name="y"))
+        quoting_no_records(check_array, y, ensure_2d=False, dtype=None)
         if classes is None:
             return y
         classes = model._public_classes()
@@ -375,8 +381,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         if getattr(model, name) is not None:
             return {}, ()
         if name == "classes":
-            check_classification_targets(y)
-            value = np.unique(y)
+            quoting_no_records(check_classification_targets, y)
+            value = quoting_no_records(np.unique, y)
         else:
             value = (float(np.min(y)), float(np.max(y)))
             value = value if value[1] > value[0] else (value[0], value[0] + max(1.0, abs(value[0])))
@@ -411,7 +417,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             held = np.sort(generator.permutation(n_samples)[:n_held])
         return held, np.setdiff1d(np.arange(n_samples), held)
 
-    @available_if(lambda self: _can(self, "predict"))
+    @available_if(_can("predict"))
     def predict(self, X):
         """Predict by the winner.
 
@@ -424,9 +430,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._winner(X).predict(X)
+        return self._by_winner("predict", X)
 
-    @available_if(lambda self: _can(self, "predict_proba"))
+    @available_if(_can("predict_proba"))
     def predict_proba(self, X):
         """Class probabilities by the winner.
 
@@ -439,9 +445,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self._winner(X).predict_proba(X)
+        return self._by_winner("predict_proba", X)
 
-    @available_if(lambda self: _can(self, "predict_log_proba"))
+    @available_if(_can("predict_log_proba"))
     def predict_log_proba(self, X):
         """Logarithms of the class probabilities by the winner.
 
@@ -454,9 +460,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self._winner(X).predict_log_proba(X)
+        return self._by_winner("predict_log_proba", X)
 
-    @available_if(lambda self: _can(self, "decision_function"))
+    @available_if(_can("decision_function"))
     def decision_function(self, X):
         """Raw predictions by the winner.
 
@@ -469,7 +475,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self._winner(X).decision_function(X)
+        return self._by_winner("decision_function", X)
 
     def score(self, X, y, sample_weight=None):
         """The winner's own score, without noise: for data that need no privacy.
@@ -487,7 +493,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         float
         """
-        return self._winner(X).score(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+        refuse_unreadable(y)
+        return self._by_winner("score", X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
 
     @property
     def classes_(self):
@@ -504,12 +511,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """Column names."""
         return self.best_estimator_.feature_names_in_
 
-    def _winner(self, X):
-        """What predicts; a constant does not look at its columns by itself."""
+    def _by_winner(self, method, X, *y, **options):
+        """What a method of the winner returns, or an error that quotes no record."""
         check_is_fitted(self)
-        if isinstance(self.best_estimator_, (DummyClassifier, DummyRegressor)):
-            validate_data(self.best_estimator_, X, skip_check_array=True, reset=False)
-        return self.best_estimator_
+        refuse_unreadable(X)
+        if isinstance(self.best_estimator_, CONSTANTS):  # which do not look at their columns
+            quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True, reset=False)
+        return quoting_no_records(getattr(self.best_estimator_, method), X, *y, **options)
 
     def __sklearn_is_fitted__(self):
         return "best_estimator_" in vars(self)
@@ -522,10 +530,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         for own in filter(None, (tags.classifier_tags, tags.regressor_tags)):
             own.poor_score = True  # the checks train on a few hundred rows, and a trial has a part of the budget
         return tags
-
-
-def _can(search, method):
-    return hasattr(getattr(search, "best_estimator_", search.estimator), method)
 
 
 @dataclass(frozen=True)
@@ -553,6 +557,10 @@ class _SearchPlan:
 
 def _rows(X, positions):
     """Rows of an array, a sparse matrix, a data frame or a list."""
+    return quoting_no_records(_rows_at, X, positions)
+
+
+def _rows_at(X, positions):
     if hasattr(X, "iloc"):
         return X.iloc[positions]
     if isinstance(X, (list, tuple)):

@@ -5,6 +5,9 @@ from numbers import Integral, Real
 
 import numpy as np
 
+EXTREME = 1e140  # beyond it, or below its inverse, squares leave the range of double precision
+MAX_STEPS = 10**18  # no computer runs so many
+
 
 def as_float(value):
     """A real number as a float, infinite where floats end; NaN for whatever is no number, True and False included."""

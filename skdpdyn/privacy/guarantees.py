@@ -570,9 +570,10 @@ class RenyiDP(Guarantee):
         flat = np.ravel(epsilon)
         log_delta = [
             np.min(log_moment[known] - excess[known] * row[:, None], axis=1)
-            for row in np.array_split(flat, flat.size // 4096 + 1)
+            for row in np.array_split(np.where(np.isinf(flat), 0.0, flat), flat.size // 4096 + 1)
         ]
-        return np.exp(np.minimum(0.0, np.concatenate(log_delta))).reshape(epsilon.shape)
+        log_delta = np.where(np.isinf(flat), -math.inf, np.concatenate(log_delta))
+        return np.exp(np.minimum(0.0, log_delta)).reshape(epsilon.shape)
 
     def _epsilon(self, delta):
         if delta == 0:

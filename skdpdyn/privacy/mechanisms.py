@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from scipy import optimize
 
-from skdpdyn.privacy.checks import as_float, checked_choice, checked_count, checked_number
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, as_float, checked_choice, checked_count, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
 from skdpdyn.privacy.stored import stored
-
-MAX_STEPS = 10**18
 
 
 @stored
@@ -650,6 +649,22 @@ def log_inverse_gamma(mean, shape):
 def _log_expm1(x):
     """log(e^x - 1), x > 0."""
     return x + math.log(-math.expm1(-x))
+
+
+MAX_POSITIONS = 10**8  # of records that a bound keeps a number for
+
+
+def check_computable(accountant, **numbers):
+    """Refuse numbers so extreme that ``accountant`` leaves the range of double precision, naming them."""
+    for name, value in numbers.items():
+        if not 1 / EXTREME < value < EXTREME:
+            raise UnsupportedMechanismError(f"{accountant} cannot be computed for {name}={value!r}: take a less extreme one")
+
+
+def check_positions(accountant, count):
+    """Refuse to keep a number for each of so many positions."""
+    if count > MAX_POSITIONS:
+        raise UnsupportedMechanismError(f"{accountant} needs at most {MAX_POSITIONS:g} positions of a record, not {count}")
 
 
 def check_index(index, n, worst):

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, like, smallest_safe
 from skdpdyn.privacy.checks import (
+    MAX_STEPS,
     checked_count,
     checked_delta,
     checked_epsilon,
@@ -80,7 +81,7 @@ class RepeatedCurve:
 
     def __post_init__(self):
         checked_curves(self.curve)
-        checked_count(self.count, "count")
+        checked_count(self.count, "count", largest=MAX_STEPS)
 
     def __call__(self, order):
         """Renyi divergence bound of ``order``."""
@@ -149,8 +150,8 @@ class PrivacyLossDP(Guarantee):
                 )
             if part.adjacency != self.adjacency:
                 raise ValueError(f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree")
-            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
-                raise ValueError(f"count={count!r} of {part!r} must be an integer >= 1")
+            if isinstance(count, bool) or not isinstance(count, Integral) or not 1 <= count <= MAX_STEPS:
+                raise ValueError(f"count={count!r} of {part!r} must be an integer >= 1 and at most {MAX_STEPS:g}")
             if type(part) is GaussianDP:
                 gaussian = gaussian.compose(GaussianDP(part.mu * math.sqrt(count), self.adjacency))
             else:
@@ -321,7 +322,10 @@ def discretised(parts, accuracy=ACCURACY):
     limit = int(MAX_POINTS * min(1.0, span / _reach(parts, span)))
     best, before, points, factor = None, math.inf, min(COARSEST, limit), 4.0
     while FEWEST <= points <= limit:
-        losses = _composed(parts, span / points)
+        try:
+            losses = _composed(parts, span / points)
+        except (ZeroDivisionError, OverflowError):  # losses that are too small for a grid in double precision
+            losses = None
         if losses is None:  # the grid is so coarse that its own error would fill the memory
             break
         after = _size(losses)
@@ -393,6 +397,8 @@ def _composed(parts, interval):
 def _composed_size(pmf, count):
     """About how many points ``count`` of a distribution have together, by the losses that its grid gave it."""
     losses = np.arange(pmf.size, dtype=float) + pmf._lower_loss
+    if not np.any(losses):
+        return pmf.size
     return pmf.size + _spread(2 * count * float(pmf._probs @ losses**2), float(np.max(np.abs(losses))))
 
 

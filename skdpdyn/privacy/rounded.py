@@ -12,13 +12,13 @@ from functools import singledispatch
 
 import numpy as np
 
-from skdpdyn.privacy._numerics import by_element, gdp_log_delta, like, smallest_safe
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
 from skdpdyn.privacy.checks import checked_delta, checked_epsilon, checked_number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mixtures import ProfileMixture
 from skdpdyn.privacy.stored import stored, stored_part
 
-_REACH = 20.0  # in units of mu/2: the epsilon of one side, beyond which its delta is below 1e-86
+_REACH = 20.0  # in units of mu/2, of the epsilon of one side
 _TILT = 1e-6  # relative excess of the Renyi order that is asked of the exact runs
 
 
@@ -129,21 +129,19 @@ class RoundedDP(Guarantee):
         """See `Guarantee.with_accuracy`: that of the exact runs."""
         return RoundedDP(self.exact.with_accuracy(accuracy), self.mu)
 
-    @property
-    def _side(self):
-        epsilon = _REACH * self.mu / 2
-        return epsilon, math.exp(gdp_log_delta(epsilon, self.mu / 2))
+    def _side(self, epsilon):
+        """Return an epsilon of one side whose delta, times exp(epsilon), is below 1e-86, and the logarithm of that delta."""
+        own = (_REACH + np.sqrt(2 * epsilon)) * self.mu / 2
+        return own, gdp_log_deltas(own, self.mu / 2)
 
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
-        own, lost = self._side
-        inner = np.asarray(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
-        nearest = np.where(epsilon < 2 * own, 1.0, math.exp(own) * inner)  # below, nothing but delta(0) of less is known
-        if np.any(epsilon < 2 * own):
-            nearest = np.where(epsilon < 2 * own, np.minimum(1.0, inner + 2 * own + 2 * lost), nearest)
-        with np.errstate(over="ignore"):
-            return like(epsilon, np.minimum(1.0, nearest + (1 + np.exp(np.minimum(epsilon, 700.0))) * lost))
+        finite = np.minimum(epsilon, 1e9)
+        own, log_lost = self._side(finite)
+        exact = np.exp(own) * np.asarray(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
+        exact = exact + np.maximum(2 * own - epsilon, 0.0)  # delta(0) of the exact runs is all that is known below
+        return like(epsilon, np.minimum(1.0, exact + 2 * np.exp(np.minimum(finite + own + log_lost, 0.0))))
 
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array), rounded up."""
@@ -153,14 +151,14 @@ class RoundedDP(Guarantee):
     def _epsilon(self, delta):
         if delta >= self.delta(0.0):
             return 0.0
-        own, lost = self._side
-        least = (delta * (1 - 1e-9) - lost) * math.exp(-own)
-        if not least > 0:
-            return math.inf if delta > 0 or lost > 0 else self.exact.epsilon(0.0) + 2 * own
-        start = self.exact.epsilon(least) + 2 * own
-        if math.isinf(start):
-            return start
-        return smallest_safe(start, lambda value: self.delta(value) <= delta, towards=math.inf)
+        own, least = 0.0, self.exact.epsilon(delta * (1 - 1e-9))
+        for _ in range(3):  # the side's epsilon follows from the whole, which it is a small part of
+            if math.isinf(least):
+                return math.inf
+            own, log_lost = map(float, self._side(least + 4 * own))
+            least = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
+        lost = 2 * math.exp(min(least + own + log_lost, 0.0))
+        return least + 2 * own if lost <= 1e-10 * delta else math.inf
 
     def _closed_form(self, other):
         if isinstance(other, RoundedDP):

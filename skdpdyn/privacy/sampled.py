@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from skdpdyn.privacy.checks import checked_number, checked_probability
+from skdpdyn.privacy.checks import EXTREME, checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.stored import stored_part
 
@@ -41,8 +41,8 @@ class SampledCurve:
     Examples
     --------
     >>> from skdpdyn.privacy.sampled import SampledCurve
-    >>> round(SampledCurve(0.01, 1.0, "replace_one")(8.0), 6), round(SampledCurve(0.01, 1.0, "add_remove")(8.0), 6)
-    (0.003803, 0.002109)
+    >>> [round(float(SampledCurve(0.01, 1.0, adjacency)(8.0)), 6) for adjacency in ("replace_one", "add_remove")]
+    [0.001984, 0.000894]
     """
 
     sampling_probability: float
@@ -63,8 +63,12 @@ class SampledCurve:
 
 def check_step(step):
     """The numbers of a Poisson-sampled Gaussian step, or an error that names the one that is senseless."""
-    checked_probability(step.sampling_probability)
-    checked_number(step.noise_multiplier, "noise_multiplier", lambda z: 0 < z < math.inf, "a finite number > 0")
+    q = checked_probability(step.sampling_probability)
+    if not q > 1 / EXTREME:
+        raise ValueError(f"sampling_probability={q} must be above {1 / EXTREME}")
+    bounds = f"a number between {1 / EXTREME} and {EXTREME}: squares beyond leave the range of double precision"
+    z = checked_number(step.noise_multiplier, "noise_multiplier", lambda z: 1 / EXTREME < z < EXTREME, bounds)
+    object.__setattr__(step, "noise_multiplier", z)
 
 
 @lru_cache(maxsize=4096)
@@ -101,7 +105,8 @@ def sampled_divergence(q, shift, order, replaced):
     log_moment = np.logaddexp(top + math.log(total), tails) - math.log(2 * math.pi) / 2
     # Rounding: a few ulps of the sum, and of what the exponents were made of
     log_moment += 1e-13 + 1e-15 * (abs(top) + (abs(low) + high) ** 2 / 2)
-    divergence = (np.exp(log_moment) if log_moment < -37 else np.logaddexp(0.0, log_moment)) / excess
+    small = log_moment < -37  # where log(1 + I) is I, rounded up
+    divergence = np.exp(log_moment - math.log(excess)) if small else np.logaddexp(0.0, log_moment) / excess
     return float(min(max(divergence, 5e-324), whole))
 
 

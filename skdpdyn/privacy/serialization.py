@@ -44,7 +44,7 @@ def to_json(value):
     --------
     >>> from skdpdyn.privacy import GaussianDP, from_json, to_json
     >>> to_json(GaussianDP(0.5))
-    '{"version": 1, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one"}'
+    '{"version": 1, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one", "failure": 0.0}'
     >>> from_json(to_json(GaussianDP(0.5))).mu
     0.5
     """

@@ -307,7 +307,9 @@ class NoisySGD(Solver):
         unit = adjacency.sum_sensitivity(objective.lipschitz)
 
         def record(noise):
-            n_samples = objective.n_samples
+            n_samples, rounding = objective.n_samples, 0.0
+            if self.distribution == "gaussian":  # Laplace noise is exact in every step
+                rounding = _rounding(objective, n_samples, step_size, step_size * noise * unit, radius, 1)
             return OnePass(
                 n_samples=n_samples,
                 noise=noise * unit,
@@ -319,7 +321,7 @@ class NoisySGD(Solver):
                 distribution=self.distribution,
                 stopping=self.stopping,
                 adjacency=adjacency,
-                rounding=_rounding(objective, n_samples, step_size, step_size * noise * unit, radius, 1),
+                rounding=rounding,
             )
 
         return record

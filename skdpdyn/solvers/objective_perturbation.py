@@ -157,8 +157,9 @@ class ObjectivePerturbation(Solver):
         per_coordinate = math.sqrt(objective.n_parameters) if linear.distribution == "gamma" else 1.0  # deviation over scale
         unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
         # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
-        norm = objective.minimiser_norm(linear_scale * largest_norm(linear.distribution, objective.n_parameters))
-        return unit, 4 * largest_rounding(objective, norm) + 2 * _term_error(objective, linear_scale)
+        slope = linear_scale * largest_norm(linear.distribution, objective.n_parameters)
+        least = 4 * largest_rounding(objective, objective.minimiser_norm(slope), slope=slope)
+        return unit, least + 2 * _term_error(objective, linear_scale)
 
 
 def _term_error(objective, linear_scale):

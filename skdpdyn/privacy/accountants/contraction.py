@@ -9,6 +9,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, solve_epsilon
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import (
+    MAX_STEPS,
     checked,
     checked_choice,
     checked_count,
@@ -18,7 +19,7 @@ from skdpdyn.privacy.checks import (
     checked_number,
 )
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
-from skdpdyn.privacy.mechanisms import OnePass, check_index
+from skdpdyn.privacy.mechanisms import OnePass, check_computable, check_index
 from skdpdyn.privacy.needs import Needs
 from skdpdyn.privacy.stored import stored
 
@@ -84,6 +85,7 @@ def _(mechanism: OnePass, index=None, tight=False):
             "contraction (Asoodeh, Diaz and Calmon 2020) needs step_size < 2/(smoothness + strong_convexity) = "
             f"{largest:.6g}, not {mechanism.step_size:.6g}"
         )
+    check_computable("contraction", noise=mechanism.noise, step_size=mechanism.step_size)
     n, random = mechanism.n_samples, mechanism.stopping == "random"
     later = n - check_index(index, n, 1 if random else n)
     return ContractedDP(
@@ -191,7 +193,7 @@ class ContractedDP(Guarantee):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         for name in ("own_shift", "later_shift"):
             checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
-        checked_count(self.later_steps, "later_steps", least=0)
+        checked_count(self.later_steps, "later_steps", least=0, largest=MAX_STEPS)
         checked_flag(self.tight, "tight")
         checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
         if self.n_stops is not None and checked_count(self.n_stops, "n_stops") < self.later_steps + 1:

@@ -5,7 +5,7 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
-from skdpdyn.privacy.mechanisms import CyclicBatches, OnePass, check_index
+from skdpdyn.privacy.mechanisms import CyclicBatches, OnePass, check_computable, check_index
 from skdpdyn.privacy.needs import Needs
 
 
@@ -74,6 +74,7 @@ def _(mechanism: OnePass, index=None):
     if not mechanism.step_size < largest:
         _refuse(f"step_size < 2/(smoothness + strong_convexity) = {largest:.6g}, not {mechanism.step_size:.6g}")
     later = mechanism.n_samples - check_index(index, mechanism.n_samples, mechanism.n_samples)
+    check_computable("iteration", noise=mechanism.noise, sensitivity=mechanism.sensitivity / mechanism.noise)
     rate = (mechanism.sensitivity / mechanism.noise) ** 2 / 2
     if later and mechanism.strong_convexity > 0:
         rate *= mechanism.paper_contraction ** (later + 1) / later
@@ -137,6 +138,7 @@ def _(mechanism: CyclicBatches, index=None):
         _refuse(f"step_size <= 2/smoothness = {2 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}")
     if index is not None and mechanism.order == "shuffled_once":
         raise ValueError(f"index={index!r} must be None: the records were shuffled, nobody's position is known")
+    check_computable("iteration", noise_multiplier=mechanism.noise_multiplier)
     n_batches = mechanism.n_batches
     position = check_index(index, n_batches, n_batches)
     share = (mechanism.n_epochs - 1) / n_batches + 1 / (n_batches - position + 1)

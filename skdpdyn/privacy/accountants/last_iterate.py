@@ -9,7 +9,14 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import GaussianDP
-from skdpdyn.privacy.mechanisms import CyclicBatches, NoisyGradientDescent, OnePass, check_index
+from skdpdyn.privacy.mechanisms import (
+    CyclicBatches,
+    NoisyGradientDescent,
+    OnePass,
+    check_computable,
+    check_index,
+    check_positions,
+)
 from skdpdyn.privacy.mixtures import ProfileMixture
 from skdpdyn.privacy.needs import Needs
 
@@ -80,6 +87,7 @@ def _(mechanism: NoisyGradientDescent, index=None):
 def _(mechanism: CyclicBatches, index=None):
     n_batches, shuffled = mechanism.n_batches, mechanism.order == "shuffled_once"
     *steps, diameter = _steps(mechanism)
+    check_positions("last_iterate", n_batches)
     positions = np.arange(1, n_batches + 1)
     if index is not None:
         if shuffled:
@@ -106,6 +114,7 @@ def _(mechanism: OnePass, index=None):
     _check_step(mechanism.step_size, mechanism.smoothness)
     decay = -float(_log_contraction(mechanism.step_size, mechanism.strong_convexity, mechanism.smoothness))
     decay = min(decay, 1000.0)  # e^-1000 is 0: where a step forgets all, none of 0 steps is still nothing
+    check_computable("last_iterate", noise=mechanism.noise, step_size=mechanism.step_size)
     cost, reach = mechanism.sensitivity / mechanism.noise, mechanism.diameter / (mechanism.step_size * mechanism.noise)
     n, random = mechanism.n_samples, mechanism.stopping == "random"
     index = check_index(index, n, 1 if random else n)
@@ -118,6 +127,7 @@ def _(mechanism: OnePass, index=None):
 
     if not random:
         return GaussianDP(float(mus(np.array(n - index, dtype=float))), mechanism.adjacency)
+    check_positions("last_iterate", n)
     values = mus(np.arange(n - index + 1, dtype=float))  # stopped later and later; stopped before it, nothing is learnt
     weights = np.full(values.size, 1 / n)
     if index > 1:

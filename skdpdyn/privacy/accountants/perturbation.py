@@ -9,9 +9,18 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gauss_legendre, gdp_log_deltas, like, smallest_safe, solve_epsilon
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.checks import checked_count, checked_delta, checked_epsilon, checked_flag, checked_number, checked_order
+from skdpdyn.privacy.checks import (
+    EXTREME,
+    MAX_STEPS,
+    checked_count,
+    checked_delta,
+    checked_epsilon,
+    checked_flag,
+    checked_number,
+    checked_order,
+)
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP
-from skdpdyn.privacy.mechanisms import ObjectivePerturbation, OutputPerturbation
+from skdpdyn.privacy.mechanisms import ObjectivePerturbation, OutputPerturbation, check_computable
 from skdpdyn.privacy.stored import stored, stored_part
 
 
@@ -75,6 +84,7 @@ def _(mechanism: ObjectivePerturbation):
     mu, tilt, adjacency = 1 / mechanism.noise_multiplier, mechanism.tilt, mechanism.adjacency
     if mechanism.distribution == "gamma":
         return ApproximateDP(mu + tilt, adjacency=adjacency)
+    check_computable("perturbation", noise_multiplier=mechanism.noise_multiplier)
     if mechanism.rank == 1:
         return PerturbedObjectiveDP(mu, tilt, adjacency=adjacency)
     return RenyiDP(TiltedCurve(mu, tilt, mechanism.rank), adjacency)
@@ -140,7 +150,7 @@ class PerturbedObjectiveDP(Guarantee):
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         for name in ("shift", "tilt", "gaussian"):
-            number = checked_number(getattr(self, name), name, lambda x: 0 <= x < math.inf, "a finite number >= 0")
+            number = checked_number(getattr(self, name), name, lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
             object.__setattr__(self, name, number)
         checked_flag(self.printed, "printed")
         if self.printed and self.adjacency is not Adjacency.ADD_REMOVE:
@@ -155,8 +165,13 @@ class PerturbedObjectiveDP(Guarantee):
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
-        own = by_element(self._epsilon, delta)
-        return like(delta, own if self.printed else np.minimum(own, self._renyi.epsilon(delta)))
+        return like(delta, by_element(self._epsilon if self.printed else self._least_epsilon, delta))
+
+    def _least_epsilon(self, delta):
+        epsilon = min(self._epsilon(delta), self._renyi.epsilon(delta))
+        if epsilon in (0.0, math.inf):
+            return epsilon
+        return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt)
 
     def rdp(self, order):
         """Renyi divergence bound of ``order``."""
@@ -222,9 +237,9 @@ class TiltedCurve:
     apart: bool = False
 
     def __post_init__(self):
-        checked_number(self.shift, "shift", lambda x: x >= 0, "a number >= 0")
+        checked_number(self.shift, "shift", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
         checked_number(self.tilt, "tilt", lambda x: x >= 0, "a number >= 0")
-        checked_count(self.rank, "rank")
+        checked_count(self.rank, "rank", largest=MAX_STEPS)
         checked_flag(self.apart, "apart")
 
     @property

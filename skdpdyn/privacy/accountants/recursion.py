@@ -8,9 +8,9 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.checks import checked_count, checked_number, checked_probability
+from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count, checked_number, checked_probability
 from skdpdyn.privacy.guarantees import RenyiDP
-from skdpdyn.privacy.mechanisms import WithoutReplacement
+from skdpdyn.privacy.mechanisms import WithoutReplacement, check_computable
 from skdpdyn.privacy.needs import Needs
 from skdpdyn.privacy.stored import stored_part
 
@@ -72,6 +72,7 @@ def _(mechanism: WithoutReplacement):
     if mechanism.smoothness is None:
         refuse("a known smoothness, not None")
     largest = 2 / (mechanism.strong_convexity + mechanism.smoothness)
+    check_computable("recursion", noise_multiplier=mechanism.noise_multiplier)
     if not mechanism.step_size < largest:
         refuse(f"step_size < 2/(strong_convexity + smoothness) = {largest:.6g}, not {mechanism.step_size:.6g}")
     curve = RecursionCurve(
@@ -81,6 +82,10 @@ def _(mechanism: WithoutReplacement):
         log_contraction=math.log1p(-mechanism.step_size * mechanism.strong_convexity),
     )
     return RenyiDP(curve, mechanism.adjacency)
+
+
+def _computable(noise_multiplier):
+    return 1 / EXTREME < noise_multiplier < EXTREME
 
 
 EXACT_STEPS = 20_000  # from there on, strides
@@ -112,9 +117,9 @@ class RecursionCurve:
     log_contraction: float
 
     def __post_init__(self):
-        checked_count(self.n_steps, "n_steps")
+        checked_count(self.n_steps, "n_steps", largest=MAX_STEPS)
         checked_probability(self.sampling_probability)
-        checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
+        checked_number(self.noise_multiplier, "noise_multiplier", _computable, f"between {1 / EXTREME} and {EXTREME}")
         checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
 
     def __call__(self, order):

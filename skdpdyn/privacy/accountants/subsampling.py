@@ -9,7 +9,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, RenyiDP
-from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement
+from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement, check_computable
 from skdpdyn.privacy.mixtures import SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian
 from skdpdyn.privacy.stored import stored_part
@@ -21,8 +21,8 @@ def subsampling(mechanism):
 
     - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against N(0,1), both directions.
       replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair: the other records fixed, both laws are such mixtures,
-      with shifts of norm at most m, and the shifts that are longest and opposite are worst. Composed by ``dp_accounting``; a
-      Renyi curve (``.rdp``) under add_remove only.
+      with shifts of norm at most m, and the shifts that are longest and opposite are worst. Composed by ``dp_accounting``, with
+      a Renyi curve (``.rdp``) by quadrature; ``epsilon`` and ``delta`` are the least of both and of the steps without sampling.
     - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon - 1)/q)), q = b/n, with the
       mu of a record *replaced* in the batch also under add_remove, since a batch without the record has another in its place.
 
@@ -53,18 +53,10 @@ def subsampling(mechanism):
     raise UnsupportedMechanismError(f"subsampling has no theorem for {type(mechanism).__name__}")
 
 
-_EXTREME = 1e140  # beyond it, or below its inverse, squares leave the range of double precision
-
-
-def _check_computable(**numbers):
-    for name, value in numbers.items():
-        if not 1 / _EXTREME < value < _EXTREME:
-            raise UnsupportedMechanismError(f"subsampling cannot be computed for {name}={value!r}")
-
-
 @subsampling.register
 def _(mechanism: PoissonSubsampled):
-    _check_computable(sampling_probability=mechanism.sampling_probability, noise_multiplier=mechanism.noise_multiplier)
+    numbers = {"sampling_probability": mechanism.sampling_probability, "noise_multiplier": mechanism.noise_multiplier}
+    check_computable("subsampling", **numbers)
     if mechanism.sampling_probability == 1:
         moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
         return GaussianDP(moved * math.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
@@ -74,7 +66,7 @@ def _(mechanism: PoissonSubsampled):
 
 @subsampling.register
 def _(mechanism: WithoutReplacement):
-    _check_computable(noise_multiplier=mechanism.noise_multiplier)
+    check_computable("subsampling", noise_multiplier=mechanism.noise_multiplier)
     # noise_multiplier is over S = 2L (replace_one) or S = L (add_remove): a replaced record moves the sum by 2L under both
     replaced = (1 if mechanism.adjacency is Adjacency.REPLACE_ONE else 2) / mechanism.noise_multiplier
     step = SubsampledDP(GaussianDP(replaced, mechanism.adjacency), mechanism.batch_size / mechanism.n_samples)

@@ -116,16 +116,16 @@ def _step_size(objective, radius, noise_std, step):
 def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability):
     """Return what the rounding of all steps costs at most: twice what it would if all were as short as the last."""
     noise_std = noise_multiplier * objective.lipschitz
-    last, first = (_step_size(objective, radius, noise_std, step) for step in (n_steps, 1))
+    last = _step_size(objective, radius, noise_std, n_steps)
     repeats = 1 / sampling_probability
-    longest = step_lipschitz(first, objective.alpha, repeats * objective.curvature + objective.alpha)
+    steepest = repeats * objective.curvature + objective.alpha
     one = rounding_mu(
         objective,
         last,
         last * noise_std,
         n_steps,
         radius=radius,
-        lipschitz=longest,
+        lipschitz=step_lipschitz(last, objective.alpha, steepest),  # falls as the noise of a step does
         n_summed=gathered_in_order(objective.n_samples),
         repeats=repeats,
     )
