@@ -24,7 +24,18 @@ from skdpdyn.privacy.checks import as_float
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.mechanisms import Gaussian
 
-__all__ = ["LARGEST_SPREAD", "Conditioner", "Conditioning", "FittedConditioning", "Releases", "bounded_spread", "learn_target", "parts_of", "shares_of", "shrunk"]
+__all__ = [
+    "LARGEST_SPREAD",
+    "Conditioner",
+    "Conditioning",
+    "FittedConditioning",
+    "Releases",
+    "bounded_spread",
+    "learn_target",
+    "parts_of",
+    "shares_of",
+    "shrunk",
+]
 
 # Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and 1:
 # half or double of each moves accuracy by 0.3 points at the most.

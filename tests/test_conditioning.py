@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, conditioning
 from skdpdyn.conditioning import Conditioner, Conditioning, Releases, learn_target, shares_of
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Composition, NoisyGradientDescent, composition
@@ -81,9 +82,7 @@ def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(monkeypa
     shape = sparse.csr_array if kind == "sparse" else np.asarray
 
     def run(row, target, scripted):
-        return statistics(
-            monkeypatch, scripted, shape(np.vstack([X, row])), np.append(y, target), adjacency, n
-        )
+        return statistics(monkeypatch, scripted, shape(np.vstack([X, row])), np.append(y, target), adjacency, n)
 
     def without(scripted):
         return statistics(monkeypatch, scripted, shape(X), y, adjacency, n)
@@ -102,10 +101,25 @@ def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(monkeypa
                 moved = np.linalg.norm((point - other) / scale) * parts[i].noise_multiplier
                 most[i] = max(most[i], moved)
     assert np.all(most <= 1 + 1e-9)
-    sharp = most if kind != "sparse" else most[:-1]  # a sketch is not sharp for every sign
-    counts = np.array([np.size(point) == 1 and scale.max() == part.noise_multiplier for (point, scale), part in zip(base, parts, strict=True)])
-    assert np.all(sharp[: sharp.size][~counts[: sharp.size]][:-1] >= 0.9)
-    assert sharp[counts[: sharp.size]].max() == 1
+    counts = np.array([scale.max() == part.noise_multiplier for (_, scale), part in zip(base, parts, strict=True)])
+    assert most[counts].max() == 1
+    assert np.all(most[:-1][~counts[:-1]] >= 0.9)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_sensitivity_of_the_curvature_is_reached(monkeypatch, container, adjacency):
+    """By a row along the direction that all others have."""
+    scripted, X = Scripted(), np.zeros((30, 3))
+    X[:, 0] = 1
+    other = X[:-1] if adjacency == "add_remove" else np.vstack([X[:-1], [0, 1, 0]])
+    row_map = RowMap(None, np.ones(3), norm=1.0, radius=1.0)
+    monkeypatch.setattr(conditioning, "release", scripted)
+    releases = Releases(1.0, Adjacency(adjacency), None)
+    for rows in (X, other):
+        Conditioner(30, 1.0, {"curvature": 0.005}).learn_curvature(LocalRows(container(rows), map=row_map), 0.15, releases)
+    (one, scale), (two, _) = scripted.seen
+    assert 0.9 <= abs(one - two) / scale * releases.parts[0].noise_multiplier <= 1
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -165,7 +179,7 @@ def test_off_where_records_are_few_or_nothing_would_use_it():
         with pytest.raises(ValueError, match=r"conditioning=0\.1: solver=.* cannot train on conditioned rows"):
             PrivateLogisticRegression(classes=[0, 1], conditioning=0.1, **changes).privacy_cost(60, 4)
     for wrong in (0.0, 1.0, "on", True):
-        with pytest.raises(ValueError, match="conditioning=.* must be 'auto', None"):
+        with pytest.raises(ValueError, match=r"conditioning=.* must be 'auto', None"):
             PrivateLogisticRegression(classes=[0, 1], conditioning=wrong).privacy_cost(6000, 4)
 
 
@@ -274,7 +288,7 @@ def test_models_without_the_parameter_load():
 
 @pytest.mark.parametrize("with_mean", [True, False])
 def test_the_scaler_offers_the_same(with_mean):
-    X, y = data()
+    X, _ = data()
     scaler = PrivateScaler(epsilon=0.4, equalize=True, with_mean=with_mean).fit(X)
     assert scaler.privacy_cost(*X.shape) == scaler.privacy_ == composition(scaler.mechanism_)
     assert 0.4 * (1 - 1e-6) < scaler.epsilon_ <= 0.4
@@ -283,12 +297,12 @@ def test_the_scaler_offers_the_same(with_mean):
     assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
     spread = np.linalg.eigvalsh(np.cov(Z.T))
     assert spread[-1] / spread[0] < np.linalg.eigvalsh(np.cov(X.T))[-1] / np.linalg.eigvalsh(np.cov(X.T))[0] / 20
-    with pytest.raises(ValueError, match="equalize=True takes dense rows|with_mean=False"):
+    with pytest.raises(ValueError, match=r"equalize=True takes dense rows|with_mean=False"):
         clone(scaler).fit(sparse.csr_array(X))
 
 
 def test_both_are_charged():
     X, y = data()
-    pipeline = make_pipeline(PrivateScaler(0.4, 1e-6, equalize=True), PrivateLogisticRegression(0.8, 1e-6, classes=[0, 1])).fit(X, y)
-    total = total_privacy(pipeline)
+    pipeline = make_pipeline(PrivateScaler(0.4, 1e-6, equalize=True), PrivateLogisticRegression(0.8, 1e-6, classes=[0, 1]))
+    total = total_privacy(pipeline.fit(X, y))
     assert total.mu == pytest.approx(math.hypot(pipeline[0].privacy_.mu, pipeline[1].privacy_.mu))

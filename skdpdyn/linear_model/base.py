@@ -26,8 +26,8 @@ from skdpdyn.base import (
     validated,
 )
 from skdpdyn.conditioning import (
-    LARGEST_SPREAD,
     CURVATURE,
+    LARGEST_SPREAD,
     LEAST_STRENGTH,
     NORM_QUANTILE,
     RIDGE_NORM_QUANTILE,
@@ -62,7 +62,10 @@ AUTO_INTERCEPT_SCALING = 0.25  # of data_norm
 # On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one that limits steps (flights'
 # log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1 points)
 CONDITIONED_INTERCEPT_SCALING = 0.15
-MAX_STEPS, SPARSE_MAX_STEPS = 64, 256  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7; sparse steps are short
+MAX_STEPS, SPARSE_MAX_STEPS = (
+    64,
+    256,
+)  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7; sparse steps are short
 SPARSE_CLIP = 0.4  # of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
 _DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2  # of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
 _ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
@@ -262,7 +265,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if conditioned is not None:
             record = conditioned.record
             what = type(plan.solver).__name__ if record is None else type(record).__name__
-            what = f"conditioning and {what} of at most {conditioned.max_steps} steps" if record is None else f"conditioning and {what}"
+            what = (
+                f"conditioning and {what} of at most {conditioned.max_steps} steps"
+                if record is None
+                else f"conditioning and {what}"
+            )
         delta = plan.budget.delta
         spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
         print(f"[{type(self).__name__}] {spent} for {what}")
@@ -357,7 +364,18 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return self._conditioned_plan(loss, n_samples, n_features, is_sparse, budget, solver)
 
     def _objective(
-        self, loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, auto_clip, auto_alpha=None,
+        self,
+        loss,
+        n_samples,
+        n_features,
+        data_norm,
+        alpha,
+        clip,
+        intercept_scaling,
+        solver,
+        budget,
+        auto_clip,
+        auto_alpha=None,
         spread=1.0,
     ):
         """Return the problem, None for alpha and clip replaced by what "auto" stands for."""
@@ -392,13 +410,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 return False
             return strength_of(n_samples, budget.mu, budget.adjacency) >= LEAST_STRENGTH
         if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
-            raise ValueError(
-                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning of public moments"
-            )
+            raise ValueError(f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning")
         if not possible:
             raise ValueError(
-                f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} cannot "
-                "train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+                f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} "
+                "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
             )
         return True
 
