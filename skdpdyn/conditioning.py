@@ -186,14 +186,17 @@ class Releases:
         Which data sets are neighbours.
     generator : numpy.random.Generator
         The source of the noise.
-    parts : list, default=()
+
+    Attributes
+    ----------
+    parts : list
         Records of what was released.
     """
 
     mu: float
     adjacency: Adjacency
     generator: Any
-    parts: list = field(default_factory=list)
+    parts: list = field(default_factory=list, init=False)
 
     @property
     def per_record(self) -> float:

@@ -37,7 +37,7 @@ def inside(monkeypatch):
 
     def fit(scaler, X, noise=None):
         seen = {"counts": []}
-        honest_shrinking, honest_count = preprocessing._shrunk, np.count_nonzero
+        honest_shrinking, honest_count = preprocessing.shrunk, np.count_nonzero
         honest_release = preprocessing.release
 
         def release(point, scale, generator):
@@ -54,7 +54,7 @@ def inside(monkeypatch):
             return seen["counts"][-1]
 
         with monkeypatch.context() as patch:
-            patch.setattr(preprocessing, "_shrunk", shrunk)
+            patch.setattr(preprocessing, "shrunk", shrunk)
             patch.setattr(preprocessing, "release", release)
             patch.setattr(np, "count_nonzero", count)
             if noise is not None:
@@ -205,7 +205,7 @@ def test_a_display_shows_what_was_spent():
 
 
 def test_noise_shrinks_as_the_budget_grows():
-    stds = [PrivateScaler(epsilon)._plan(100).mechanism.mechanisms[0].noise_multiplier for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    stds = [PrivateScaler(epsilon)._plan(100, 2).mechanism.mechanisms[0].noise_multiplier for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert stds == sorted(stds, reverse=True)
 
 
@@ -303,12 +303,12 @@ def test_sparse_rows_stay_sparse(container):
 def test_noise_alone_is_no_mean():
     """A mean that is drowned in noise is shrunk to 0, rather than moving all rows by it."""
     rng = np.random.default_rng(4)
-    shrunk = [preprocessing._shrunk(rng.standard_normal(1000), 1.0, 1e3) for _ in range(20)]
+    shrunk = [preprocessing.shrunk(rng.standard_normal(1000), 1.0, 1e3) for _ in range(20)]
     assert max(np.linalg.norm(mean) for mean in shrunk) < 12  # of 32
-    np.testing.assert_array_equal(preprocessing._shrunk(np.full(9, 1.0), 2.0, 1.0), np.zeros(9))
-    np.testing.assert_array_equal(preprocessing._shrunk(np.zeros(9), 2.0, 1.0), np.zeros(9))
-    np.testing.assert_allclose(preprocessing._shrunk(np.array([3.0, 4.0]), 9.0, 1.0), [0.6, 0.8])
-    np.testing.assert_allclose(preprocessing._shrunk(np.array([3.0, 0, 0, 0]), 1.0, 9.0), [3 * (1 - 2 / 9), 0, 0, 0])
+    np.testing.assert_array_equal(preprocessing.shrunk(np.full(9, 1.0), 2.0, 1.0), np.zeros(9))
+    np.testing.assert_array_equal(preprocessing.shrunk(np.zeros(9), 2.0, 1.0), np.zeros(9))
+    np.testing.assert_allclose(preprocessing.shrunk(np.array([3.0, 4.0]), 9.0, 1.0), [0.6, 0.8])
+    np.testing.assert_allclose(preprocessing.shrunk(np.array([3.0, 0, 0, 0]), 1.0, 9.0), [3 * (1 - 2 / 9), 0, 0, 0])
 
 
 def test_fit_makes_no_copy_of_the_rows():
@@ -328,7 +328,7 @@ def test_centring_pays_at_equal_cost():
     X = 0.1 * rng.normal(size=(4000, 10))
     y = X[:, 0] > 0
     X[:, 1] += 0.9
-    model = PrivateLogisticRegression(0.3, 1e-7, classes=[False, True], random_state=0)
+    model = PrivateLogisticRegression(0.3, 1e-7, classes=[False, True], conditioning=None, random_state=0)
     centring, training = split_budget(0.3, 1e-7, (0.1, 0.9))
     pipeline = make_pipeline(PrivateScaler(*centring, random_state=1), clone(model).set_params(epsilon=training[0]))
     plain, centred = model.fit(X, y), pipeline.fit(X, y)

@@ -406,17 +406,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             return False
         possible = solver.maps_rows and not solver.pure and budget.delta > 0 and not is_named(self.bound, "langevin")
         if is_auto(conditioning):
-            if not (possible and solver.adapts):
+            if not (possible and solver.adapts and self._schedule_is_known):
                 return False
             return strength_of(n_samples, budget.mu, budget.adjacency) >= LEAST_STRENGTH
         if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
-            raise ValueError(
-                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning of public moments"
-            )
+            raise ValueError(f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning")
         if not possible:
             raise ValueError(
-                f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} cannot "
-                "train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+                f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} "
+                "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
             )
         return True
 
@@ -427,7 +425,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
         if given is not None and given.mean is not None and not centred:
             raise ValueError("conditioning's mean centres rows, which fit_intercept=False does not allow: pass mean=None")
-        adapts = solver.adapts and is_named(self.bound, "tightest", "composition")
+        adapts = solver.adapts and self._schedule_is_known and is_named(self.bound, "tightest", "composition")
         # Without an intercept nothing bounds the residuals of a squared loss, and only products may round
         matrix = bounded or centred
         mu = budget.mu * _ROUNDS_DOWN
@@ -502,6 +500,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return Plan(objective, solver, declared, bound, guarantee, budget, replace(conditioned, record=record))
 
     _learns_target = False
+    _schedule_is_known = False  # of conditioned rows: its constants were chosen for the losses of this package
 
     def _conditioned_clip(self, n_parameters, strength):
         """What clip="auto" bounds the residual by on conditioned rows."""

@@ -93,10 +93,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. ``decision_function`` (of a regression, ``predict``)
-        is ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most ``radius`` whose length after
-        ``weights`` is at most ``norm``. Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into
-        the ball of radius ``data_norm``.
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are ``X @ coef_.T + intercept_``
+        for rows that it need not shorten: those of norm at most ``radius`` whose length after ``weights`` is at most ``norm``.
+        Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into the ball of radius ``data_norm``.
     n_samples_ : int
         Number of records, public.
     leaks_ : tuple of str
@@ -122,6 +121,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> bool(model.score(X, y) > 0.95), round(model.epsilon_, 6)
     (True, 1.0)
     """
+
+    _schedule_is_known = True
 
     def _public_loss(self):
         if self.classes is not None:

@@ -96,10 +96,9 @@ class PrivateRidge(PrivateLinearRegressor):
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. ``decision_function`` (of a regression, ``predict``)
-        is ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most ``radius`` whose length after
-        ``weights`` is at most ``norm``. Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into
-        the ball of radius ``data_norm``.
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are ``X @ coef_.T + intercept_``
+        for rows that it need not shorten: those of norm at most ``radius`` whose length after ``weights`` is at most ``norm``.
+        Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into the ball of radius ``data_norm``.
     n_samples_ : int
         Number of records, public.
     leaks_ : tuple of str
@@ -133,7 +132,7 @@ class PrivateRidge(PrivateLinearRegressor):
         residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
         return min(residual, MOST_RESIDUAL)
 
-    _learns_target = True
+    _learns_target = _schedule_is_known = True
 
     def _conditioned_clip(self, n_parameters, strength):
         return CONDITIONED_RESIDUAL

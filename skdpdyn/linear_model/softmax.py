@@ -97,10 +97,9 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. ``decision_function`` (of a regression, ``predict``)
-        is ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most ``radius`` whose length after
-        ``weights`` is at most ``norm``. Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into
-        the ball of radius ``data_norm``.
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are ``X @ coef_.T + intercept_``
+        for rows that it need not shorten: those of norm at most ``radius`` whose length after ``weights`` is at most ``norm``.
+        Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into the ball of radius ``data_norm``.
     n_samples_ : int
         Number of records, public.
     leaks_ : tuple of str
@@ -126,6 +125,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     >>> bool(model.score(X, y) > 0.9), round(model.epsilon_, 6), model.bound_
     (True, 1.0, 'composition')
     """
+
+    _schedule_is_known = True
 
     def _public_loss(self):
         if self.classes is None:
