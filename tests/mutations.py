@@ -40,14 +40,14 @@ MUTATIONS = [
     ),
     Mutation(
         "intercept left out of the bound of a residual",
-        "self.clip / np.hypot(row_scale * norms, self.intercept_scaling)",
-        "self.clip / (row_scale * norms)",
+        "objective.clip / np.hypot(norms, objective.intercept_scaling)",
+        "objective.clip / norms",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
         "clip by max",
-        "residual_bound = np.minimum(self.clip",
-        "residual_bound = np.maximum(self.clip",
+        "bound = np.minimum(\n                objective.clip",
+        "bound = np.maximum(\n                objective.clip",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
@@ -94,9 +94,9 @@ MUTATIONS = [
     ),
     Mutation(
         "room for rounding 0",
-        "return float(allowance)",
-        "return 0.0",
-        "tests/test_objective.py",
+        "return 2 * math.sqrt(_total(np.square((before",
+        "return 0 * math.sqrt(_total(np.square((before",
+        "tests/test_noisy_gd.py -k complete",
     ),
     Mutation(
         "Poisson divisor realised",
@@ -136,8 +136,8 @@ MUTATIONS = [
     ),
     Mutation(
         "chunks of CSR rows follow what they store",
-        "8 * min(X.shape[1], _ASSUMED_LENGTH) if sparse.issparse(X)",
-        "8 * (X.nnz // X.shape[0]) if sparse.issparse(X)",
+        "return chunks.count_chunks(self.shape, self.dtype, self.is_sparse, n_sums)",
+        "return max(1, self.X.nnz // 40_000) if self.is_sparse else 1",
         "tests/test_kernels.py -k chunk",
     ),
 ]

@@ -378,7 +378,8 @@ def test_display_shows_what_was_spent():
     line = "spent: epsilon=2, delta=0.0001 (replace_one, bound last_iterate)"
     assert line in bundle["text/html"]
     assert bundle["text/plain"].splitlines()[-1] == line
-    assert "".join(repr(estimator).split()) == "PrivateLogisticRegression(classes=[0,1],conditioning=None,delta=0.0001,epsilon=2.0)"
+    shown = "PrivateLogisticRegression(classes=[0,1],conditioning=None,delta=0.0001,epsilon=2.0)"
+    assert "".join(repr(estimator).split()) == shown
 
 
 # --- what it refuses ---------------------------------------------------------------------------------------------------------

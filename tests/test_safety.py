@@ -508,9 +508,8 @@ except KeyboardInterrupt:
     print(json.dumps([time.monotonic() - at[0], vars(model) == before]), flush=True)
 """
 LOOP = "while True: before = dict(vars(model)); model.fit(X, y)"
-BY_PIECES = pytest.mark.xfail(strict=False, reason="the compiled loop runs whole")
 INTERRUPTED = {
-    "noisy_gd": ("solver=NoisyGD(n_steps=3000)", "model.fit(X, y)", [BY_PIECES]),
+    "noisy_gd": ("solver=NoisyGD(n_steps=3000)", "model.fit(X, y)", []),
     "noisy_sgd": ("solver=NoisySGD(n_epochs=300)", "model.fit(X, y)", []),
     "dp_sgd": ("solver=DPSGD(n_steps=20_000, batch_size=5000)", "model.fit(X, y)", []),
     "output_perturbation": (

@@ -244,7 +244,7 @@ class LocalRows:
             If a row is too large, or rounding could hide what one record does.
         """
         room = self._allowance(objective, n_chunks, dtype, aligned)
-        bounded = self.bounded_without_room(objective)
+        bounded = self._bounded(objective)
         return bounded._replace(bound=bounded.bound * (1 - room))
 
     def bounded_without_room(self, objective) -> BoundedRows:
@@ -252,8 +252,9 @@ class LocalRows:
 
         A softmax that is not clipped is not clamped either, for that would be no contraction.
         """
-        if objective.contracts:
-            objective = objective.unclamped()
+        return self._bounded(objective.unclamped() if objective.contracts else objective)
+
+    def _bounded(self, objective):
         scale, offset, norms = self.factors(objective.data_norm)
         with np.errstate(divide="ignore"):
             bound = np.minimum(

@@ -140,7 +140,6 @@ def _run(
             map_point(theta, order, matrix, centre, weights, shift, scratch)
         draw(rng, first_step + k, size, index, batch)
         gradient[:] = 0
-        summed = 0
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(
@@ -154,8 +153,7 @@ def _run(
             )  # fmt: skip
             for j in range(gradient.size):
                 partial[j] += chunk_sum[j]
-            summed += 1
-            if summed % _IN_ORDER == 0 or last == batch[1]:  # so that no sum has too many terms
+            if (first - batch[0]) // n_rows % _IN_ORDER == 0 or last == batch[1]:  # so that no sum has too many terms
                 for j in range(gradient.size):
                     gradient[j] += partial[j]
                     partial[j] = 0

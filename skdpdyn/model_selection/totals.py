@@ -16,7 +16,7 @@ from skdpdyn.model_selection._costs import composed, largest, private_steps, wit
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
 from skdpdyn.model_selection._splits import training_sets
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
-from skdpdyn.privacy import GaussianDP
+from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -241,9 +241,23 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features):
         return composed([step.privacy_cost(n_samples, number) for step in steps])
 
     guarantee = with_columns(n_features)
-    if _changes_columns(estimator, candidate) and with_columns(10 * n_features) != guarantee:
+    if not _changes_columns(estimator, candidate):
+        return guarantee
+    # A step that keeps to a Gaussian budget costs at most that budget, whatever the number of columns
+    within = [
+        _whole_budget(step, n_samples) for step in steps if isinstance(step.privacy_cost(n_samples, n_features), GaussianDP)
+    ]
+    if len(within) == len(steps):
+        return composed(within)
+    if with_columns(10 * n_features) != guarantee:
         raise ValueError(f"{candidate}: what a fit costs depends on the number of columns, which candidates may change")
     return guarantee
+
+
+def _whole_budget(step, n_samples):
+    """Return the whole budget of a step as a guarantee."""
+    budget = Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency)
+    return GaussianDP(budget.mu, budget.adjacency)
 
 
 def _most_spent(spent, who_trains, refit):
