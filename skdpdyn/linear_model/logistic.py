@@ -16,6 +16,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     fit. Rows are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled
     rows. Every "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
 
+    Where records are many enough, a part of the budget first learns a map of rows that makes all directions alike, see
+    ``conditioning``: then ``coef_`` applies to rows that the map need not shorten, few and long steps are taken, and only
+    composition holds for them.
+
     Parameters
     ----------
     epsilon : float, default=1.0

@@ -21,6 +21,10 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     ``bound_`` says so, and steps may be large. Without clipping (``clip`` of sqrt(2) ``data_norm`` or more with its intercept
     column) the last-iterate bounds apply, at the price of more noise.
 
+    Where records are many enough, a part of the budget first learns a map of rows that makes all directions alike, see
+    ``conditioning``: then ``coef_`` applies to rows that the map need not shorten, few and long steps are taken, and only
+    composition holds for them.
+
     Parameters
     ----------
     epsilon : float, default=1.0

@@ -43,6 +43,9 @@ class NoisyGD(Solver):
 
     Chourasia, Ye and Shokri (2021), Algorithm 1, from theta = 0: theta <- Proj(theta - step_size * gradient + noise).
 
+    On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 to 64 steps (up to 256 on sparse rows) as long as
+    a curvature that was learnt privately allows: their privacy is that of composition, whatever the curvature.
+
     Parameters
     ----------
     n_steps : "auto", "worst_case" or int, default="auto"
