@@ -158,12 +158,16 @@ class PrivacyDynamicsDisplay:
         """
         estimator = _fitted(estimator)
         mechanism, own = estimator.mechanism_, {"title": "NOT PRIVATE" if estimator.leaks_ else None}
+        training = [part for part in getattr(mechanism, "mechanisms", ()) if _length(part) is not None]
+        if len(training) == 1:  # the training after releases that prepared it
+            (mechanism,) = training
+            own["title"] = own["title"] or "the training alone"
         length = _length(mechanism)
         if length is not None and not _fields_by_step(mechanism):
             own["max_steps"] = 4 * getattr(mechanism, length)
         if kwargs.get("order") is None:
             delta = kwargs.get("delta", estimator.delta_)
-            own |= {"delta": delta, "target": estimator.privacy_.epsilon(delta)}
+            own |= {"delta": delta, "target": None if training else estimator.privacy_.epsilon(delta)}
         return cls.from_mechanism(mechanism, **{**own, **kwargs}, ax=ax, plot=plot)
 
     def plot(self, ax=None, **kwargs):

@@ -378,7 +378,8 @@ def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
     assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
     with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: the steps differ, .* nothing of steps after 40"):
         PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
-    model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, classes=[0, 1]).fit(np.eye(2)[[0, 1] * 75], [0, 1] * 75)
+    model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, classes=[0, 1], conditioning=None)
+    model.fit(np.eye(2)[[0, 1] * 75], [0, 1] * 75)
     assert np.ndim(model.mechanism_.step_size) == 1
     assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == model.n_iter_
 
@@ -448,8 +449,12 @@ def test_displays_and_report_of_an_estimator():
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
+    plain = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], conditioning=None).fit(X, (X[:, 0] > 0).astype(int))
+    assert PrivacyDynamicsDisplay.from_estimator(plain).target == plain.epsilon_
     estimator = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1]).fit(X, (X[:, 0] > 0).astype(int))
-    assert PrivacyDynamicsDisplay.from_estimator(estimator).target == estimator.epsilon_
+    training = PrivacyDynamicsDisplay.from_estimator(estimator)
+    assert training.target is None
+    assert training.title == "the training alone"
     assert TradeoffDisplay.from_estimator(estimator).advantage == estimator.privacy_.advantage
     report = estimator.privacy_report()
     assert report.as_dict()["spent"]["epsilon"] == estimator.epsilon_

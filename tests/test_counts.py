@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.objective import Objective
@@ -49,9 +50,9 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_default_plan_asks_no_cost_twice(name):
+def test_a_plan_asks_no_cost_twice(name):
     """The budget is checked and inverted once, whatever is derived from it, and few records are judged."""
-    model, y = MODELS[name]
+    model, y = clone(MODELS[name][0]).set_params(conditioning=None), MODELS[name][1]
     called = counts(lambda: model.privacy_cost(*X.shape))
     assert called["inversions"] == 1
     assert called["budgets"] == 1
@@ -60,3 +61,14 @@ def test_a_default_plan_asks_no_cost_twice(name):
     # Of nine accountants three have a theorem; langevin is asked only where last_iterate does not hold. The plan is judged again
     assert called["theorems"] <= (3 if name == "softmax" else 2) * (called["records"] + 1)
     assert counts(lambda: model.fit(X, y)) == called
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_default_fit_judges_one_record(name):
+    """The whole budget and what is left of it for training are inverted; what a fit costs is known without a record."""
+    model, y = MODELS[name]
+    called = counts(lambda: model.privacy_cost(*X.shape))
+    assert called["inversions"] == called["budgets"] == 2
+    assert called["objectives"] <= 3
+    assert called["records"] == called["theorems"] == 0
+    assert counts(lambda: model.fit(X, y))["records"] == 1

@@ -47,16 +47,19 @@ def svrg_record(n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_nois
 def svrg_by_numpy(objective, mechanism, X, y, rng):
     """Wang, Ye and Xu (2017), Algorithm 1, with both noises and the batches that the record tells."""
     snapshots, steps = mechanism.mechanisms
+    rounding = _Records(objective, LocalRows(X, y)).rounding
     snapshot = np.zeros(objective.n_parameters)
     for _ in range(snapshots.n_steps):
         at_snapshot = gradients(objective, X, y, snapshot)
-        full = release(at_snapshot.sum(axis=0), snapshots.noise_multiplier * objective.lipschitz, rng) / len(X)
+        scale = snapshots.noise_multiplier * (objective.lipschitz + rounding(snapshot))
+        full = release(at_snapshot.sum(axis=0), scale, rng) / len(X)
         theta, path = snapshot.copy(), []
         for _ in range(steps.n_steps // snapshots.n_steps):
             limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot))
             batch = rng.random(len(X)) < steps.sampling_probability
             difference = shortened(gradients(objective, X, y, theta) - at_snapshot, limit)[batch].sum(axis=0)
-            noisy = release(difference, steps.noise_multiplier * (limit + 1e-14), rng)  # and room for rounding
+            scale = steps.noise_multiplier * (limit + rounding(theta) + rounding(snapshot))
+            noisy = release(difference, scale, rng)
             direction = noisy / (steps.sampling_probability * len(X)) + full + objective.alpha * theta
             theta = theta - steps.step_size * direction
             path.append(theta)
@@ -333,7 +336,7 @@ def test_bassily_finds_the_minimum(container):
     theta = BassilySGD().solve(
         objective,
         PoissonSubsampled(
-            sampling_probability=0.01, noise_multiplier=1e-9, n_steps=400_000, diameter=2 * objective.lipschitz / objective.alpha
+            sampling_probability=0.01, noise_multiplier=1e-6, n_steps=400_000, diameter=2 * objective.lipschitz / objective.alpha
         ),
         LocalRows(container(X), y),
         generator=generator(),

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -352,6 +353,8 @@ def test_two_threads_end_with_one_fits_attributes():
         return {
             **{name: value for name, value in vars(fitted).items() if name.endswith("_")},
             "coef_": fitted.coef_.tobytes(),
+            "conditioning_": pickle.dumps(fitted.conditioning_),
+            "solver_": repr(fitted.solver_),
             "feature_names_in_": getattr(fitted, "feature_names_in_", np.array([])).tolist(),
             "classes_": fitted.classes_.tolist(),
             "intercept_": fitted.intercept_.tolist(),

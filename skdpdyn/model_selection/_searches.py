@@ -8,6 +8,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from skdpdyn.model_selection._costs import composed, largest, private_steps
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
+from skdpdyn.privacy.guarantees import GaussianDP
 
 
 def is_search(item):
@@ -114,9 +115,16 @@ class _Searched(_CrossValidated):
 
     def refit(self, cost):
         refit = [composed([step.privacy_ for step in self._refitted])] if self._refitted else []
-        if refit and cost(self._search.best_index_) != refit[0]:
+        if refit and not _covers(cost(self._search.best_index_), refit[0]):
             raise ValueError("the search's estimator was changed after the fit: what its fits have cost is not known any more")
         return refit
+
+
+def _covers(cost, spent):
+    """Whether a fit of this cost spent that; with columns that changed, the cost is the whole budget."""
+    if isinstance(cost, GaussianDP) and isinstance(spent, GaussianDP):
+        return cost.adjacency == spent.adjacency and 0.99 * cost.mu <= spent.mu <= cost.mu
+    return cost == spent
 
 
 _KNOWS = (

@@ -241,17 +241,12 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features):
         return composed([step.privacy_cost(n_samples, number) for step in steps])
 
     guarantee = with_columns(n_features)
-    if not _changes_columns(estimator, candidate):
+    if not _changes_columns(estimator, candidate) or with_columns(10 * n_features) == guarantee:
         return guarantee
-    # A step that keeps to a Gaussian budget costs at most that budget, whatever the number of columns
-    within = [
-        _whole_budget(step, n_samples) for step in steps if isinstance(step.privacy_cost(n_samples, n_features), GaussianDP)
-    ]
-    if len(within) == len(steps):
-        return composed(within)
-    if with_columns(10 * n_features) != guarantee:
+    if not isinstance(guarantee, GaussianDP):
         raise ValueError(f"{candidate}: what a fit costs depends on the number of columns, which candidates may change")
-    return guarantee
+    # A step that keeps to a Gaussian budget costs at most that budget, whatever the number of columns
+    return composed([_whole_budget(step, n_samples) for step in steps])
 
 
 def _whole_budget(step, n_samples):
