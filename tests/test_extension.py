@@ -34,9 +34,11 @@ def test_it_is_short():
     assert len(SOURCE.read_text().splitlines()) <= 60
 
 
+@pytest.mark.slow
 def test_its_example():
-    assert doctest.testmod(outside).attempted
-    assert not doctest.testmod(outside).failed
+    result = doctest.testmod(outside)
+    assert result.attempted
+    assert not result.failed
 
 
 @parametrize_with_checks([outside.PrivateQuantileRegressor()])
