@@ -45,7 +45,7 @@ NORMAL = [  # solvers and hyperparameters whose release is normal where gradient
     ("output_perturbation", {"method": "gradient_descent", "n_epochs": 20}),
     ("output_perturbation", {"method": "permutation_sgd", "n_epochs": 2, "batch_size": 5}),
 ]
-N_SAMPLES, N_COLUMNS, REPEATS = 20, 4001, 5
+N_SAMPLES, N_COLUMNS, REPEATS = 20, 4001, 20
 
 MANY_RUNS = [
     *[(name, {}) for name in SOLVERS],

@@ -178,7 +178,7 @@ def scored(metric, y, predictions, sample_weight=None) -> float:
 
 
 def validated(estimator, X, *y, **options):
-    """What `validate_data` returns, or an error that quotes nothing of it."""
+    """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
     refuse_dates(X)
     refuse_unreadable(X, *y)
     return quoting_no_records(validate_data, estimator, X, *y, **options)
@@ -194,7 +194,7 @@ def check_n_jobs(n_jobs):
 
 
 class PrivateEstimatorMixin:
-    """What every estimator shows of a fit: the report, and a line on the budget below its representation.
+    """Show what a fit spent: by a report, and by a line below the representation.
 
     The estimator has ``mechanism_``, ``privacy_``, ``bound_``, ``epsilon_``, ``delta_`` and ``leaks_`` after fit, and says by
     ``_public_facts()`` what its guarantee takes as public.

@@ -44,6 +44,7 @@ SPARSE_DIAGONAL = 0.1
 CURVATURE, SPARSE_CURVATURE = 0.005, 0.002
 TARGET = 0.01  # each of the target's mean and scale
 
+ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
 LEAST_STRENGTH = 20.0  # n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
 MATRIX_STRENGTH = 5.0  # n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
 MOST_MATRIX_COLUMNS = 1000

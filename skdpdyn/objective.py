@@ -11,6 +11,16 @@ _EPS = np.finfo(np.float64).eps
 _LEAST_SINGLE = 1e-18  # bound of gradients: times eps it is more than what a row of norm 2e19 makes of the least float32, 1e-45
 
 
+def row_norm_of(data_norm, intercept_scaling):
+    """Return the bound on the norm of a row with its intercept column."""
+    return math.hypot(data_norm, intercept_scaling)
+
+
+def n_parameters_of(loss, n_features, intercept_scaling):
+    """Return the number of coefficients, with the intercepts."""
+    return loss.n_outputs * (n_features + (intercept_scaling > 0))
+
+
 @dataclass(frozen=True)
 class Objective:
     """``(1/n) sum_i loss(raw prediction of row i, y_i) + (alpha/2) |theta|^2``, the intercept included in theta.
@@ -49,7 +59,7 @@ class Objective:
     @property
     def row_norm(self):
         """Bound B on the norm of a row with its intercept column."""
-        return math.hypot(self.data_norm, self.intercept_scaling)
+        return row_norm_of(self.data_norm, self.intercept_scaling)
 
     @property
     def n_outputs(self):
@@ -59,7 +69,7 @@ class Objective:
     @property
     def n_parameters(self):
         """Number of coefficients, with the intercepts: all coefficients of the first output, of the next, then the intercepts."""
-        return self.n_outputs * (self.n_features + (self.intercept_scaling > 0))
+        return n_parameters_of(self.loss, self.n_features, self.intercept_scaling)
 
     @property
     def lipschitz(self):

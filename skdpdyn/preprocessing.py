@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, forget_fit, silent_arithmetic, validated
-from skdpdyn.conditioning import Conditioner, Conditioning, Releases, parts_of, shares_of, shrunk
+from skdpdyn.conditioning import ROUNDS_DOWN, Conditioner, Conditioning, Releases, parts_of, shares_of, shrunk
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -22,7 +22,6 @@ from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag
 _BLOCK = 4096  # rows that are looked at together
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from
 _QUERIES = int(math.log2(_THRESHOLDS.size))  # of a binary search
-_ROUNDS_DOWN = 1 - 1e-9  # of mu: parts together stay below what is declared
 _NORM_SHARE = 0.1  # of mu^2, where a mean is released too
 
 __all__ = ["BoundsScaler", "Conditioning", "PrivateScaler"]
@@ -344,7 +343,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.n_samples_, self.data_norm_ = n_samples, radius
 
     def _learn_map(self, rows, plan, generator):
-        releases = Releases(plan.budget.mu * _ROUNDS_DOWN, plan.budget.adjacency, generator)
+        releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
         conditioner = Conditioner(rows.shape[0], float(self.data_norm), self._shares(*rows.shape, plan.budget), self.quantile)
         row_map = conditioner.learn(rows, releases).map
         if tuple(releases.parts) != plan.mechanism.mechanisms:
@@ -420,7 +419,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         checked_flag(self.equalize, "equalize")
         if self.equalize:
             mechanism = Composition(
-                parts_of(self._shares(n_samples, n_features, budget), budget.mu * _ROUNDS_DOWN, budget.adjacency)
+                parts_of(self._shares(n_samples, n_features, budget), budget.mu * ROUNDS_DOWN, budget.adjacency)
             )
             guarantee = composition(mechanism)
             if not guarantee.epsilon(budget.delta) <= budget.epsilon:

@@ -34,8 +34,8 @@ MUTATIONS = [
     ),
     Mutation(
         "intercept left out of the norm of a row",
-        "return math.hypot(self.data_norm, self.intercept_scaling)",
-        "return self.data_norm",
+        "return math.hypot(data_norm, intercept_scaling)",
+        "return data_norm",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(

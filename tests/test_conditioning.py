@@ -155,6 +155,7 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
     assert fitted.privacy_report().as_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "share"), [({"solver": "noisy_sgd", "conditioning": 0.1}, 0.1), ({"bound": "last_iterate"}, 0.2)]
 )
@@ -200,6 +201,7 @@ def test_public_moments_are_free():
 # --- the map -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("index", range(3))
 def test_coefficients_are_in_units_of_the_columns(index, dtype):
@@ -219,6 +221,7 @@ def test_coefficients_are_in_units_of_the_columns(index, dtype):
     assert not np.allclose(raw[~inside], linear[~inside], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_training_is_on_the_rows_that_the_map_makes():
     """The same noise on rows mapped beforehand, without conditioning, gives the same model."""
     X, y = data()
@@ -234,6 +237,7 @@ def test_training_is_on_the_rows_that_the_map_makes():
     assert fitted.score(X, y) > PrivateLogisticRegression(classes=[0, 1], random_state=0, conditioning=None).fit(X, y).score(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(3))
 @pytest.mark.parametrize(
     "rows",
@@ -260,6 +264,7 @@ def test_degenerate_rows(rows, index):
     assert np.all(np.isfinite(fitted.predict(X)))
 
 
+@pytest.mark.slow
 def test_without_intercept_nothing_is_centred():
     X, y = data()
     for model in models(fit_intercept=False):

@@ -487,6 +487,7 @@ def test_damaged_cache_files_are_compiled_anew(tmp_path):
 
 INTERRUPT = """
 import json, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not inherit
 import numpy as np
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.model_selection import PrivateSearchCV

@@ -31,6 +31,7 @@ from skdpdyn.conditioning import (
     LEAST_STRENGTH,
     NORM_QUANTILE,
     RIDGE_NORM_QUANTILE,
+    ROUNDS_DOWN,
     SPARSE_CURVATURE,
     TARGET,
     Conditioner,
@@ -47,7 +48,7 @@ from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators
-from skdpdyn.objective import Objective
+from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
@@ -62,13 +63,10 @@ AUTO_INTERCEPT_SCALING = 0.25  # of data_norm
 # On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one that limits steps (flights'
 # log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1 points)
 CONDITIONED_INTERCEPT_SCALING = 0.15
-MAX_STEPS, SPARSE_MAX_STEPS = (
-    64,
-    256,
-)  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7; sparse steps are short
+MAX_STEPS = 64  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7
+SPARSE_MAX_STEPS = 256  # which are shorter
 SPARSE_CLIP = 0.4  # of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
 _DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2  # of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
-_ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
 
 
 @dataclass(frozen=True)
@@ -91,6 +89,7 @@ class _Conditioned:
     conditioner: Conditioner
     mu: float
     training_mu: float
+    declared_mu: float  # of all that is learnt, and of training where its record is None: what the guarantee counts
     max_steps: int
     record: Any = None  # of training; None where its steps follow from what is learnt
 
@@ -379,21 +378,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         spread=1.0,
     ):
         """Return the problem, None for alpha and clip replaced by what "auto" stands for."""
+        if clip is None:
+            n_parameters = n_parameters_of(loss, n_features, intercept_scaling)
+            strength = 2 * strength_of(n_samples, solver.gaussian_mu(budget, n_parameters), budget.adjacency)
+            clip = solver.auto_clip(loss, auto_clip(n_parameters, strength)) * row_norm_of(data_norm, intercept_scaling)
         objective = Objective(
             loss,
             n_samples,
             n_features,
             data_norm,
             alpha=alpha or 0.0,
-            clip=math.inf if clip is None else clip,
+            clip=clip,
             intercept_scaling=intercept_scaling,
             spread=spread,
         )
-        if clip is None:
-            mu = solver.gaussian_mu(budget, objective.n_parameters)
-            strength = 2 * n_samples * mu / budget.adjacency.sum_sensitivity(1.0)
-            clip = solver.auto_clip(loss, auto_clip(objective.n_parameters, strength)) * objective.row_norm
-            objective = replace(objective, clip=clip)
         if alpha is None:
             alpha = solver.auto_alpha(objective, budget, self.bound) if auto_alpha is None else auto_alpha(objective)
             objective = replace(objective, alpha=alpha)
@@ -428,7 +426,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         adapts = solver.adapts and self._schedule_is_known and is_named(self.bound, "tightest", "composition")
         # Without an intercept nothing bounds the residuals of a squared loss, and only products may round
         matrix = bounded or centred
-        mu = budget.mu * _ROUNDS_DOWN
+        mu = budget.mu * ROUNDS_DOWN
         if given is None:
             shares = shares_of(n_samples, n_features, mu, adjacency, is_sparse=is_sparse, centred=centred, matrix=matrix)
         else:
@@ -445,7 +443,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if wanted is not None:
             total = math.fsum(shares.values())
             shares = {name: share * wanted / total for name, share in shares.items()}
-        left = 1 - math.fsum(shares.values())
+        left = 1 - (math.fsum(shares.values()) if wanted is None else wanted)
         conditioner = Conditioner(
             n_samples=n_samples,
             data_norm=data_norm,
@@ -454,8 +452,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             threshold=1.0 if bounded else 0.5,
             given=given,
         )
-        training_mu = mu * math.sqrt(left)
-        training = replace(budget, epsilon=GaussianDP(training_mu * (1 - 1e-12)).epsilon(budget.delta))
+        training = budget.part(left * ROUNDS_DOWN**2)
         if self.fit_intercept:
             intercept_scaling = (
                 CONDITIONED_INTERCEPT_SCALING if is_auto(self.intercept_scaling) else intercept_scaling / data_norm
@@ -466,7 +463,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             return self._conditioned_clip(n_parameters, strength) * (SPARSE_CLIP if few else 1.0)
 
         def auto_alpha(objective):
-            return AUTO_FORGETTING / conditioned_time(objective, training_mu, adjacency)
+            return AUTO_FORGETTING / conditioned_time(objective, training.mu, adjacency)
 
         objective = self._objective(
             loss,
@@ -483,10 +480,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             LARGEST_SPREAD if centred or matrix else 1.0,
         )
         max_steps = SPARSE_MAX_STEPS if is_sparse else MAX_STEPS
-        conditioned = _Conditioned(conditioner, mu, training_mu, max_steps)
+        conditioned = _Conditioned(conditioner, mu, training.mu, budget.mu, max_steps)
         if adapts:
             return Plan(objective, solver, None, "composition", GaussianDP(budget.mu, adjacency), budget, conditioned)
-        parts = (Gaussian(noise_multiplier=1 / (mu * math.sqrt(1 - left)), adjacency=adjacency),) if shares else ()
+        declared_mu = mu * math.sqrt(1 - left) / ROUNDS_DOWN  # a little more than the parts add up to
+        parts = (Gaussian(noise_multiplier=1 / declared_mu, adjacency=adjacency),) if shares else ()
         with_noise = solver.mechanism(objective, training, self.bound)
         record = least_noise(with_noise, training, bound=self.bound)
         if parts and not isinstance(judge(record, budget.delta, self.bound)[1], GaussianDP):
@@ -497,7 +495,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         bound, guarantee = judge(declared, budget.delta, "tightest" if parts else self.bound)
         if not guarantee.epsilon(budget.delta) <= budget.epsilon:
             raise CalibrationError(f"conditioning={self.conditioning!r}: no noise is known to meet the budget with it")
-        return Plan(objective, solver, declared, bound, guarantee, budget, replace(conditioned, record=record))
+        return Plan(
+            objective, solver, declared, bound, guarantee, budget, replace(conditioned, declared_mu=declared_mu, record=record)
+        )
 
     _learns_target = False
     _schedule_is_known = False  # of conditioned rows: its constants were chosen for the losses of this package
@@ -522,9 +522,8 @@ def _condition(plan, rows, generator):
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
         record = plan.solver.adapted(plan.objective, conditioned.training_mu, adjacency, top, conditioned.max_steps)
     # What was learnt chooses maps and steps, never what is spent
-    declared = plan.guarantee.mu if conditioned.record is None else conditioned.mu * math.sqrt(math.fsum(shares.values()))
     spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
-    if spent and not composition(Composition(spent)).mu <= declared * (1 + 1e-12 * (conditioned.record is not None)):
+    if spent and not composition(Composition(spent)).mu <= conditioned.declared_mu:
         raise CalibrationError("the parts of this fit cost more than it declares: please report this")
     return rows, record, tuple(releases.parts), units
 

@@ -6,9 +6,8 @@ One class for each way that `skdpdyn.model_selection.search_privacy` may be aske
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
-from skdpdyn.model_selection._costs import composed, largest, private_steps
+from skdpdyn.model_selection._costs import composed, largest, private_steps, with_parameters
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
-from skdpdyn.privacy.guarantees import GaussianDP
 
 
 def is_search(item):
@@ -114,17 +113,14 @@ class _Searched(_CrossValidated):
         return [resources / n_samples for resources in self._search.cv_results_["n_resources"]]
 
     def refit(self, cost):
-        refit = [composed([step.privacy_ for step in self._refitted])] if self._refitted else []
-        if refit and not _covers(cost(self._search.best_index_), refit[0]):
+        if not self._refitted:
+            return []
+        planned = private_steps(with_parameters(self.estimator, self.candidates[self._search.best_index_]))
+        shapes = [(step.n_samples_, step.n_features_in_) for step in self._refitted]
+        costs = [step.privacy_cost(*shape) for step, shape in zip(planned, shapes, strict=True)]
+        if costs != [step.privacy_ for step in self._refitted]:
             raise ValueError("the search's estimator was changed after the fit: what its fits have cost is not known any more")
-        return refit
-
-
-def _covers(cost, spent):
-    """Whether a fit of this cost spent that; with columns that changed, the cost is the whole budget."""
-    if isinstance(cost, GaussianDP) and isinstance(spent, GaussianDP):
-        return cost.adjacency == spent.adjacency and 0.99 * cost.mu <= spent.mu <= cost.mu
-    return cost == spent
+        return [composed(costs)]
 
 
 _KNOWS = (

@@ -128,13 +128,36 @@ class Budget:
         parts = [as_float(share) for share in shares]
         if not parts or not all(part > 0 for part in parts) or not sum(parts) < math.inf:
             raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
-        budgets = []
-        for part in parts:
-            mu = self.mu * math.sqrt(part / math.fsum(parts)) * (1 - 1e-12)  # epsilon rounds up by less
-            epsilon = GaussianDP(mu).epsilon(self.delta)
-            if not epsilon > 0:
-                raise CalibrationError(
-                    f"shares={shares!r}: a part this small has epsilon=0 at delta={self.delta!r}. Take a smaller delta"
-                )
-            budgets.append(replace(self, epsilon=epsilon))
-        return tuple(budgets)
+        return tuple(self.part(part / math.fsum(parts)) for part in parts)
+
+    def part(self, share):
+        """Return the budget of a Gaussian release that takes this share of mu^2, see `split`.
+
+        Parameters
+        ----------
+        share : float
+            In (0, 1].
+
+        Returns
+        -------
+        Budget
+            Its ``mu`` is known and is not searched for again.
+
+        Raises
+        ------
+        ValueError
+            If the share is out of its range.
+        CalibrationError
+            If the part is so small that no epsilon > 0 stands for it at this delta.
+        """
+        if not 0 < as_float(share) <= 1:
+            raise ValueError(f"share={share!r} must be in (0, 1]: a part of mu^2")
+        mu = self.mu * math.sqrt(share) * (1 - 1e-12)  # epsilon rounds up by less
+        epsilon = GaussianDP(mu).epsilon(self.delta)
+        if not epsilon > 0:
+            raise CalibrationError(
+                f"share={share:.3g}: a part this small has epsilon=0 at delta={self.delta!r}. Take a smaller delta"
+            )
+        budget = replace(self, epsilon=epsilon)
+        vars(budget)["mu"] = mu
+        return budget

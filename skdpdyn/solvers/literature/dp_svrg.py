@@ -179,9 +179,9 @@ class _Records:
         return self._sum(_bounded(difference, limit * self.unit_bound[batch]), batch)
 
     def rounding(self, theta):
-        """How far a sum over a batch may move by its rounding of the gradients at ``theta`` alone, with a record and without it.
+        """Return how far one record can move a sum over a batch by rounding alone, where gradients are taken at ``theta``.
 
-        One more row, and BLAS may add up every other row's products in another order.
+        BLAS may add up the products of all other rows in another order if there is one row more.
         """
         objective = self.objective
         return 2 * objective.n_samples * objective.gradient_rounding(np.linalg.norm(theta), objective.n_features, 0)
