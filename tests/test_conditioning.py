@@ -136,7 +136,7 @@ def test_noise_is_the_recorded_one(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("container", [np.asarray, pytest.param(sparse.csr_array, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("index", range(3))
 def test_parts_compose_to_what_is_declared(index, container, adjacency):
     X, y = data()

@@ -316,6 +316,7 @@ def outcome(function, *arguments):
         return type(error), str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_privacy_cost_refuses_what_fit_refuses(noise):
     """A fit that fails where the cost was told would be a release of the records."""
