@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, forget_fit, silent_arithmetic, validated
 from skdpdyn.conditioning import ROUNDS_DOWN, Conditioner, Conditioning, Releases, parts_of, shares_of, shrunk
-from skdpdyn.data.local import LocalRows
+from skdpdyn.data.local import LocalRows, sum_rounding
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError
@@ -316,21 +316,21 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         n_samples, n_features = X.shape
         plan = self._plan(n_samples, n_features)
         mechanism = plan.mechanism
-        radius = float(self.data_norm)
+        rows, radius = LocalRows(X), float(self.data_norm)
         (generator,) = generators(self.random_state, stacklevel=4)
         if self.equalize:
-            self._learn_map(LocalRows(X), plan, generator)
+            self._learn_map(rows, plan, generator)
             self._publish_plan(plan, ())
             self.n_samples_, self.data_norm_ = n_samples, radius
             return
         noise = [part.noise_multiplier for part in mechanism.mechanisms]
-        factors = row_factors(row_norms(X), radius * (1 - _rounding(n_samples)), X)
-        mean = None
+        within = radius * (1 - sum_rounding(n_samples, n_features))
+        mean, norms = None, rows.norms * row_factors(rows.norms, within, X)
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
-            mean = release(_mean(X, factors), mean_std, generator)
-            mean = shrunk(mean, mean_std, radius)
-        norms = _centred_norms(X, factors, mean)
+            mean = rows.column_sums(row_factors(rows.norms, within, X)) / n_samples
+            mean = shrunk(release(mean, mean_std, generator), mean_std, radius)
+            norms = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within).lengths(X, rows.norms)[1]
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
         low, high = 0, thresholds.size - 1
         for count_std in noise:  # a record changes a count by 1 under both adjacencies
@@ -425,6 +425,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             if not guarantee.epsilon(budget.delta) <= budget.epsilon:
                 raise CalibrationError(f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget")
             return _Plan(mechanism, "composition", guarantee, budget)
+        sum_rounding(n_samples, n_features)  # refuses more records than a sum can tell one among
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
@@ -438,24 +439,3 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 def _blocks(X):
     """Slices of a few rows."""
     return (slice(first, first + _BLOCK) for first in range(0, X.shape[0], _BLOCK))
-
-
-def _rounding(n_samples):
-    """Rounding of the computed sum of the rows in two runs together, over the bound on their norm."""
-    # A block of m rows rounds by m^2 eps at the most, the sum of the blocks by n/2 eps with every block
-    rounding = (2 * _BLOCK**2 + n_samples**2 / _BLOCK) * np.finfo(np.float64).eps
-    if not rounding < 0.5:
-        raise ValueError(f"n_samples={n_samples}: sums in float64 cannot tell one record among so many")
-    return rounding
-
-
-def _mean(X, factors):
-    """Mean of the scaled rows, in float64."""
-    return sum(factors[part] @ X[part].astype(np.float64, copy=False) for part in _blocks(X)) / X.shape[0]
-
-
-def _centred_norms(X, factors, mean):
-    """Distances of the scaled rows from the mean; their norms for None."""
-    if mean is None:
-        return row_norms(X) * factors
-    return np.concatenate([row_norms(X[part] * factors[part, None] - mean) for part in _blocks(X)])

@@ -1112,11 +1112,12 @@ def test_steps_whose_noise_would_be_rounded_away_are_refused(case, solver):
         case.model(solver=solver).fit(X, y)
 
 
-def test_noise_that_would_be_rounded_away_is_refused():
+@pytest.mark.parametrize("noise_std", [[5e-324], [1.0, 0.0], [0.0, 1.0]])
+def test_noise_that_would_be_rounded_away_is_refused(noise_std):
     objective = Objective(logistic, *X.shape, 1.0, 0.1)
     theta, y = np.zeros(objective.n_parameters), np.zeros(len(X))
     with pytest.raises(ValueError, match="would be rounded away"):
-        descend(theta, objective, LocalRows(X, y), np.ones(1), np.full(1, 5e-324), math.inf, None)
+        descend(theta, objective, LocalRows(X, y), np.ones(len(noise_std)), np.array(noise_std), math.inf, None)
 
 
 def test_labels_that_floats_cannot_tell_apart():

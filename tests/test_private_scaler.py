@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, preprocessing
+from skdpdyn.data.local import sum_rounding
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import GaussianDP, composition, from_json, split_budget, to_json
@@ -89,11 +90,11 @@ def test_sensitivity_of_the_mean(inside, dtype, data_norm):
 
 
 def test_the_mean_leaves_room_for_the_rounding_of_two_sums(inside):
-    """Of rows that fill the ball: it stays below the radius by what `_rounding` says."""
+    """Of rows that fill the ball: it stays below the radius by what `sum_rounding` says."""
     X = np.tile([3.0, -4.0, 12.0], (200, 1))
     norm = np.linalg.norm(inside(PrivateScaler(), X, Planted())["mean"])
-    assert preprocessing._rounding(200) > 1e-9
-    assert 1 - norm == pytest.approx(preprocessing._rounding(200), rel=1e-3)
+    assert sum_rounding(200, 3) > 1e-9
+    assert 1 - norm == pytest.approx(sum_rounding(200, 3), rel=1e-3)
 
 
 def test_sensitivity_of_the_counts(inside):
@@ -393,7 +394,7 @@ def test_senseless_data():
     with pytest.raises(ValueError, match="n_samples=0 must be an integer >= 1"):
         PrivateScaler().privacy_cost(0, 1)
     with pytest.raises(ValueError, match="sums in float64 cannot tell one record among so many"):
-        preprocessing._rounding(10**10)
+        PrivateScaler().privacy_cost(10**10, 1)
     with pytest.raises(NotFittedError):
         PrivateScaler().transform(ROWS)
     with pytest.raises(NotFittedError):

@@ -314,12 +314,7 @@ def test_sums_of_mapped_rows(layout, name):
         np.testing.assert_allclose(rows.column_sums(weight), (weight * weights) @ X.astype(float), atol=1e-9)
         np.testing.assert_allclose(rows.column_squares(), weights @ Z**2, rtol=1e-10)
         np.testing.assert_allclose(rows.second_moment(), (Z.T * weights) @ Z, rtol=1e-9, atol=1e-9)
-        norms = rows.factors()[2]
-        np.testing.assert_allclose(norms, np.linalg.norm(Z, axis=1), atol=1e-12)
-        thresholds = np.array([0.1, 0.5, 1.0])
-        expected = [weights[norms <= t].sum() for t in thresholds]
-        np.testing.assert_allclose(rows.count_within(thresholds), expected, rtol=1e-12)
-    assert rows.count_within(1.0) == pytest.approx(weight.sum())
+        np.testing.assert_allclose(rows.factors()[2], np.linalg.norm(Z, axis=1), atol=1e-12)
 
 
 @pytest.mark.parametrize("n_features", [3, 25, 64])

@@ -344,47 +344,9 @@ class LocalRows:
                     total += rows.T @ rows
         return (total + total.T) / 2
 
-    def count_within(self, thresholds) -> np.ndarray:
-        """Return the sum of the weights of the rows whose mapped norm is at most each threshold.
-
-        Each row's norm is a function of this row alone, to the last bit. Norms are rounded up, see
-        `RowMap.factors`, and none is above 1: for the norms of W (x - centre) themselves take a map
-        whose ``norm`` none of them can exceed, and divide by it.
-
-        Parameters
-        ----------
-        thresholds : float or array-like of shape (n_thresholds,)
-            Norms.
-
-        Returns
-        -------
-        float or ndarray of shape (n_thresholds,)
-            Whole numbers, and exact, without weights.
-        """
-        _, _, norms = self.factors()
-        weight = self.weight if self.weight.size else np.ones(norms.size)
-        counts = [math.fsum(weight[norms <= threshold]) for threshold in np.ravel(thresholds)]
-        return np.reshape(counts, np.shape(thresholds))[()]
-
     def sum_rounding(self) -> float:
-        """Return how much sums over these rows may round in two runs together, over their largest term.
-
-        A block of m rows rounds by m^2 eps at the most, the sum of n/m blocks by n/2 eps with every
-        block, and each term, of d numbers of a mapped row, by ``map.error`` and d eps: a function of
-        public numbers and of the map alone.
-
-        Raises
-        ------
-        ValueError
-            If sums in float64 cannot tell one record among so many.
-        """
-        n_samples, n_features = self.shape
-        size = block_size(n_features)
-        of_terms = (2 * n_features + 32) * _EPS if self.map is None else 4 * self.map.error
-        rounding = (2 * size**2 + n_samples**2 / size) * _EPS + 2 * n_samples * of_terms
-        if not rounding < 0.5:
-            raise ValueError(f"n_samples={n_samples}: sums in float64 cannot tell one record among so many")
-        return float(rounding)
+        """Return how much sums over these rows may round, see the function `sum_rounding`."""
+        return sum_rounding(*self.shape, None if self.map is None else 4 * self.map.error)
 
     def _weighted(self, factor, part=slice(None)):
         return factor * self.weight[part] if self.weight.size else factor
@@ -402,6 +364,36 @@ class LocalRows:
             else:
                 rows *= divisor[part, None]
             yield part, rows
+
+
+def sum_rounding(n_samples: int, n_features: int, of_terms: float | None = None) -> float:
+    """Return how much sums over rows may round in two runs together, over their largest term.
+
+    A block of m rows rounds by m^2 eps at the most, and the sum of n/m blocks by n/2 eps with every
+    block: a function of public numbers and of the map alone.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Numbers of rows and columns.
+    of_terms : float or None, default=None
+        Rounding of each term, over the largest; None: of d numbers of a row without a map.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If sums in float64 cannot tell one record among so many.
+    """
+    size = block_size(n_features)
+    of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
+    rounding = (2 * size**2 + n_samples**2 / size) * _EPS + 2 * n_samples * of_terms
+    if not rounding < 0.5:
+        raise ValueError(f"n_samples={n_samples}: sums in float64 cannot tell one record among so many")
+    return float(rounding)
 
 
 def rounding_objective(objective, row_map: RowMap | None):

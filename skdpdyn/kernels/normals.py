@@ -159,7 +159,7 @@ _LEAST_NOISE = 1e-250  # standard deviation
 
 
 def check_noise(noise_std: np.ndarray) -> None:
-    """Refuse noise that floating point would round to nothing. 0 is no noise at all.
+    """Refuse noise that floating point would round to nothing, in any step. 0 in all of them is no noise at all.
 
     Parameters
     ----------
@@ -169,9 +169,9 @@ def check_noise(noise_std: np.ndarray) -> None:
     Raises
     ------
     ValueError
-        If one is above 0 and below 1e-250.
+        If one is below 1e-250, and not all are 0.
     """
-    if np.any((noise_std > 0) & (noise_std < _LEAST_NOISE)):
+    if np.any(noise_std) and not np.all(noise_std >= _LEAST_NOISE):
         raise ValueError(
             f"noise of standard deviation {np.min(noise_std):.3g} would be rounded away: raise step_size or data_norm"
         )
