@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data.local import LocalRows
-from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.local import LocalRows, sum_rounding
+from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.data.rows import row_factors
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.noise import release
@@ -242,6 +242,15 @@ def bounded_spread(rows: LocalRows) -> LocalRows:
     """Return the rows under their map with a ``norm`` that keeps its spread within `LARGEST_SPREAD`."""
     excess = rows.map.spread / LARGEST_SPREAD
     return rows if excess <= 1 else rows.with_norm(rows.map.norm * excess * (1 + 1e-9))
+
+
+def can_sum(n_samples: int, n_features: int) -> bool:
+    """Return whether sums over mapped rows tell one record among so many, under every map within `LARGEST_SPREAD`."""
+    try:
+        sum_rounding(n_samples, n_features, 4 * mapping_error(n_features, LARGEST_SPREAD))
+    except ValueError:
+        return False
+    return True
 
 
 def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:

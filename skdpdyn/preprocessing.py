@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, forget_fit, silent_arithmetic, validated
-from skdpdyn.conditioning import ROUNDS_DOWN, Conditioner, Conditioning, Releases, parts_of, shares_of, shrunk
+from skdpdyn.conditioning import ROUNDS_DOWN, Conditioner, Conditioning, Releases, can_sum, parts_of, shares_of, shrunk
 from skdpdyn.data.local import LocalRows, sum_rounding
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -418,6 +418,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         _ = budget.mu  # refuses delta=0
         checked_flag(self.equalize, "equalize")
         if self.equalize:
+            if not can_sum(n_samples, n_features):
+                raise ValueError(f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False")
             mechanism = Composition(
                 parts_of(self._shares(n_samples, n_features, budget), budget.mu * ROUNDS_DOWN, budget.adjacency)
             )

@@ -171,6 +171,13 @@ def test_other_schedules_on_conditioned_rows(changes, share):
         assert composition(parts).mu <= math.sqrt(share) * gdp_mu(1.0, 1 / 3000**2)
 
 
+def test_off_where_sums_cannot_tell_one_record():
+    many = PrivateLogisticRegression(classes=[0, 1]).privacy_cost(10**10, 20)
+    assert many == PrivateLogisticRegression(classes=[0, 1], conditioning=None).privacy_cost(10**10, 20)
+    with pytest.raises(ValueError, match=r"conditioning=0\.1: n_samples=10000000000 are too many to sum"):
+        PrivateLogisticRegression(classes=[0, 1], conditioning=0.1).privacy_cost(10**10, 20)
+
+
 def test_off_where_records_are_few_or_nothing_would_use_it():
     X, y = data(60)
     few = PrivateLogisticRegression(classes=[0, 1], epsilon=0.5).fit(X, y)

@@ -395,6 +395,8 @@ def test_senseless_data():
         PrivateScaler().privacy_cost(0, 1)
     with pytest.raises(ValueError, match="sums in float64 cannot tell one record among so many"):
         PrivateScaler().privacy_cost(10**10, 1)
+    with pytest.raises(ValueError, match="equalize=True: n_samples=10000000000 are too many to sum"):
+        PrivateScaler(equalize=True).privacy_cost(10**10, 1)
     with pytest.raises(NotFittedError):
         PrivateScaler().transform(ROWS)
     with pytest.raises(NotFittedError):

@@ -17,6 +17,11 @@ _BLOCK_NUMBERS = 1 << 22  # of the mapped rows that are held at a time
 _MULTIPLE = 192  # of rows of a block: what BLAS multiplies at a time, whatever the processor
 
 
+def mapping_error(n_features: int, spread: float) -> float:
+    """Return what `RowMap.error` is for this number of columns and this spread."""
+    return (2 * n_features + 32) * _EPS * spread
+
+
 @dataclass(frozen=True, eq=False)
 class RowMap:
     """Map each row x into the unit ball: W (factor x - centre), divided by its norm or by ``norm``.
@@ -127,7 +132,7 @@ class RowMap:
         A norm of d terms rounds by d eps/2 at the most, a product with a matrix by d eps/2 times the
         norms of what is multiplied, and the few other operations by eps/2 each.
         """
-        return (2 * self.n_features + 32) * _EPS * self.spread
+        return mapping_error(self.n_features, self.spread)
 
     def factors(self, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the numbers of each row: mapped it is ``scale * (W x) - offset * (W centre)``.

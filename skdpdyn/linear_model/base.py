@@ -38,6 +38,7 @@ from skdpdyn.conditioning import (
     Conditioning,
     FittedConditioning,
     Releases,
+    can_sum,
     learn_target,
     pays_for_matrix,
     shares_of,
@@ -351,7 +352,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if not solver.pure:
             _ = budget.mu  # refuses delta=0
         solver.check_loss(loss)
-        if not self._conditions(solver, budget, n_samples):
+        if not self._conditions(solver, budget, n_samples, n_features):
             objective = self._objective(
                 loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, self._auto_clip
             )
@@ -397,7 +398,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             objective = replace(objective, alpha=alpha)
         return objective
 
-    def _conditions(self, solver, budget, n_samples):
+    def _conditions(self, solver, budget, n_samples, n_features):
         """Return whether a fit learns a map of rows first, by public numbers alone; refuse what asks for it in vain."""
         conditioning = self.conditioning
         if conditioning is None:
@@ -406,7 +407,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if is_auto(conditioning):
             if not (possible and solver.adapts and self._schedule_is_known):
                 return False
-            return strength_of(n_samples, budget.mu, budget.adjacency) >= LEAST_STRENGTH
+            return strength_of(n_samples, budget.mu, budget.adjacency) >= LEAST_STRENGTH and can_sum(n_samples, n_features)
         if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
             raise ValueError(f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning")
         if not possible:
@@ -414,6 +415,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} "
                 "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
             )
+        if not can_sum(n_samples, n_features):
+            raise ValueError(f"conditioning={conditioning!r}: n_samples={n_samples} are too many to sum. Use conditioning=None")
         return True
 
     def _conditioned_plan(self, loss, n_samples, n_features, is_sparse, budget, solver):
