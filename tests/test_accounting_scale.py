@@ -403,3 +403,12 @@ def test_mixture_of_nothing_is_refused():
     for empty in ([], (), np.array([])):
         with pytest.raises(ValueError, match=r"mus=.* must hold at least one component"):
             ProfileMixture(empty)
+
+
+def test_epsilon_just_below_the_delta_of_nothing():
+    """There the root is next to 0, where steps relative to it go nowhere."""
+    guarantee = subsampling(PoissonSubsampled(sampling_probability=0.001, noise_multiplier=5.0, n_steps=10))
+    for part in (1e-6, 1e-9, 1e-12):
+        delta = guarantee.delta(0.0) * (1 - part)
+        assert 0 < guarantee.epsilon(delta) < 1e-8
+        assert guarantee.delta(guarantee.epsilon(delta)) <= delta

@@ -306,7 +306,8 @@ def _largest_epsilon(pmfs, delta):
             high = 2 * high or 1.0
         if high > worst:
             epsilon = optimize.brentq(excess, worst, high, xtol=1e-14, rtol=1e-14)
-            worst = smallest_safe(epsilon, lambda value, pmf=pmf: _delta_at(pmf, value) <= delta, towards=math.inf)
+            # The root is known to 1e-14, which is more than all of it where it is next to 0
+            worst = smallest_safe(epsilon, lambda value, pmf=pmf: _delta_at(pmf, value) <= delta, math.inf, scale=1e-9)
     return worst
 
 

@@ -176,13 +176,16 @@ class RoundedDP(Guarantee):
         return like(delta, by_element(self._epsilon, delta))
 
     def _epsilon(self, delta):
-        if delta >= self.delta(0.0):
-            return 0.0
         if delta == 0 and self.mu > 0:
             return math.inf
         for limit in (_NEAR, _FAR):
             own = self._side(limit)
-            epsilon = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9)) + 2 * own
+            exact = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
+            # delta(0) is slow to find. Where `exact` is above 0, delta(0) is above delta (1 - 1e-9) + 2 own
+            may_be_nothing = exact == 0 or delta == 1 or own <= 1e-9 * delta
+            if may_be_nothing and delta >= self.delta(0.0):
+                return 0.0
+            epsilon = exact + 2 * own
             if epsilon <= limit and self._lost(epsilon, own) <= 1e-10 * delta:
                 return epsilon
         return math.inf
