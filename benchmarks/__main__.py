@@ -5,7 +5,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+NAMES = sorted(
+    path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_")
+)
 
 
 def description(name):
@@ -19,7 +21,11 @@ def main(arguments):
     if not arguments or arguments[0] not in NAMES:
         print("python -m benchmarks NAME [--help] [ARGUMENTS], NAME one of:\n")
         print("\n".join(f"  {name:<20} {description(name)}" for name in NAMES))
-        return 0 if not arguments or arguments[0] in ("-h", "--help") else f"\nThere is no benchmark {arguments[0]!r}"
+        return (
+            0
+            if not arguments or arguments[0] in ("-h", "--help")
+            else f"\nThere is no benchmark {arguments[0]!r}"
+        )
     name, *rest = arguments
     sys.argv = [f"python -m benchmarks {name}", *rest]  # what --help shows
     return import_module(f"benchmarks.{name}").main(rest)

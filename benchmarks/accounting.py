@@ -1,7 +1,7 @@
 """Time of calibration, of the bounds and of a report.
 
-Run ``python -m benchmarks accounting``. Calibration over a random grid of the whole range that it promises: median, 99th
-percentile and worst time, and the largest part of epsilon left unspent.
+Run ``python -m benchmarks accounting``. Calibration over a random grid of the whole range that it
+promises: median, 99th percentile and worst time, and the largest part of epsilon left unspent.
 """
 
 import argparse
@@ -33,7 +33,9 @@ def calibrations(n_cases, rng):
     for _ in range(n_cases):
         epsilon, delta = 10 ** rng.uniform(-3, np.log10(50)), 10 ** rng.uniform(-15, -2)
         strong_convexity = float(rng.choice([0.0, 1e-6, 1e-3, 0.1]))
-        rules = ["curvature", int(10 ** rng.uniform(0, 6))] + (["worst_case"] if strong_convexity else [])
+        rules = ["curvature", int(10 ** rng.uniform(0, 6))] + (
+            ["worst_case"] if strong_convexity else []
+        )
         problem = {
             "n_samples": int(10 ** rng.uniform(0, 7)),
             "n_features": int(10 ** rng.uniform(0, 6)),
@@ -63,18 +65,32 @@ def milliseconds(function, repeats=5):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=3000)
     rng = np.random.default_rng(0)
     calibrations(50, rng)
     times, unspent = calibrations(parser.parse_args(argv).cases, rng)
-    print(f"calibration: median {np.median(times):.2f} ms, 99 % {np.percentile(times, 99):.2f} ms, worst {max(times):.2f} ms")
+    print(
+        f"calibration: median {np.median(times):.2f} ms, 99 % {np.percentile(times, 99):.2f} ms, worst {max(times):.2f} ms"
+    )
     print(f"             largest unspent part of epsilon {max(unspent):.1e}")
 
-    constant = NoisyGradientDescent(n_steps=10**6, noise_multiplier=500.0, step_size=0.5, strong_convexity=1e-3, smoothness=1.0)
-    one_pass = OnePass(n_samples=10**6, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0)
+    constant = NoisyGradientDescent(
+        n_steps=10**6, noise_multiplier=500.0, step_size=0.5, strong_convexity=1e-3, smoothness=1.0
+    )
+    one_pass = OnePass(
+        n_samples=10**6, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
+    )
     fresh = WithoutReplacement(
-        n_samples=10**6, batch_size=1, n_epochs=1, noise_multiplier=4.0, step_size=0.5, strong_convexity=0.05, smoothness=1.0
+        n_samples=10**6,
+        batch_size=1,
+        n_epochs=1,
+        noise_multiplier=4.0,
+        step_size=0.5,
+        strong_convexity=0.05,
+        smoothness=1.0,
     )
     noise = rng.uniform(0.5, 1.0, 10**6)
     X = rng.uniform(-0.5, 0.5, (1000, 3))
@@ -88,12 +104,18 @@ def main(argv=None):
         "contraction, 1e6 records": lambda: contraction(one_pass).delta(1.0),
         "recursion, one order, 1e6 steps": lambda: recursion(fresh).rdp(8.0),
         "last_iterate, an array of 1e6 steps": lambda: last_iterate_mu(0.99, 1.0, noise),
-        "last_iterate, an array of 1e4 steps in a domain": lambda: last_iterate_mu(0.99, 1.0, noise[: 10**4], 3.0),
+        "last_iterate, an array of 1e4 steps in a domain": lambda: last_iterate_mu(
+            0.99, 1.0, noise[: 10**4], 3.0
+        ),
         # another noise every time, so that nothing is remembered
         "1,000 Poisson steps": lambda: subsampling(
-            PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0 + next(seed) / 100, n_steps=1000)
+            PoissonSubsampled(
+                sampling_probability=0.01, noise_multiplier=1.0 + next(seed) / 100, n_steps=1000
+            )
         ).epsilon(1e-5),
-        "calibration of objective perturbation": lambda: objective_perturbation.privacy_cost(36_000, 105),
+        "calibration of objective perturbation": lambda: objective_perturbation.privacy_cost(
+            36_000, 105
+        ),
         "a fitted model's report": lambda: str(model.privacy_report()),
     }.items():
         print(f"{name:>48} {milliseconds(function):>9.2f} ms")

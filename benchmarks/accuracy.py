@@ -1,22 +1,22 @@
 """Accuracy on real data, all defaults: mean and standard error over random splits, beside the goals.
 
-``python -m benchmarks accuracy --data DIR`` trains the defaults of the estimators on every data set,
-under both adjacencies, at epsilon 0.1 and 1. A quick look: ``--only magic adult --splits 3 --epsilon 1``.
-Goals are those of the table GOALS below.
+``python -m benchmarks accuracy --data DIR`` trains the defaults of the estimators on every data
+set, under both adjacencies, at epsilon 0.1 and 1. A quick look: ``--only magic adult --splits 3
+--epsilon 1``. Goals are those of the table GOALS below.
 
-80/20 splits by ``np.random.default_rng(split).permutation(n)``, 20 of them (5 of the large data sets),
-a noise of its own for each, whose seed is the number of the split; delta = 1/n_train^2. Columns are
-scaled to [0, 1] by public bounds, categories are one-hot with all known codes, rows are made unit
-rows (but those of the ridge on California), and the estimators fit their intercept. Adult comes with
-the package; the other data sets are read from the directory ``--data``, and those that are not there
-are skipped aloud. Seconds are those of the median fit, on one thread.
+80/20 splits by ``np.random.default_rng(split).permutation(n)``, 20 of them (5 of the large data
+sets), a noise of its own for each, whose seed is the number of the split; delta = 1/n_train^2.
+Columns are scaled to [0, 1] by public bounds, categories are one-hot with all known codes, rows are
+made unit rows (but those of the ridge on California), and the estimators fit their intercept. Adult
+comes with the package; the other data sets are read from the directory ``--data``, and those that
+are not there are skipped aloud. Seconds are those of the median fit, on one thread.
 
 ``--ablation`` trains without conditioning too. ``--rows`` trains on the first rows of each training
 part only. ``--csv FILE`` keeps the scores of every split, and ``--against FILE``, kept by another
 commit, shows the paired differences. ``--compare`` runs every solver at epsilon 0.01 to 10, and
 ``--grid`` adds the best of nine settings of each, chosen by the very scores that are shown: not
-private, an upper bound on what tuning could give, as generous to rivals as to ours. Where Table 4 of
-Yu et al. (2020) has a figure, it is printed beside ours.
+private, an upper bound on what tuning could give, as generous to rivals as to ours. Where Table 4
+of Yu et al. (2020) has a figure, it is printed beside ours.
 """
 
 import argparse
@@ -48,7 +48,8 @@ from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers import SOLVERS
 
-GOALS = {  # name: {epsilon: (replace_one, add_remove)}: at least that score, of flights at most that log loss
+# name: {epsilon: (replace_one, add_remove)}: at least that score, of flights at most that log loss
+GOALS = {
     "flights": {0.1: (0.540, 0.535), 1.0: (0.510, 0.509)},
     "magic": {0.1: (0.775, 0.784), 1.0: (0.814, 0.817)},
     "adult": {0.1: (0.817, 0.826), 1.0: (0.841, 0.843)},
@@ -59,7 +60,8 @@ GOALS = {  # name: {epsilon: (replace_one, add_remove)}: at least that score, of
 }
 BY_LOG_LOSS = ("flights",)
 OF_NOT_PRIVATE = {("housing", 1.0): 0.01}  # the goal is what is not private, less this
-PUBLISHED = {  # Yu et al. (2020), Table 4: epsilon 0.1 on Adult, 1 on MNIST, where rivals are one-vs-rest
+# Yu et al. (2020), Table 4: epsilon 0.1 on Adult, 1 on MNIST, where rivals are one-vs-rest
+PUBLISHED = {
     ("adult", 0.1): {
         "noisy_gd": 0.809,
         "dp_sgd": 0.804,
@@ -78,7 +80,8 @@ EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of --compare
 ONE_VS_REST = ("output_perturbation", "objective_perturbation")
 RIDGES = [Ridge(alpha) for alpha in np.logspace(-4, 3, 15)]
 LOGISTIC = [LogisticRegression(C=1e3, max_iter=5000)]
-NEWTON = [LogisticRegression(C=1e5, solver="newton-cholesky")]  # where few columns are far apart in scale
+# where few columns are far apart in scale
+NEWTON = [LogisticRegression(C=1e5, solver="newton-cholesky")]
 ALPHAS, CLIPS = (0.1, 1.0, 10.0), (0.5, 1.0, 2.0)  # of the defaults: the grid
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -110,14 +113,18 @@ class Problem:
     epsilons: tuple = (0.1, 1.0)
     n_splits: int = 20
     n_splits_not_private: int = 3
-    one_vs_rest: range | None = None  # labels, where the rivals' papers trained a binary model for each
+    # labels, where the rivals' papers trained a binary model for each
+    one_vs_rest: range | None = None
 
 
 def encoded(data, bounds, categories, dtype=np.float64):
     """Return unit rows: the columns in ``bounds`` scaled by them, and one for each category."""
     columns = make_column_transformer(
         (BoundsScaler(bounds), list(bounds)),
-        (OneHotEncoder(categories=list(categories.values()), sparse_output=False), list(categories)),
+        (
+            OneHotEncoder(categories=list(categories.values()), sparse_output=False),
+            list(categories),
+        ),
     )
     return normalize(columns.fit_transform(data).astype(dtype), copy=False)
 
@@ -156,7 +163,9 @@ def adult(directory):
     """Adult by public bounds: 45,222 x 105, and whether the income is above 50,000."""
     data = load_adult()
     X, y = encoded(data.data, data.bounds, data.categories), (data.target == ">50K").to_numpy()
-    return Problem("Adult", X, y, partial(PrivateLogisticRegression, classes=[False, True]), LOGISTIC)
+    return Problem(
+        "Adult", X, y, partial(PrivateLogisticRegression, classes=[False, True]), LOGISTIC
+    )
 
 
 def adult_age(directory):
@@ -202,9 +211,15 @@ def newsgroups(directory, target="y"):
     X = normalize(sparse.csr_array(sparse.load_npz(path)).astype(np.float64).log1p())
     y = np.load(path)[target]
     if target == "y":
-        title, private = "20 Newsgroups in two classes", partial(PrivateLogisticRegression, classes=[-1, 1])
+        title, private = (
+            "20 Newsgroups in two classes",
+            partial(PrivateLogisticRegression, classes=[-1, 1]),
+        )
     else:
-        title, private = "20 Newsgroups in 20 classes", partial(PrivateSoftmaxRegression, classes=range(20))
+        title, private = (
+            "20 Newsgroups in 20 classes",
+            partial(PrivateSoftmaxRegression, classes=range(20)),
+        )
     baseline = LogisticRegression(C=100, tol=1e-3, max_iter=1000)
     return Problem(title, X, y, private, [baseline], n_splits_not_private=1)
 
@@ -218,7 +233,20 @@ def newsgroups20(directory):
 
 DATASETS = {
     loader.__name__: loader
-    for loader in (*[flights, magic, pendigits, adult, california, housing, newsgroups, mnist, adult_age, newsgroups20],)
+    for loader in (
+        *[
+            flights,
+            magic,
+            pendigits,
+            adult,
+            california,
+            housing,
+            newsgroups,
+            mnist,
+            adult_age,
+            newsgroups20,
+        ],
+    )
 }
 
 
@@ -234,7 +262,9 @@ def log_loss(model, X, y):
     """Return the mean log loss of a classifier, nan of a regressor."""
     if not is_classifier(model):
         return np.nan
-    return -np.mean(model.predict_log_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)])
+    return -np.mean(
+        model.predict_log_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+    )
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator):
@@ -257,10 +287,15 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
 
         def excess(log_epsilon):
             costs = [binary(log_epsilon).privacy_cost(*shape)] * self.classes_.size
-            return math.log(reduce(lambda one, other: one.compose(other), costs).epsilon(delta) / self.epsilon)
+            return math.log(
+                reduce(lambda one, other: one.compose(other), costs).epsilon(delta) / self.epsilon
+            )
 
         equal = math.log(self.epsilon / self.classes_.size)
-        share = optimize.brentq(excess, equal - 0.1, equal + math.log(self.classes_.size), xtol=1e-4) - 1e-4
+        share = (
+            optimize.brentq(excess, equal - 0.1, equal + math.log(self.classes_.size), xtol=1e-4)
+            - 1e-4
+        )
         self.models_ = [binary(share).fit(X, y == label) for label in self.classes_]
         return self
 
@@ -296,14 +331,24 @@ class Score:
     @property
     def key(self):
         """What was asked for, as a file has it."""
-        asked = (self.data, self.rows, self.solver, self.adjacency, self.epsilon, self.setting, self.split)
+        asked = (
+            self.data,
+            self.rows,
+            self.solver,
+            self.adjacency,
+            self.epsilon,
+            self.setting,
+            self.split,
+        )
         return tuple(map(str, asked))
 
 
 def mean_and_error(values):
     """Return a mean and its standard error, nan of a single value."""
     values = np.asarray(values)
-    return np.mean(values), np.std(values, ddof=1) / math.sqrt(values.size) if values.size > 1 else math.nan
+    return np.mean(values), np.std(values, ddof=1) / math.sqrt(
+        values.size
+    ) if values.size > 1 else math.nan
 
 
 @dataclass
@@ -330,8 +375,18 @@ class Result:
     def __str__(self):
         score, score_error = mean_and_error([fit.score for fit in self.fits])
         loss, loss_error = mean_and_error([fit.log_loss for fit in self.fits])
-        short = 0.0 if self.goal is None else loss - self.goal if self.data in BY_LOG_LOSS else self.goal - score
-        goal = "" if self.goal is None else f"{self.goal:.3f} " + ("met" if short <= 0 else f"-{short:.4f}")
+        short = (
+            0.0
+            if self.goal is None
+            else loss - self.goal
+            if self.data in BY_LOG_LOSS
+            else self.goal - score
+        )
+        goal = (
+            ""
+            if self.goal is None
+            else f"{self.goal:.3f} " + ("met" if short <= 0 else f"-{short:.4f}")
+        )
         line = (
             f"{self.solver:>34} {self.adjacency:>11} {self.epsilon:>7g} {self.setting:>17} {score:>7.4f} "
             f"{score_error:>6.4f} {loss:>8.4f} {loss_error:>6.4f} {goal:>14} "
@@ -340,7 +395,9 @@ class Result:
         for name in ("score", "log_loss") if math.isfinite(loss) else ("score",):
             pairs = [(fit, self.earlier[fit.key]) for fit in self.fits if fit.key in self.earlier]
             if pairs:
-                gain, error = mean_and_error([getattr(fit, name) - float(old[name]) for fit, old in pairs])
+                gain, error = mean_and_error(
+                    [getattr(fit, name) - float(old[name]) for fit, old in pairs]
+                )
                 label = f"{name} less that of {len(pairs)} earlier fits"
                 line += f"\n{label:>80} {gain:>+8.4f} +- {error:.4f}"
         return line
@@ -356,13 +413,18 @@ def measure(problem, make, pairs, **labels):
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrivacyLeakWarning)  # of the seed: the data are public
+                # of the seed: the data are public
+                warnings.simplefilter("ignore", PrivacyLeakWarning)
                 model.fit(rows, problem.y[train])
         except (ValueError, UnsupportedMechanismError, CalibrationError, RuntimeError) as error:
             return error
         seconds = time.perf_counter() - start
         told = {"steps": "n_iter_", "alpha": "alpha_", "clip": "clip_"}
-        told = {name: getattr(model, attribute) for name, attribute in told.items() if hasattr(model, attribute)}
+        told = {
+            name: getattr(model, attribute)
+            for name, attribute in told.items()
+            if hasattr(model, attribute)
+        }
         ran = getattr(model, "solver_", model.solver)
         told["ran"] = ran if isinstance(ran, str) else type(ran).__name__
         loss = log_loss(model, problem.X[test], problem.y[test])
@@ -395,7 +457,10 @@ def not_private(name, problem, pairs):
             start = time.perf_counter()
             model.fit(problem.X[train], problem.y[train])
             seconds = time.perf_counter() - start
-            score, loss = model.score(problem.X[test], problem.y[test]), log_loss(model, problem.X[test], problem.y[test])
+            score, loss = (
+                model.score(problem.X[test], problem.y[test]),
+                log_loss(model, problem.X[test], problem.y[test]),
+            )
             asked = (name, len(train), "not private", "", math.inf, "", split)
             fits[-1].append(Score(*asked, score, loss, seconds, type(model).__name__))
     return Result(max(fits, key=lambda scores: np.mean([fit.score for fit in scores])))
@@ -415,14 +480,29 @@ def run(name, problem, arguments, earlier):
     if arguments.compare and not arguments.solver:
         solvers = list(SOLVERS) if problem.private().solver in SOLVERS else [None, *SOLVERS]
     ways = [(solver, None) for solver in solvers]
-    ways += [(s, problem.one_vs_rest) for s in ONE_VS_REST if problem.one_vs_rest is not None and s in solvers]
+    ways += [
+        (s, problem.one_vs_rest)
+        for s in ONE_VS_REST
+        if problem.one_vs_rest is not None and s in solvers
+    ]
     epsilons = arguments.epsilon or (EPSILONS if arguments.compare else problem.epsilons)
     sizes = arguments.rows or [None]
-    for n_rows, epsilon, adjacency, (solver, labels) in itertools.product(sizes, epsilons, arguments.adjacency, ways):
-        budget = {"epsilon": epsilon, "adjacency": adjacency} | ({} if solver is None else {"solver": solver})
-        row = {"data": name, "epsilon": epsilon, "adjacency": adjacency, "solver": solver or "default"}
+    for n_rows, epsilon, adjacency, (solver, labels) in itertools.product(
+        sizes, epsilons, arguments.adjacency, ways
+    ):
+        budget = {"epsilon": epsilon, "adjacency": adjacency} | (
+            {} if solver is None else {"solver": solver}
+        )
+        row = {
+            "data": name,
+            "epsilon": epsilon,
+            "adjacency": adjacency,
+            "solver": solver or "default",
+        }
         row["solver"] += "" if labels is None else " one-vs-rest"
-        private = partial(problem.private if labels is None else partial(OneVsRest, labels), **budget)
+        private = partial(
+            problem.private if labels is None else partial(OneVsRest, labels), **budget
+        )
         some = [(train[:n_rows], test) for train, test in pairs]
         goal = GOALS.get(name, {}).get(epsilon, (None, None))[list(Adjacency).index(adjacency)]
         if best and (name, epsilon) in OF_NOT_PRIVATE:
@@ -443,10 +523,14 @@ def run(name, problem, arguments, earlier):
                 yield result
         if arguments.grid and labels is None:
             settings = [partial(private, **setting) for setting in grid(default[0])]
-            tried = [measure(problem, make, some, **row, setting="best of grid") for make in settings]
+            tried = [
+                measure(problem, make, some, **row, setting="best of grid") for make in settings
+            ]
             tried = [Result(scores) for scores in [default, *tried] if isinstance(scores, list)]
             best_of_grid = max(tried, key=lambda result: result.score)
-            best_of_grid = Result([Score(**asdict(fit) | {"setting": "best of grid"}) for fit in best_of_grid.fits])
+            best_of_grid = Result(
+                [Score(**asdict(fit) | {"setting": "best of grid"}) for fit in best_of_grid.fits]
+            )
             print(best_of_grid, flush=True)
             yield best_of_grid
 
@@ -454,13 +538,18 @@ def run(name, problem, arguments, earlier):
 def print_tables(results):
     """A table for each data set, adjacency and setting: solvers by epsilons."""
     epsilons = sorted({r.epsilon for r in results if r.setting})
-    for key in dict.fromkeys((r.data, r.rows, r.adjacency, r.setting) for r in results if r.setting):
+    for key in dict.fromkeys(
+        (r.data, r.rows, r.adjacency, r.setting) for r in results if r.setting
+    ):
         rows = [r for r in results if (r.data, r.rows, r.adjacency, r.setting) == key]
         scores = {(r.solver, r.epsilon): f"{r.score:.4f}" for r in rows}
         title = ", ".join(map(str, key))
         print(f"\n{title:50}" + "".join(f"{epsilon:>8g}" for epsilon in epsilons))
         for solver in dict.fromkeys(r.solver for r in rows):
-            print(f"{solver:50}" + "".join(f"{scores.get((solver, epsilon), ''):>8}" for epsilon in epsilons))
+            print(
+                f"{solver:50}"
+                + "".join(f"{scores.get((solver, epsilon), ''):>8}" for epsilon in epsilons)
+            )
 
 
 def print_published(results):
@@ -480,11 +569,17 @@ def print_margins(results):
     print("\nnoisy_gd (the default, where it is another) less the best of the other solvers:")
     results = [r for r in results if r.setting]
     for key in dict.fromkeys((r.data, r.rows, r.adjacency, r.setting, r.epsilon) for r in results):
-        group = {r.solver: r for r in results if (r.data, r.rows, r.adjacency, r.setting, r.epsilon) == key}
+        group = {
+            r.solver: r
+            for r in results
+            if (r.data, r.rows, r.adjacency, r.setting, r.epsilon) == key
+        }
         ours = group.pop("default", None) or group.pop("noisy_gd", None)
         if ours and group:
             rival = max(group.values(), key=lambda result: result.score)
-            print(f"{key[0]:>14} {key[2]:>12} {key[3]:>13} {key[4]:>8g} {ours.score - rival.score:>+8.4f}  {rival.solver}")
+            print(
+                f"{key[0]:>14} {key[2]:>12} {key[3]:>13} {key[4]:>8g} {ours.score - rival.score:>+8.4f}  {rival.solver}"
+            )
 
 
 def draw(results, path):
@@ -493,14 +588,28 @@ def draw(results, path):
 
     plt.switch_backend("Agg")
     panels = sorted({(r.data, r.adjacency) for r in results if r.adjacency})
-    figure, axes = plt.subplots(1, len(panels), figsize=(1 + 3.6 * len(panels), 3.8), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(1 + 3.6 * len(panels), 3.8), layout="constrained", squeeze=False
+    )
     names = list(dict.fromkeys(r.solver for r in results if r.adjacency))
     for axis, (data, adjacency) in zip(axes.ravel(), panels, strict=True):
         for color, name in enumerate(names):
             for setting, style in (("default", "o-"), ("best of grid", ":")):
-                rows = [r for r in results if (r.data, r.adjacency, r.solver, r.setting) == (data, adjacency, name, setting)]
+                rows = [
+                    r
+                    for r in results
+                    if (r.data, r.adjacency, r.solver, r.setting)
+                    == (data, adjacency, name, setting)
+                ]
                 label = name if setting == "default" else None
-                axis.plot([r.epsilon for r in rows], [r.score for r in rows], style, color=f"C{color}", markersize=4, label=label)
+                axis.plot(
+                    [r.epsilon for r in rows],
+                    [r.score for r in rows],
+                    style,
+                    color=f"C{color}",
+                    markersize=4,
+                    label=label,
+                )
         for r in results:
             if r.data == data and not r.adjacency:
                 axis.axhline(r.score, color="0.5", linestyle="--", label="not private")
@@ -529,18 +638,39 @@ def write_scores(path, results):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=list(DATASETS), choices=DATASETS, metavar="NAME", help=", ".join(DATASETS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=list(DATASETS),
+        choices=DATASETS,
+        metavar="NAME",
+        help=", ".join(DATASETS),
+    )
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--solver", nargs="+", choices=SOLVERS, help="default: the estimator's; all with --compare")
-    parser.add_argument("--epsilon", type=float, nargs="+", help="default: 0.1 and 1, of the 20 newsgroups 1 and 3")
-    parser.add_argument("--adjacency", nargs="+", choices=list(Adjacency), default=list(Adjacency), help="default: both")
+    parser.add_argument(
+        "--solver", nargs="+", choices=SOLVERS, help="default: the estimator's; all with --compare"
+    )
+    parser.add_argument(
+        "--epsilon", type=float, nargs="+", help="default: 0.1 and 1, of the 20 newsgroups 1 and 3"
+    )
+    parser.add_argument(
+        "--adjacency",
+        nargs="+",
+        choices=list(Adjacency),
+        default=list(Adjacency),
+        help="default: both",
+    )
     parser.add_argument("--splits", type=int, help="default: 20, or 5 of the larger data sets")
     parser.add_argument("--rows", type=int, nargs="+", help="train on so many only")
     parser.add_argument("--ablation", action="store_true", help="without conditioning too")
     parser.add_argument("--private-only", action="store_true", help="leave out what is not private")
     parser.add_argument("--compare", action="store_true", help="every solver, epsilon 0.01 to 10")
-    parser.add_argument("--grid", action="store_true", help="the best of nine settings too: not private")
+    parser.add_argument(
+        "--grid", action="store_true", help="the best of nine settings too: not private"
+    )
     parser.add_argument("--csv", type=Path, help="file for the scores of every split")
     parser.add_argument("--against", type=Path, help="such a file, of another commit")
     parser.add_argument("--figure", type=Path, help="file for the figure")

@@ -2,16 +2,17 @@
 
 ``python -m benchmarks audit`` prints two tables; ``--rst FILE`` writes them as a page.
 
-- Exact: claim and loss as mu. Solvers of steps and output perturbation learn a loss whose gradient does
-  not depend on the parameters, so that what they release is normal; the loss is the distance of two runs
-  with a billionth of the noise, over the standard deviation of the coordinates that hold noise alone
-  (20,000 of them: a standard error of 0.5 %). Sufficient statistics and the scaler are replayed: their
-  releases are recorded on one data set and repeated on its neighbour, and the loss is the root of the sum
-  of squares of distance over noise, the largest over some pairs of neighbours.
-- Many runs: claim and loss as advantage, the largest TPR - FPR of an attacker. Four records of one column,
-  of which three have empty rows; one record has a row of full norm and another label, or an empty row
-  under add_remove. The attack is a threshold on the line through the means of some runs, and is judged by
-  others. What it shows is a lower bound on what leaks.
+- Exact: claim and loss as mu. Solvers of steps and output perturbation learn a loss whose gradient
+  does not depend on the parameters, so that what they release is normal; the loss is the distance
+  of two runs with a billionth of the noise, over the standard deviation of the coordinates that
+  hold noise alone (20,000 of them: a standard error of 0.5 %). Sufficient statistics and the scaler
+  are replayed: their releases are recorded on one data set and repeated on its neighbour, and the
+  loss is the root of the sum of squares of distance over noise, the largest over some pairs of
+  neighbours.
+- Many runs: claim and loss as advantage, the largest TPR - FPR of an attacker. Four records of one
+  column, of which three have empty rows; one record has a row of full norm and another label, or an
+  empty row under add_remove. The attack is a threshold on the line through the means of some runs,
+  and is judged by others. What it shows is a lower bound on what leaks.
 
 All at epsilon = 1, delta = 0.01. A true claim is exceeded by chance alone.
 """
@@ -37,7 +38,8 @@ from skdpdyn.solvers import SOLVERS, sufficient_statistics
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
-NORMAL = [  # solvers and hyperparameters whose release is normal where gradients do not depend on parameters
+# solvers and hyperparameters whose release is normal where gradients do not depend on parameters
+NORMAL = [
     ("noisy_gd", {"n_steps": 200, "step_size": 1.0, "cooling": False}),
     ("noisy_gd", {"cooling": True}),
     ("noisy_sgd", {"sampling": "cyclic", "batch_size": 5, "n_epochs": 20}),
@@ -100,7 +102,12 @@ def normal_release(name, options, adjacency):
     """The loss of a solver whose release is normal: the distance without noise, over the noise."""
     solver = SOLVERS[name](**options)
     model = PrivateLogisticRegression(
-        **BUDGET, alpha=0.01, adjacency=adjacency, fit_intercept=False, classes=[0, 1], solver=solver
+        **BUDGET,
+        alpha=0.01,
+        adjacency=adjacency,
+        fit_intercept=False,
+        classes=[0, 1],
+        solver=solver,
     )
     plan = model._plan(N_SAMPLES, N_COLUMNS, CONSTANT)
     X, y = np.zeros((N_SAMPLES, N_COLUMNS)), np.ones(N_SAMPLES)
@@ -113,9 +120,13 @@ def normal_release(name, options, adjacency):
 
     def solve(rows, labels, mechanism=plan.mechanism, seed=0):
         generator = generators(seed)[0]  # the same order of records where it is drawn
-        return plan.solver.solve(plan.objective, mechanism, LocalRows(rows, labels), generator=generator)
+        return plan.solver.solve(
+            plan.objective, mechanism, LocalRows(rows, labels), generator=generator
+        )
 
-    quiet = replace(plan.mechanism, noise_multiplier=1e-9 * np.asarray(plan.mechanism.noise_multiplier)[()])
+    quiet = replace(
+        plan.mechanism, noise_multiplier=1e-9 * np.asarray(plan.mechanism.noise_multiplier)[()]
+    )
     distance = np.linalg.norm(solve(X, y, quiet) - solve(X_neighbour, y_neighbour, quiet))
     noise = [solve(X, y, seed=seed)[1:] for seed in range(REPEATS)]
     loss = distance / np.sqrt(np.mean(np.square(noise)))
@@ -190,7 +201,8 @@ def statistics(adjacency):
         plan = model._plan(N_SAMPLES, n_columns, model._public_loss())
         last = np.eye(n_columns)[-1]
         X, y = np.tile(last, (N_SAMPLES, 1)), np.ones(N_SAMPLES)
-        if adjacency == Adjacency.REPLACE_ONE:  # the same row and another label; a row across; an empty one
+        # the same row and another label; a row across; an empty one
+        if adjacency == Adjacency.REPLACE_ONE:
             changes = [(last, -1.0), (np.eye(n_columns)[0], -1.0), (np.zeros(n_columns), 0.0)]
         else:
             changes = [(np.zeros(n_columns), 0.0)]
@@ -211,7 +223,8 @@ def statistics(adjacency):
 def scaler(adjacency, with_mean):
     """The scaler: the losses of the mean, of the counts, and of all."""
     losses = []
-    for scale, seed in product((1.0, 0.0), range(5)):  # of the other rows: those on a line, and empty ones
+    # of the other rows: those on a line, and empty ones
+    for scale, seed in product((1.0, 0.0), range(5)):
         model = PrivateScaler(**BUDGET, with_mean=with_mean, adjacency=adjacency, random_state=seed)
         X = np.zeros((N_SAMPLES, 2))
         X[:, 0] = scale * (-1.0) ** np.arange(N_SAMPLES)
@@ -222,7 +235,9 @@ def scaler(adjacency, with_mean):
             losses.append(replay(preprocessing, model.fit, X, neighbour))
     names = ["mean"] * with_mean + ["counts"] * (len(losses[0]) - with_mean)
     title = "PrivateScaler" if with_mean else "PrivateScaler with_mean=False"
-    return replayed(title, names, adjacency, gaussian_parts(model.mechanism_), model.privacy_.mu, losses)
+    return replayed(
+        title, names, adjacency, gaussian_parts(model.mechanism_), model.privacy_.mu, losses
+    )
 
 
 def exact():
@@ -246,39 +261,55 @@ def many_runs(name, options, adjacency, n_runs):
     solver = SOLVERS[name](**options)
     model = kind(**BUDGET, **public, adjacency=adjacency, fit_intercept=False, solver=solver)
     plan = model._plan(4, 1, model._public_loss())
-    place = 0 if options.get("stopping") == "random" else 3  # of the record; a run may stop before the last
+    # of the record; a run may stop before the last
+    place = 0 if options.get("stopping") == "random" else 3
     (generator,) = generators(None)
 
     def sample(x, target):
         X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0])
         X[place], y[place] = x, target
         rows, plans = LocalRows(X, y), (plan.objective, plan.mechanism)
-        runs = [plan.solver.solve(*plans, rows, generator=generator) for _ in range(n_first + n_runs)]
+        runs = [
+            plan.solver.solve(*plans, rows, generator=generator) for _ in range(n_first + n_runs)
+        ]
         return np.array(runs)
 
     n_first = max(n_runs // 3, 10)  # that the attack is chosen on
     removed = adjacency == Adjacency.ADD_REMOVE
     samples = sample(1.0, targets[1]), sample(0.0 if removed else 1.0, targets[0])
     direction = np.subtract(*(runs[:n_first].mean(axis=0) for runs in samples))
-    first, judged = ([runs[part] @ direction for runs in samples] for part in (slice(n_first), slice(n_first, None)))
+    first, judged = (
+        [runs[part] @ direction for runs in samples]
+        for part in (slice(n_first), slice(n_first, None))
+    )
     candidates = np.quantile(np.concatenate(first), np.linspace(0.01, 0.99, 99))
     found = [np.mean(first[0] > value) - np.mean(first[1] > value) for value in candidates]
     rates = np.array([np.mean(runs > candidates[np.argmax(found)]) for runs in judged])
     error = math.sqrt(np.sum(rates * (1 - rates)) / n_runs)
-    return Row(label(name, options), adjacency, plan.guarantee.advantage, rates[0] - rates[1], error)
+    return Row(
+        label(name, options), adjacency, plan.guarantee.advantage, rates[0] - rates[1], error
+    )
 
 
 def as_text(rows):
     """Return a table in columns."""
     lines = [HEAD, *(row.cells for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def as_rst(rows):
     """Return a table of a page."""
-    quoted = (", ".join('"' + cell + '"' for cell in line) for line in (HEAD, *(row.cells for row in rows)))
-    return ".. csv-table::\n   :header-rows: 1\n   :widths: auto\n\n" + "\n".join(f"   {line}" for line in quoted)
+    quoted = (
+        ", ".join('"' + cell + '"' for cell in line)
+        for line in (HEAD, *(row.cells for row in rows))
+    )
+    return ".. csv-table::\n   :header-rows: 1\n   :widths: auto\n\n" + "\n".join(
+        f"   {line}" for line in quoted
+    )
 
 
 PAGE = """Audits
@@ -313,8 +344,12 @@ What an attack shows is a lower bound on what leaks.
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="on either data set, and a third more")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=1000, help="on either data set, and a third more"
+    )
     parser.add_argument("--rst", type=Path, help="file for the page")
     arguments = parser.parse_args(argv)
     with warnings.catch_warnings():
@@ -326,4 +361,6 @@ def main(argv=None):
             second.append(many_runs(name, options, adjacency, arguments.runs))
     print("\nadvantage\n" + as_text(second))
     if arguments.rst:
-        arguments.rst.write_text(PAGE.format(exact=as_rst(first), many_runs=as_rst(second), n_runs=arguments.runs))
+        arguments.rst.write_text(
+            PAGE.format(exact=as_rst(first), many_runs=as_rst(second), n_runs=arguments.runs)
+        )

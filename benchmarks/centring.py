@@ -1,8 +1,9 @@
 """What a private centring is worth at equal cost: Adult, and the digits of scikit-learn, with and without `PrivateScaler`.
 
-Run ``python -m benchmarks centring``. The splits, and of Adult the rows and the estimator, are those of ``accuracy.py``; every
-row of the table has the same total budget (epsilon, 1/n_train^2), divided by ``split_budget``: shares of mu^2. Fresh noise in
-every fit; the standard error is that of the mean difference to the model without centring on the same splits.
+Run ``python -m benchmarks centring``. The splits, and of Adult the rows and the estimator, are
+those of ``accuracy.py``; every row of the table has the same total budget (epsilon, 1/n_train^2),
+divided by ``split_budget``: shares of mu^2. Fresh noise in every fit; the standard error is that of
+the mean difference to the model without centring on the same splits.
 """
 
 import argparse
@@ -32,7 +33,8 @@ def model_of(problem, epsilon, delta, share, adjacency):
         return make_pipeline(problem.private(epsilon=epsilon, delta=delta, adjacency=adjacency))
     centring, (epsilon, _) = split_budget(epsilon, delta, (share, 1 - share))
     return make_pipeline(
-        PrivateScaler(*centring, adjacency=adjacency), problem.private(epsilon=epsilon, delta=delta, adjacency=adjacency)
+        PrivateScaler(*centring, adjacency=adjacency),
+        problem.private(epsilon=epsilon, delta=delta, adjacency=adjacency),
     )
 
 
@@ -47,7 +49,9 @@ def spent(pipeline, delta):
 def run(problem, epsilon, shares, adjacency, n_splits):
     X, y = problem.X, problem.y
     print(f"\n{problem.title}, epsilon={epsilon:g}, {adjacency}, {n_splits} splits")
-    print(f"{'share':>6} {'spent':>9} {'score':>8} {'gain':>8} {'+-':>7} {'log loss':>9} {'scale':>6}")
+    print(
+        f"{'share':>6} {'spent':>9} {'score':>8} {'gain':>8} {'+-':>7} {'log loss':>9} {'scale':>6}"
+    )
     baseline = None
     for share in (0.0, *shares):
         scores, losses, scales, costs = [], [], [], []
@@ -68,10 +72,20 @@ def run(problem, epsilon, shares, adjacency, n_splits):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
-    parser.add_argument("--share", type=float, nargs="+", default=[0.1, 0.2], help="parts of mu^2 that are spent on centring")
-    parser.add_argument("--adjacency", nargs="+", default=["replace_one"], choices=["replace_one", "add_remove"])
+    parser.add_argument(
+        "--share",
+        type=float,
+        nargs="+",
+        default=[0.1, 0.2],
+        help="parts of mu^2 that are spent on centring",
+    )
+    parser.add_argument(
+        "--adjacency", nargs="+", default=["replace_one"], choices=["replace_one", "add_remove"]
+    )
     parser.add_argument("--splits", type=int, default=20)
     arguments = parser.parse_args(argv)
     for problem in (adult(None), digits()):

@@ -1,8 +1,9 @@
 """Speed of two commits on the same machine, by turns: first fits, fits, single steps and costs.
 
-Run ``python -m benchmarks compare REV1 REV2``. Either commit is checked out in a temporary directory; they run by turns, in a new
-process every time, with the packages of this environment. A case prints the least and the median time of either, the median of
-REV2's time over REV1's in the same round, and whether the same seed gave the same bits. The first round, which compiles, does not
+Run ``python -m benchmarks compare REV1 REV2``. Either commit is checked out in a temporary
+directory; they run by turns, in a new process every time, with the packages of this environment. A
+case prints the least and the median time of either, the median of REV2's time over REV1's in the
+same round, and whether the same seed gave the same bits. The first round, which compiles, does not
 count.
 """
 
@@ -81,7 +82,11 @@ def worktrees(revisions):
         trees = [Path(directory).resolve() / str(place) for place in range(len(revisions))]
         try:
             for tree, revision in zip(trees, revisions, strict=True):
-                subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, revision], cwd=ROOT, check=True)
+                subprocess.run(
+                    ["git", "worktree", "add", "--quiet", "--detach", tree, revision],
+                    cwd=ROOT,
+                    check=True,
+                )
             yield trees
         finally:
             for tree in filter(Path.exists, trees):
@@ -90,9 +95,17 @@ def worktrees(revisions):
 
 def run(tree, kind):
     """Return pairs (seconds, digest of the result) by the name of a case."""
-    options = {"cwd": tree, "env": {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""}}
-    out = subprocess.check_output([sys.executable, "-c", PROGRAM, str(tree), kind], text=True, **options)
-    return {name: (float(seconds), digest) for name, seconds, digest in (line.split(",") for line in out.splitlines())}
+    options = {
+        "cwd": tree,
+        "env": {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""},
+    }
+    out = subprocess.check_output(
+        [sys.executable, "-c", PROGRAM, str(tree), kind], text=True, **options
+    )
+    return {
+        name: (float(seconds), digest)
+        for name, seconds, digest in (line.split(",") for line in out.splitlines())
+    }
 
 
 def in_turn(trees, kind, turn):
@@ -103,18 +116,28 @@ def in_turn(trees, kind, turn):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("revisions", nargs=2, metavar="REV")
-    parser.add_argument("--benchmark", choices=["all", "start", "fit", "step", "cost"], default="all")
+    parser.add_argument(
+        "--benchmark", choices=["all", "start", "fit", "step", "cost"], default="all"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args(argv)
     with worktrees(arguments.revisions) as trees:
-        rounds = [in_turn(trees, arguments.benchmark, turn) for turn in range(arguments.rounds + 1)][1:]
+        rounds = [
+            in_turn(trees, arguments.benchmark, turn) for turn in range(arguments.rounds + 1)
+        ][1:]
     print(
-        f"{'least and median of':<30}" + "".join(f"{revision[-22:]:>24}" for revision in arguments.revisions) + "    ratio  bits"
+        f"{'least and median of':<30}"
+        + "".join(f"{revision[-22:]:>24}" for revision in arguments.revisions)
+        + "    ratio  bits"
     )
     for name in rounds[0][0]:
         times = 1e3 * np.array([[one[name][0] for one in both] for both in rounds])
         same = len({one[name][1] for both in rounds for one in both}) == 1
         columns = "".join(f"{np.min(own):13.2f}{np.median(own):8.2f} ms" for own in times.T)
-        print(f"{name:<30}{columns}{np.median(times[:, 1] / times[:, 0]):9.3f}  {'same' if same else 'differ'}")
+        print(
+            f"{name:<30}{columns}{np.median(times[:, 1] / times[:, 0]):9.3f}  {'same' if same else 'differ'}"
+        )

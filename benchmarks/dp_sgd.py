@@ -1,7 +1,8 @@
 """Speed of a DP-SGD step and of its calibration, as ratios inside one run.
 
-Run ``python -m benchmarks dp_sgd``. Logistic loss, unit rows in float64, n = 45,000, d = 104, q = 0.01: 450 rows a step. Medians
-over interleaved rounds in one process, one thread, a fit's fixed cost taken off:
+Run ``python -m benchmarks dp_sgd``. Logistic loss, unit rows in float64, n = 45,000, d = 104, q =
+0.01: 450 rows a step. Medians over interleaved rounds in one process, one thread, a fit's fixed
+cost taken off:
 
 - gather-sum: a jitted sum of as many rows at the same kind of places, what loading them costs;
 - sampling: the sampler alone;
@@ -9,7 +10,8 @@ over interleaved rounds in one process, one thread, a fit's fixed cost taken off
 - PCG64: the same step on numpy's generator instead of AES in counter mode;
 - 1,000,000 rows: the same number of rows a step from a larger X.
 
-Then the calibration of 1,000 such steps to (1, 1e-5), and its noise against that of the finest grid and of Renyi accounting.
+Then the calibration of 1,000 such steps to (1, 1e-5), and its noise against that of the finest grid
+and of Renyi accounting.
 """
 
 import argparse
@@ -45,8 +47,15 @@ def gather_sum(X, rows, out):
 
 
 def our_steps(X, y, n_steps, rng):
-    objective = Objective(logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25)
-    options = {"divisor": float(BATCH), "radius": math.inf, "rng": rng, "batches": PoissonBatches(BATCH / len(X))}
+    objective = Objective(
+        logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25
+    )
+    options = {
+        "divisor": float(BATCH),
+        "radius": math.inf,
+        "rng": rng,
+        "batches": PoissonBatches(BATCH / len(X)),
+    }
     schedule = {"step_size": np.full(n_steps, 4.0), "noise_std": np.full(n_steps, 1e-3)}
     theta = np.zeros(objective.n_parameters)
     return lambda: descend_on_batches(theta, objective, LocalRows(X, y), **options, **schedule)
@@ -54,7 +63,10 @@ def our_steps(X, y, n_steps, rng):
 
 def gathers(X, n_repeats):
     rng, out = np.random.default_rng(0), np.empty(X.shape[1])
-    batches = [np.flatnonzero(rng.random(len(X)) < BATCH / len(X)).astype(np.uintp) for _ in range(n_repeats)]
+    batches = [
+        np.flatnonzero(rng.random(len(X)) < BATCH / len(X)).astype(np.uintp)
+        for _ in range(n_repeats)
+    ]
 
     def run():
         for rows in batches:
@@ -103,15 +115,26 @@ def steps(rounds, quiet, large):
     }
     if large:
         X, y = problem(large, COLUMNS, np.float64)
-        runs["large"], runs["large short"] = our_steps(X, y, SHORT + 2 * n_steps, aes), our_steps(X, y, SHORT, aes)
+        runs["large"], runs["large short"] = (
+            our_steps(X, y, SHORT + 2 * n_steps, aes),
+            our_steps(X, y, SHORT, aes),
+        )
     seconds = medians(runs, rounds, quiet)
     step = (seconds["ours"] - seconds["short"]) / n_steps
-    gather, sampling, by_numpy = seconds["gather"] / 200, seconds["sampling"] / 200, seconds["numpy"] / 100
+    gather, sampling, by_numpy = (
+        seconds["gather"] / 200,
+        seconds["sampling"] / 200,
+        seconds["numpy"] / 100,
+    )
     print(f"a step: {step * 1e6:.1f} us, {step / BATCH * 1e9:.0f} ns a sampled row")
     print(f"against the gather-sum of its rows: {step / gather:.2f}")
-    print(f"sampling, part of a step: {sampling / step:.2f}, {sampling / BATCH * 1e9:.1f} ns a sampled row")
+    print(
+        f"sampling, part of a step: {sampling / step:.2f}, {sampling / BATCH * 1e9:.1f} ns a sampled row"
+    )
     print(f"numpy's step against ours: {by_numpy / step:.1f}")
-    print(f"cryptographic generator against PCG64: {step / ((seconds['pcg'] - seconds['short']) / n_steps):.3f}")
+    print(
+        f"cryptographic generator against PCG64: {step / ((seconds['pcg'] - seconds['short']) / n_steps):.3f}"
+    )
     if large:
         from_large = (seconds["large"] - seconds["large short"]) / (2 * n_steps)
         print(f"{large:,} rows against {ROWS:,}, the same batch: {from_large / step:.2f}")
@@ -119,7 +142,12 @@ def steps(rounds, quiet, large):
 
 def calibration(adjacency):
     def mechanism(noise_multiplier):
-        return PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise_multiplier, n_steps=1000, adjacency=adjacency)
+        return PoissonSubsampled(
+            sampling_probability=0.01,
+            noise_multiplier=noise_multiplier,
+            n_steps=1000,
+            adjacency=adjacency,
+        )
 
     def finest_excess(noise_multiplier):
         return subsampling(mechanism(noise_multiplier)).with_accuracy(1e-7).epsilon(1e-5) - 1
@@ -136,17 +164,25 @@ def calibration(adjacency):
     if adjacency == "add_remove":  # Renyi curves of Poisson batches are known there only
 
         def renyi_excess(noise_multiplier):
-            return RenyiDP(subsampling(mechanism(noise_multiplier)).rdp, adjacency).epsilon(1e-5) - 1
+            return (
+                RenyiDP(subsampling(mechanism(noise_multiplier)).rdp, adjacency).epsilon(1e-5) - 1
+            )
 
         line += f", {1 - noise / optimize.brentq(renyi_excess, noise, 2 * noise, xtol=1e-4):.1%} below Renyi accounting's"
     print(line)
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--noisy", action="store_true", help="keep rounds in which other processes used a core")
-    parser.add_argument("--large", type=int, default=1_000_000, help="rows of the larger X; 0 to leave it out")
+    parser.add_argument(
+        "--noisy", action="store_true", help="keep rounds in which other processes used a core"
+    )
+    parser.add_argument(
+        "--large", type=int, default=1_000_000, help="rows of the larger X; 0 to leave it out"
+    )
     arguments = parser.parse_args(argv)
     with threadpool_limits(1):
         steps(arguments.rounds, not arguments.noisy, arguments.large)

@@ -1,16 +1,18 @@
 """Time of a default fit beside scikit-learn's, one thread each, as ratios inside one run.
 
 ``python -m benchmarks fit_time --data DIR``: our defaults at epsilon 1 against scikit-learn's
-LogisticRegression with lbfgs and C=1000, whose iterations are told (it stops at 100, as by default).
+LogisticRegression with lbfgs and C=1000, whose iterations are told (it stops at 100, as by
+default).
 
-- alike, scales: 50 float32 columns, uniform in [-1, 1], alike or with scales from 1 to 0.01, in rows
-  within the unit ball; labels of a logistic model that is right 9 times of 10 or so; n = 1e5, 3e5, 1e6;
+- alike, scales: 50 float32 columns, uniform in [-1, 1], alike or with scales from 1 to 0.01, in
+  rows within the unit ball; labels of a logistic model that is right 9 times of 10 or so; n = 1e5,
+  3e5, 1e6;
 - flights: late or not, 80 % of the rows of ``accuracy.py``;
 - mnist: softmax of ten classes, 80 % of the rows of ``accuracy.py``.
 
-Every figure is a median over rounds (``--rounds``), in which ours and scikit-learn's take turns, after
-a fit of a thousand rows that compiles. ``--samples`` gives other sizes, ``--only`` some of the
-problems, ``--solver`` and ``--epsilon`` other fits. Goals are those of the table GOALS.
+Every figure is a median over rounds (``--rounds``), in which ours and scikit-learn's take turns,
+after a fit of a thousand rows that compiles. ``--samples`` gives other sizes, ``--only`` some of
+the problems, ``--solver`` and ``--epsilon`` other fits. Goals are those of the table GOALS.
 """
 
 import argparse
@@ -91,9 +93,13 @@ def measure(name, X, y, private, rounds):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", default=list(GOALS), choices=GOALS)
-    parser.add_argument("--samples", type=int, nargs="+", default=SIZES, help="default: 100000 300000 1000000")
+    parser.add_argument(
+        "--samples", type=int, nargs="+", default=SIZES, help="default: 100000 300000 1000000"
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--solver", choices=SOLVERS, help="default: the estimator's")
     parser.add_argument("--rounds", type=int, default=3)

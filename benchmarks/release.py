@@ -25,7 +25,9 @@ def nanoseconds(function, n, repeats=7):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.parse_args(argv)
     generator = np.random.Generator(AESCounter())
     out = np.empty((10_000, 100))
@@ -38,4 +40,6 @@ def main(argv=None):
     for n, distribution in ((1, "gaussian"), (7850, "gaussian"), (1, "gamma"), (1000, "gamma")):
         point = np.linspace(-1, 1, n)
         cost = nanoseconds(lambda: release(point, 0.1, generator, distribution), n)  # noqa: B023
-        print(f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all")
+        print(
+            f"{f'release, {n} x {distribution}':30} {cost:10.1f} ns, {cost * n / 1e9:.5f} s in all"
+        )

@@ -1,13 +1,14 @@
 """Time against other libraries, each in a virtual environment of its own.
 
-Run ``python -m benchmarks rivals --directory DIR``: makes the environments in DIR if they are not there (diffprivlib cannot be
-imported with today's scikit-learn), then times, on unit rows of 45,000 x 104 in float64, one process after the other:
+Run ``python -m benchmarks rivals --directory DIR``: makes the environments in DIR if they are not
+there (diffprivlib cannot be imported with today's scikit-learn), then times, on unit rows of 45,000
+x 104 in float64, one process after the other:
 
-- 200 of our steps against a whole fit of diffprivlib's LogisticRegression: each with its defaults, which are one thread for
-  ours and one on every core for its products; and each on one thread;
+- 200 of our steps against a whole fit of diffprivlib's LogisticRegression: each with its defaults,
+  which are one thread for ours and one on every core for its products; and each on one thread;
 - our step against JAX's: closed-form clipped logistic gradient, jitted;
-- our step of DP-SGD at an expected batch of 450 against Opacus' PrivacyEngine and against JAX, whose batches numpy draws and
-  pads to 600 rows.
+- our step of DP-SGD at an expected batch of 450 against Opacus' PrivacyEngine and against JAX,
+  whose batches numpy draws and pads to 600 rows.
 """
 
 import argparse
@@ -150,16 +151,24 @@ def environment(directory, name, *packages):
 
 def seconds(python, program, **variables):
     environ = {**os.environ, **variables}
-    out = subprocess.run([python, "-c", DATA + program], capture_output=True, text=True, check=True, env=environ).stdout
+    out = subprocess.run(
+        [python, "-c", DATA + program], capture_output=True, text=True, check=True, env=environ
+    ).stdout
     return [float(value) for value in out.split()]
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--directory", type=Path, required=True, help="where the environments are, or will be made")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--directory", type=Path, required=True, help="where the environments are, or will be made"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args(argv)
-    diffprivlib = environment(arguments.directory, "diffprivlib", "diffprivlib==0.6.6", "scikit-learn==1.5.2")
+    diffprivlib = environment(
+        arguments.directory, "diffprivlib", "diffprivlib==0.6.6", "scikit-learn==1.5.2"
+    )
     jax = environment(arguments.directory, "jax", "jax", "numpy")
     opacus = environment(arguments.directory, "opacus", "opacus")
     runs = {
@@ -179,10 +188,18 @@ def main(argv=None):
     (ours, our_step), (theirs,), (jax_step,) = median["ours"], median["diffprivlib"], median["jax"]
     (theirs_alone,) = median["diffprivlib on one thread"]
     (our_sgd,), (opacus_sgd,), (jax_sgd,) = median["our_sgd"], median["opacus"], median["jax_sgd"]
-    print(f"200 of our steps {ours:.3f} s, diffprivlib's fit {theirs:.3f} s: ratio {ours / theirs:.2f}")
-    print(f"200 of our steps {ours:.3f} s, diffprivlib's fit on one thread {theirs_alone:.3f} s: ratio {ours / theirs_alone:.2f}")
-    print(f"our step {our_step * 1e3:.2f} ms, JAX's in float64 {jax_step * 1e3:.2f} ms: ratio {our_step / jax_step:.2f}")
+    print(
+        f"200 of our steps {ours:.3f} s, diffprivlib's fit {theirs:.3f} s: ratio {ours / theirs:.2f}"
+    )
+    print(
+        f"200 of our steps {ours:.3f} s, diffprivlib's fit on one thread {theirs_alone:.3f} s: ratio {ours / theirs_alone:.2f}"
+    )
+    print(
+        f"our step {our_step * 1e3:.2f} ms, JAX's in float64 {jax_step * 1e3:.2f} ms: ratio {our_step / jax_step:.2f}"
+    )
     print(
         f"our step of DP-SGD {our_sgd * 1e6:.0f} us, Opacus' {opacus_sgd * 1e6:.0f} us: {opacus_sgd / our_sgd:.0f} times faster"
     )
-    print(f"our step of DP-SGD {our_sgd * 1e6:.0f} us, JAX's {jax_sgd * 1e6:.0f} us: {jax_sgd / our_sgd:.1f} times faster")
+    print(
+        f"our step of DP-SGD {our_sgd * 1e6:.0f} us, JAX's {jax_sgd * 1e6:.0f} us: {jax_sgd / our_sgd:.1f} times faster"
+    )

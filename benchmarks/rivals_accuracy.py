@@ -1,11 +1,12 @@
 """Accuracy of other libraries on Adult, each in a virtual environment of its own, on the splits of ``accuracy.py``.
 
-Run ``python -m benchmarks rivals_accuracy --directory DIR``: makes the environments in DIR if they are not there, writes the rows
-there, and trains
+Run ``python -m benchmarks rivals_accuracy --directory DIR``: makes the environments in DIR if they
+are not there, writes the rows there, and trains
 
 - diffprivlib's LogisticRegression, all defaults: objective perturbation, pure epsilon;
-- Opacus' DP-SGD as Yu et al. (2020) set it up, noise by its own accountant under add_remove: sampling probability 0.1, 200 steps,
-  clip 1, learning rate 2 (of 2 and 10 the better), halved in the middle; delta = 1/n_train^2.
+- Opacus' DP-SGD as Yu et al. (2020) set it up, noise by its own accountant under add_remove:
+  sampling probability 0.1, 200 steps, clip 1, learning rate 2 (of 2 and 10 the better), halved in
+  the middle; delta = 1/n_train^2.
 
 Ours, in the same table: the defaults of noisy gradient descent under both adjacencies.
 """
@@ -66,14 +67,20 @@ print(float(((model(rows[test]).squeeze(1) > 0) == (target[test] > 0.5)).float()
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--directory", type=Path, required=True, help="where the environments are, or will be made")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--directory", type=Path, required=True, help="where the environments are, or will be made"
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--splits", type=int, default=5)
     arguments = parser.parse_args(argv)
     rivals = {
         "diffprivlib": (
-            environment(arguments.directory, "diffprivlib", "diffprivlib==0.6.6", "scikit-learn==1.5.2"),
+            environment(
+                arguments.directory, "diffprivlib", "diffprivlib==0.6.6", "scikit-learn==1.5.2"
+            ),
             DIFFPRIVLIB,
         ),
         "Opacus": (environment(arguments.directory, "opacus", "opacus"), OPACUS),
@@ -85,11 +92,21 @@ def main(argv=None):
         for train, test in splits(len(rows), arguments.splits):
             np.savez(file, X=rows, y=problem.y, train=train, test=test, epsilon=epsilon)
             for name, (python, program) in rivals.items():
-                out = subprocess.run([python, "-c", SETUP + program, file], capture_output=True, text=True, check=True).stdout
+                out = subprocess.run(
+                    [python, "-c", SETUP + program, file],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
                 scores[name].append(float(out.split()[-1]))
             for adjacency in ("replace_one", "add_remove"):
-                model = problem.private(epsilon=epsilon, adjacency=adjacency).fit(problem.X[train], problem.y[train])
+                model = problem.private(epsilon=epsilon, adjacency=adjacency).fit(
+                    problem.X[train], problem.y[train]
+                )
                 scores[f"ours, {adjacency}"].append(model.score(problem.X[test], problem.y[test]))
         for name, reached in scores.items():
-            print(f"Adult, epsilon {epsilon:g}: {name:<18} {np.mean(reached):.4f} +- {np.std(reached):.4f}", flush=True)
+            print(
+                f"Adult, epsilon {epsilon:g}: {name:<18} {np.mean(reached):.4f} +- {np.std(reached):.4f}",
+                flush=True,
+            )
     file.unlink()

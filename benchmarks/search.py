@@ -1,14 +1,17 @@
 """Does a search for hyperparameters pay? Accuracy on Adult at the same *total* budget, and the overhead of a grid search.
 
-Run ``python -m benchmarks search``. At every total epsilon (delta = 1/n_train^2) over random 80/20 splits:
+Run ``python -m benchmarks search``. At every total epsilon (delta = 1/n_train^2) over random 80/20
+splits:
 
 - defaults: one fit with all of the budget, nothing tuned;
-- private search: `PrivateSearchCV` over clip, alpha and step size, as it is by default (a held-out part, a logarithmic number of
-  trials), and with all records in both roles and a Poisson number;
-- grid search, honestly priced: scikit-learn's ``GridSearchCV`` over the same candidates, its fits given so small a budget that
-  `search_privacy` finds the total spent. (Its scores are not private on top of that.)
+- private search: `PrivateSearchCV` over clip, alpha and step size, as it is by default (a held-out
+  part, a logarithmic number of trials), and with all records in both roles and a Poisson number;
+- grid search, honestly priced: scikit-learn's ``GridSearchCV`` over the same candidates, its fits
+  given so small a budget that `search_privacy` finds the total spent. (Its scores are not private
+  on top of that.)
 
-Then the time of a grid search of 3 x 3 candidates on 5 folds over that of the same fits alone. The figure goes to ``--figure``.
+Then the time of a grid search of 3 x 3 candidates on 5 folds over that of the same fits alone. The
+figure goes to ``--figure``.
 """
 
 import argparse
@@ -28,7 +31,11 @@ from skdpdyn.privacy import GaussianDP
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import NoisyGD
 
-CANDIDATES = {"clip": [0.25, 0.5, 1.0], "alpha": ["auto", 1e-4], "solver__step_size": ["auto", 16.0]}
+CANDIDATES = {
+    "clip": [0.25, 0.5, 1.0],
+    "alpha": ["auto", 1e-4],
+    "solver__step_size": ["auto", 16.0],
+}
 FOLDS = 5
 
 
@@ -67,7 +74,9 @@ METHODS = {
 
 def accuracies(X, y, epsilons, n_splits):
     table = {}
-    print(f"{'total epsilon':>13}  {'method':32} {'accuracy':>8} {'+-':>7} {'worst':>7} {'seconds':>8}")
+    print(
+        f"{'total epsilon':>13}  {'method':32} {'accuracy':>8} {'+-':>7} {'worst':>7} {'seconds':>8}"
+    )
     for epsilon in epsilons:
         for name, method in METHODS.items():
             scores, start = [], time.perf_counter()
@@ -78,9 +87,15 @@ def accuracies(X, y, epsilons, n_splits):
             seconds = (time.perf_counter() - start) / n_splits
             row = f"{np.mean(scores):>8.4f} {np.std(scores):>7.4f} {np.min(scores):>7.4f} {seconds:>8.2f}"
             print(f"{epsilon:>13g}  {name:32} {row}", flush=True)
-        best = max((name for name in METHODS if "private" in name), key=lambda name: np.mean(table[epsilon, name]))
+        best = max(
+            (name for name in METHODS if "private" in name),
+            key=lambda name: np.mean(table[epsilon, name]),
+        )
         gain = 100 * np.mean(np.subtract(table[epsilon, best], table[epsilon, "defaults"]))
-        print(f"{'':13}  {best} {'gains' if gain > 0 else 'loses'} {abs(gain):.2f} points against the defaults", flush=True)
+        print(
+            f"{'':13}  {best} {'gains' if gain > 0 else 'loses'} {abs(gain):.2f} points against the defaults",
+            flush=True,
+        )
     return table
 
 
@@ -102,16 +117,23 @@ def overhead(X, y):
                 one.fit(rows, labels)
                 alone += time.perf_counter() - start
         ratios.append(searched / alone)
-    print(f"\ngrid search over the sum of its 45 fits: {' and '.join(f'{ratio:.2f}' for ratio in ratios)} ({alone:.1f} s alone)")
+    print(
+        f"\ngrid search over the sum of its 45 fits: {' and '.join(f'{ratio:.2f}' for ratio in ratios)} ({alone:.1f} s alone)"
+    )
 
 
 def draw(table, epsilons, path):
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(epsilons), figsize=(5.5 * len(epsilons), 3.5), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(epsilons), figsize=(5.5 * len(epsilons), 3.5), layout="constrained", squeeze=False
+    )
     for axis, epsilon in zip(axes[0], epsilons, strict=True):
         axis.boxplot(
-            [table[epsilon, name] for name in METHODS], orientation="horizontal", tick_labels=list(METHODS), whis=(0, 100)
+            [table[epsilon, name] for name in METHODS],
+            orientation="horizontal",
+            tick_labels=list(METHODS),
+            whis=(0, 100),
         )
         axis.axvline(np.mean(table[epsilon, "defaults"]), color="0.6", linestyle=":")
         axis.invert_yaxis()
@@ -124,7 +146,9 @@ def draw(table, epsilons, path):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--figure", type=Path, default=Path("search.png"))
@@ -132,6 +156,10 @@ def main(argv=None):
     arguments = parser.parse_args(argv)
     problem = adult(None)
     if arguments.only != "overhead":
-        draw(accuracies(problem.X, problem.y, arguments.epsilon, arguments.splits), arguments.epsilon, arguments.figure)
+        draw(
+            accuracies(problem.X, problem.y, arguments.epsilon, arguments.splits),
+            arguments.epsilon,
+            arguments.figure,
+        )
     if arguments.only != "accuracy":
         overhead(problem.X, problem.y)

@@ -1,11 +1,14 @@
 """Speed of a full-batch step, as ratios inside one run.
 
-Run ``python -m benchmarks speed``. Every figure is a median over interleaved rounds in one process, BLAS on one thread:
+Run ``python -m benchmarks speed``. Every figure is a median over interleaved rounds in one process,
+BLAS on one thread:
 
 - one read: a jitted sum of X with reassociation, the physical limit of a pass over the data;
-- numpy: ``r = 1 / (1 + exp(-(X @ w))) - y``, clipped by the bound of each row, then ``r @ X``: the same link and clip.
+- numpy: ``r = 1 / (1 + exp(-(X @ w))) - y``, clipped by the bound of each row, then ``r @ X``: the
+  same link and clip.
 
-Rounds in which other processes used a core are thrown away where the system tells (Linux); if too few are left, it says so.
+Rounds in which other processes used a core are thrown away where the system tells (Linux); if too
+few are left, it says so.
 """
 
 import argparse
@@ -83,7 +86,9 @@ def medians(variants, rounds, quiet):
             measured[name] = time.perf_counter() - begin
         wall = time.perf_counter() - start
         if busy is not None and quiet:
-            others = busy_seconds() - busy - (sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - own)
+            others = (
+                busy_seconds() - busy - (sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - own)
+            )
             if others > 0.12 * wall + 0.02 and attempt < 4 * rounds - 1 - (rounds - kept):
                 continue
         kept += 1
@@ -103,9 +108,20 @@ def problem(n_samples, n_features, dtype):
 
 def our_steps(X, y, n_steps, n_threads, rng):
     """``n_steps`` steps, as fit runs them, without the preparation that fit does once."""
-    objective = Objective(logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25)
+    objective = Objective(
+        logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25
+    )
     theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
-    return lambda: descend(theta, objective, rows, np.full(n_steps, 4.0), np.full(n_steps, 1e-3), np.inf, rng, n_threads)
+    return lambda: descend(
+        theta,
+        objective,
+        rows,
+        np.full(n_steps, 4.0),
+        np.full(n_steps, 1e-3),
+        np.inf,
+        rng,
+        n_threads,
+    )
 
 
 DTYPES = np.float64, np.float32
@@ -139,7 +155,11 @@ def shape_variants(n_samples, n_features, dtype):
 
 def seconds_a_step(n_samples, n_features, rounds, quiet):
     """Seconds of each variant of each dtype, all of them interleaved."""
-    variants = {(dtype, name): run for dtype in DTYPES for name, run in shape_variants(n_samples, n_features, dtype).items()}
+    variants = {
+        (dtype, name): run
+        for dtype in DTYPES
+        for name, run in shape_variants(n_samples, n_features, dtype).items()
+    }
     seconds = medians({name: run for name, (run, _) in variants.items()}, rounds, quiet)
     for dtype in DTYPES:
         for name in ("one", "two"):
@@ -148,7 +168,9 @@ def seconds_a_step(n_samples, n_features, rounds, quiet):
 
 
 def table(rounds, quiet, shapes):
-    print(f"{'rows x columns':>16} {'dtype':>8} {'ns a row':>9} {'reads':>6} {'numpy':>6} {'2 threads':>10} {'float32':>8}")
+    print(
+        f"{'rows x columns':>16} {'dtype':>8} {'ns a row':>9} {'reads':>6} {'numpy':>6} {'2 threads':>10} {'float32':>8}"
+    )
     print(f"{'':>16} {'':>8} {'':>9} {'of X':>6} {'/ ours':>6} {'/ 1':>10} {'/ 64':>8}")
     for n_samples, n_features in shapes:
         seconds = seconds_a_step(n_samples, n_features, rounds, quiet)
@@ -177,17 +199,29 @@ def growth(rounds, quiet):
     """Twice the rows; ten times the columns, X of as many bytes or of as many rows."""
     ratio = growth_of_a_step((200_000, 100), (400_000, 100), rounds, quiet)
     print(f"a step, twice the rows (200,000 x 100 to 400,000 x 100): {ratio:.2f}")
-    for few_columns, many_columns in [(200_000, 20_000), (100_000, 100_000), (20_000, 20_000)]:  # rows of each
-        ratio = growth_of_a_step((few_columns, 100), (many_columns, 1_000), rounds, quiet) * few_columns / many_columns
-        print(f"a row, ten times the columns ({few_columns:,} x 100 to {many_columns:,} x 1,000): {ratio:.2f}")
+    # rows of each
+    for few_columns, many_columns in [(200_000, 20_000), (100_000, 100_000), (20_000, 20_000)]:
+        ratio = (
+            growth_of_a_step((few_columns, 100), (many_columns, 1_000), rounds, quiet)
+            * few_columns
+            / many_columns
+        )
+        print(
+            f"a row, ten times the columns ({few_columns:,} x 100 to {many_columns:,} x 1,000): {ratio:.2f}"
+        )
 
 
 def generator_cost(rounds, quiet):
     X, y = problem(45_000, 104, np.float64)
     pcg = np.random.Generator(np.random.PCG64())
-    variants = {"aes": our_steps(X, y, 50, 1, generators(None)[0]), "pcg": our_steps(X, y, 50, 1, pcg)}
+    variants = {
+        "aes": our_steps(X, y, 50, 1, generators(None)[0]),
+        "pcg": our_steps(X, y, 50, 1, pcg),
+    }
     seconds = medians(variants, rounds, quiet)
-    print(f"cryptographic generator against PCG64, 45,000 x 104: {seconds['aes'] / seconds['pcg']:.3f}")
+    print(
+        f"cryptographic generator against PCG64, 45,000 x 104: {seconds['aes'] / seconds['pcg']:.3f}"
+    )
 
 
 MEMORY = """
@@ -217,13 +251,17 @@ def memory():
     if not os.path.exists("/proc/self/clear_refs"):
         print("memory of a fit beyond X: not measured, this system does not tell")
         return
-    out = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    ).stdout
     print(f"memory of a fit beyond X, 200,000 x 100 float64: {float(out):.0f} MB")
 
 
 @contextmanager
 def busy_processes(number):
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)
+    ]
     try:
         yield
     finally:
@@ -232,14 +270,29 @@ def busy_processes(number):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--noisy", action="store_true", help="keep rounds in which other processes were busy")
-    parser.add_argument("--shape", action="append", help="only this shape, like 45000x104; may be repeated")
-    parser.add_argument("--busy", type=int, default=0, help="beside so many processes that never rest; implies --noisy")
+    parser.add_argument(
+        "--noisy", action="store_true", help="keep rounds in which other processes were busy"
+    )
+    parser.add_argument(
+        "--shape", action="append", help="only this shape, like 45000x104; may be repeated"
+    )
+    parser.add_argument(
+        "--busy",
+        type=int,
+        default=0,
+        help="beside so many processes that never rest; implies --noisy",
+    )
     arguments = parser.parse_args(argv)
     quiet = not (arguments.noisy or arguments.busy)
-    shapes = [tuple(map(int, shape.split("x"))) for shape in arguments.shape] if arguments.shape else SHAPES
+    shapes = (
+        [tuple(map(int, shape.split("x"))) for shape in arguments.shape]
+        if arguments.shape
+        else SHAPES
+    )
     print(
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numba {numba.__version__}, numpy {np.__version__}"
     )

@@ -1,10 +1,12 @@
 """Table 1 of Chourasia, Ye and Shokri (2021), measured: excess empirical risk and gradients of single records, by solver.
 
-Run ``python -m benchmarks table1``. One strongly convex problem: logistic regression on the first records of Adult, columns by
-public bounds, rows in the unit ball, the penalty given and gradients not clipped, so that all solvers minimise the same function;
-delta = 1/n^2. The excess is the mean over fits with fresh noise of the regularised empirical risk above its minimum; that of
-theta = 0 is in the title. Gradients are counted from the records of what ran (a batch counts its mean size); every solver runs
-with its defaults, or with what its row says. Solvers that this version does not have are skipped aloud.
+Run ``python -m benchmarks table1``. One strongly convex problem: logistic regression on the first
+records of Adult, columns by public bounds, rows in the unit ball, the penalty given and gradients
+not clipped, so that all solvers minimise the same function; delta = 1/n^2. The excess is the mean
+over fits with fresh noise of the regularised empirical risk above its minimum; that of theta = 0 is
+in the title. Gradients are counted from the records of what ran (a batch counts its mean size);
+every solver runs with its defaults, or with what its row says. Solvers that this version does not
+have are skipped aloud.
 """
 
 import argparse
@@ -26,7 +28,12 @@ ROWS = (
     ("noisy GD, last iterate", "noisy_gd", {}, {}),
     ("noisy GD, last iterate, worst-case steps", "noisy_gd", {"n_steps": "worst_case"}, {}),
     ("noisy GD, composition", "noisy_gd", {}, {"bound": "composition"}),
-    ("noisy GD, composition, the same worst-case steps", "noisy_gd", {"n_steps": "worst_case"}, {"bound": "composition"}),
+    (
+        "noisy GD, composition, the same worst-case steps",
+        "noisy_gd",
+        {"n_steps": "worst_case"},
+        {"bound": "composition"},
+    ),
     ("noisy SGD, Bassily et al.", "bassily_sgd", {}, {}),
     ("DP-SVRG, Wang et al.", "dp_svrg", {}, {}),
     ("DP-SGD", "dp_sgd", {}, {}),
@@ -41,7 +48,13 @@ class Risk:
     def __init__(self, X, y, alpha):
         scaled = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
         self.X, self.y, self.alpha = np.column_stack([scaled, np.full(len(X), SCALING)]), y, alpha
-        found = optimize.minimize(self, np.zeros(self.X.shape[1]), jac=self.gradient, method="BFGS", options={"gtol": 1e-10})
+        found = optimize.minimize(
+            self,
+            np.zeros(self.X.shape[1]),
+            jac=self.gradient,
+            method="BFGS",
+            options={"gtol": 1e-10},
+        )
         self.least = found.fun
 
     def __call__(self, theta):
@@ -63,7 +76,8 @@ def gradients_of(mechanism, n_samples):
     if isinstance(mechanism, Composition):
         if not all(isinstance(part, PoissonSubsampled) for part in mechanism.mechanisms):
             return None
-        snapshots, steps = mechanism.mechanisms  # of DP-SVRG, each of whose steps takes the gradient at two points
+        # of DP-SVRG, each of whose steps takes the gradient at two points
+        snapshots, steps = mechanism.mechanisms
         return gradients_of(snapshots, n_samples) + 2 * gradients_of(steps, n_samples)
     if isinstance(mechanism, PoissonSubsampled):
         return mechanism.n_steps * mechanism.sampling_probability * n_samples
@@ -77,7 +91,9 @@ def run(X, y, alpha, epsilon, n_fits):
         f"\nAdult, {n_samples} x {n_features}, alpha={alpha:g}, epsilon={epsilon:g}, delta=1/n^2, {n_fits} fits; "
         f"risk {risk.least:.4f} at the minimum, excess {risk(np.zeros(n_features + 1)) - risk.least:.4f} at 0"
     )
-    print(f"{'solver':<50} {'excess':>10} {'+-':>9} {'gradients':>11} {'over n':>9} {'noise':>9} {'seconds':>8}  bound")
+    print(
+        f"{'solver':<50} {'excess':>10} {'+-':>9} {'gradients':>11} {'over n':>9} {'noise':>9} {'seconds':>8}  bound"
+    )
     for title, name, parameters, options in ROWS:
         if name not in SOLVERS:
             print(f"{title:<50} SKIPPED: no solver {name!r} in this version")
@@ -99,7 +115,9 @@ def run(X, y, alpha, epsilon, n_fits):
             continue
         seconds = (time.perf_counter() - start) / n_fits
         count = gradients_of(model.mechanism_, n_samples)
-        counted = f"{'-':>11} {'-':>9}" if count is None else f"{count:>11.3g} {count / n_samples:>9.3g}"
+        counted = (
+            f"{'-':>11} {'-':>9}" if count is None else f"{count:>11.3g} {count / n_samples:>9.3g}"
+        )
         noise = getattr(model, "noise_multiplier_", math.nan)
         print(
             f"{title:<50} {np.mean(excesses):>10.5f} {np.std(excesses) / math.sqrt(n_fits):>9.5f} {counted} {noise:>9.4g} "
@@ -109,7 +127,9 @@ def run(X, y, alpha, epsilon, n_fits):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 3.0])
     parser.add_argument("--alpha", type=float, default=1e-2)
     parser.add_argument("--samples", type=int, default=4000)

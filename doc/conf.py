@@ -32,7 +32,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
 }
-# An example with a seed, so that its page does not change, is warned that it is not private; the page need not repeat it
+# An example with a seed, so that its page does not change, is warned that it is not private; the
+# page need not repeat it
 warnings.filterwarnings("ignore", category=PrivacyLeakWarning)
 
 html_theme = "pydata_sphinx_theme"
@@ -42,4 +43,11 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "choosing": [], "ledger": [], "privacy": [], "architecture": [], "api": []}
+html_sidebars = {
+    "index": [],
+    "choosing": [],
+    "ledger": [],
+    "privacy": [],
+    "architecture": [],
+    "api": [],
+}

@@ -2,8 +2,9 @@
 Who comes early is better protected
 ===================================
 
-Figures 2 and 3 of Asoodeh, Diaz and Calmon (2020): the privacy of a record by its place in one pass of projected noisy SGD, by
-the contraction of E_gamma (Theorem 4) and by amplification by iteration (Proposition 1).
+Figures 2 and 3 of Asoodeh, Diaz and Calmon (2020): the privacy of a record by its place in one pass
+of projected noisy SGD, by the contraction of E_gamma (Theorem 4) and by amplification by iteration
+(Proposition 1).
 """
 
 import matplotlib.pyplot as plt
@@ -13,10 +14,24 @@ from skdpdyn.privacy import OnePass, contraction, last_iterate
 from skdpdyn.privacy.accountants.iteration import proposition1
 
 settings = {
-    "Figure 2": (OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0), (1, 20, 39)),
-    # smoothness 0.3 below strong convexity 0.4 is the paper's; no function has it, and last_iterate refuses it
+    "Figure 2": (
+        OnePass(
+            n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
+        ),
+        (1, 20, 39),
+    ),
+    # smoothness 0.3 below strong convexity 0.4 is the paper's; no function has it, and last_iterate
+    # refuses it
     "Figure 3": (
-        OnePass(n_samples=40, noise=1.0, step_size=0.7, lipschitz=1.0, smoothness=0.3, diameter=1.0, strong_convexity=0.4),
+        OnePass(
+            n_samples=40,
+            noise=1.0,
+            step_size=0.7,
+            lipschitz=1.0,
+            smoothness=0.3,
+            diameter=1.0,
+            strong_convexity=0.4,
+        ),
         (20, 30, 39),
     ),
 }
@@ -39,6 +54,16 @@ for row, (title, (m, indices)) in zip(axes, settings.items(), strict=True):
 
 # %%
 # Stopped at a random step, everybody has the same protection (Theorem 5).
-stopped = OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0, stopping="random")
-print(f"Theorem 5: {contraction(stopped).delta(0.5):.6f}; summed exactly: {contraction(stopped, tight=True).delta(0.5):.6f}")
+stopped = OnePass(
+    n_samples=40,
+    noise=2.0,
+    step_size=0.5,
+    lipschitz=1.0,
+    smoothness=0.5,
+    diameter=1.0,
+    stopping="random",
+)
+print(
+    f"Theorem 5: {contraction(stopped).delta(0.5):.6f}; summed exactly: {contraction(stopped, tight=True).delta(0.5):.6f}"
+)
 plt.show()

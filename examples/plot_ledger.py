@@ -2,8 +2,9 @@
 A team's ledger
 ===============
 
-Several people train on the same records, and each fit spends privacy. The ledger keeps the books in a file: a cost is set
-aside before a fit and settled after it, and nobody can pass the cap that was agreed on for the data set.
+Several people train on the same records, and each fit spends privacy. The ledger keeps the books in
+a file: a cost is set aside before a fit and settled after it, and nobody can pass the cap that was
+agreed on for the data set.
 """
 
 # %%
@@ -31,9 +32,8 @@ y = X[:, 0] + 0.1 * rng.standard_normal(5000) > 0
 
 # %%
 # Reserve, fit, settle
-# --------------------
-# ``privacy_cost`` says what a fit will spend, from public numbers alone. Another process that reserves at the same time waits
-# its turn.
+# -------------------- ``privacy_cost`` says what a fit will spend, from public numbers alone.
+# Another process that reserves at the same time waits its turn.
 
 scaler = PrivateScaler(0.2, 1e-8)
 with ledger.reserve("scaler", scaler.privacy_cost(*X.shape)) as entry:
@@ -47,9 +47,9 @@ with ledger.reserve("readmission, May", model.privacy_cost(*rows.shape)) as entr
 
 # %%
 # When something fails
-# --------------------
-# Noise may have been drawn, and somebody may have seen a part of the outcome: the entry stays charged. If nothing was released,
-# someone says so by name. That is noted; the first line stays in the books.
+# -------------------- Noise may have been drawn, and somebody may have seen a part of the outcome:
+# the entry stays charged. If nothing was released, someone says so by name. That is noted; the
+# first line stays in the books.
 
 ridge = PrivateRidge(epsilon=0.5, delta=1e-8, target_bounds=(0, 100))
 try:

@@ -2,8 +2,9 @@
 How tight are the bounds?
 =========================
 
-The loss that a quadratic really has, exactly and by the lower bound of Theorem 3 of Chourasia, Ye and Shokri (2021), against
-their upper bounds. `last_iterate` is the exact loss: nothing smaller can be proven.
+The loss that a quadratic really has, exactly and by the lower bound of Theorem 3 of Chourasia, Ye
+and Shokri (2021), against their upper bounds. `last_iterate` is the exact loss: nothing smaller can
+be proven.
 """
 
 from dataclasses import replace
@@ -12,9 +13,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpdyn.privacy import NoisyGradientDescent, composition, last_iterate
-from skdpdyn.privacy.literature.langevin import contributions, langevin_quadratic, lower_bound, quadratic
+from skdpdyn.privacy.literature.langevin import (
+    contributions,
+    langevin_quadratic,
+    lower_bound,
+    quadratic,
+)
 
-m = NoisyGradientDescent(n_steps=200, noise_multiplier=20.0, step_size=0.05, strong_convexity=1.0, smoothness=1.0)
+m = NoisyGradientDescent(
+    n_steps=200, noise_multiplier=20.0, step_size=0.05, strong_convexity=1.0, smoothness=1.0
+)
 steps, order = np.unique(np.geomspace(1, 1000, 60).astype(int)), 10
 bounds = {
     "composition": lambda run: composition(run).rdp(order),
@@ -23,13 +31,19 @@ bounds = {
     "exact": lambda run: quadratic(run).rdp(order),
     "Theorem 3, lower bound": lambda run: lower_bound(run)(order),
 }
-curves = {name: np.array([bound(replace(m, n_steps=int(k))) for k in steps]) for name, bound in bounds.items()}
+curves = {
+    name: np.array([bound(replace(m, n_steps=int(k))) for k in steps])
+    for name, bound in bounds.items()
+}
 
 # %%
-# The paper says that its bound and its lower bound are a factor 4 / (2 - step_size) apart in the end.
+# The paper says that its bound and its lower bound are a factor 4 / (2 - step_size) apart in the
+# end.
 for name, curve in curves.items():
     print(f"{name:24s} after {steps[-1]} steps: {curve[-1]:.6f}")
-print(f"Corollary 2 / exact = {curves['Corollary 2'][-1] / curves['exact'][-1]:.4f} <= {4 / (2 - 0.05) ** 2:.4f}")
+print(
+    f"Corollary 2 / exact = {curves['Corollary 2'][-1] / curves['exact'][-1]:.4f} <= {4 / (2 - 0.05) ** 2:.4f}"
+)
 print(
     "the first steps add",
     contributions(m, order, last_iterate)[:3].round(6),

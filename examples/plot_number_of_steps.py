@@ -2,8 +2,9 @@
 When to stop
 ============
 
-The number of steps by Theorem 4 of Chourasia, Ye and Shokri (2021), by the exact bound in the worst case, and where noise starts
-to drown the signal; and what the paper's Lemma 6 and the exact bound promise for the excess risk.
+The number of steps by Theorem 4 of Chourasia, Ye and Shokri (2021), by the exact bound in the worst
+case, and where noise starts to drown the signal; and what the paper's Lemma 6 and the exact bound
+promise for the excess risk.
 """
 
 import math
@@ -30,7 +31,12 @@ def worst_case_risk(m):
 def lemma6(m):
     """Lemma 6: (2 beta L^2 / alpha^2) e^(-alpha eta K) + 2 beta d sigma^2 / alpha, for step sizes up to alpha / (2 beta^2)."""
     sigma2 = m.step_size / 2 * (m.noise_multiplier * 2 * lipschitz / n) ** 2
-    start = 2 * smoothness * (lipschitz / strong_convexity) ** 2 * math.exp(-strong_convexity * m.step_size * m.n_steps)
+    start = (
+        2
+        * smoothness
+        * (lipschitz / strong_convexity) ** 2
+        * math.exp(-strong_convexity * m.step_size * m.n_steps)
+    )
     return start + 2 * smoothness * d * sigma2 / strong_convexity
 
 
@@ -44,14 +50,22 @@ for rule in ("theorem4", "worst_case", "curvature"):
         f"{rule:10s} at epsilon 1: {m.n_steps:6d} steps of {m.step_size:.4f}, noise multiplier {m.noise_multiplier:8.3f}, "
         f"epsilon {tightest(m).epsilon(delta):.4f}, worst-case risk {worst_case_risk(m):.4g}"
     )
-print(f"Lemma 6 for the run of Theorem 4: {lemma6(calibrate(1.0, delta, n_steps='theorem4', **problem)):.4g}")
+print(
+    f"Lemma 6 for the run of Theorem 4: {lemma6(calibrate(1.0, delta, n_steps='theorem4', **problem)):.4g}"
+)
 
 # %%
-# In the worst case the curvature-aware rule stops too early; real losses are far more curved along the path.
+# In the worst case the curvature-aware rule stops too early; real losses are far more curved along
+# the path.
 figure, ax = plt.subplots(layout="constrained")
 for rule, risk in risks.items():
     ax.loglog(epsilons, risk, label=rule)
-ax.loglog(epsilons, [lemma6(calibrate(e, delta, n_steps="theorem4", **problem)) for e in epsilons], "--", label="Lemma 6")
+ax.loglog(
+    epsilons,
+    [lemma6(calibrate(e, delta, n_steps="theorem4", **problem)) for e in epsilons],
+    "--",
+    label="Lemma 6",
+)
 ax.set(xlabel="epsilon", ylabel="bound on the excess risk")
 ax.legend(frameon=False)
 plt.show()

@@ -2,8 +2,8 @@
 Privacy dynamics of noisy gradient descent
 ==========================================
 
-Figure 1 of Chourasia, Ye and Shokri (2021): their converging bound against composition, for three strong convexities; and the
-exact price of the last iterate, which they do not have.
+Figure 1 of Chourasia, Ye and Shokri (2021): their converging bound against composition, for three
+strong convexities; and the exact price of the last iterate, which they do not have.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,8 @@ from skdpdyn.inspection import PrivacyDynamicsDisplay
 from skdpdyn.privacy import NoisyGradientDescent, langevin, last_iterate
 
 # %%
-# The paper's setting: total gradient sensitivity 4, n = 5000, step size 0.02, sigma 0.02, smoothness 4, order 30.
+# The paper's setting: total gradient sensitivity 4, n = 5000, step size 0.02, sigma 0.02,
+# smoothness 4, order 30.
 sensitivity, n, step_size, sigma, order = 4.0, 5000, 0.02, 0.02, 30
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained", sharey=True)
 for ax, strong_convexity in zip(axes, (1.0, 2.0, 4.0), strict=True):

@@ -2,16 +2,17 @@
 What does choosing hyperparameters cost?
 ========================================
 
-Every fit on the records spends privacy, those that are thrown away too. A grid search of scikit-learn pays for all of its fits;
-a private search releases the best of a random number of trials and nothing else, and pays for little more than two or three of
-them (Papernot and Steinke, 2022). Neither is free: at the same total budget the defaults are hard to beat.
+Every fit on the records spends privacy, those that are thrown away too. A grid search of
+scikit-learn pays for all of its fits; a private search releases the best of a random number of
+trials and nothing else, and pays for little more than two or three of them (Papernot and Steinke,
+2022). Neither is free: at the same total budget the defaults are hard to beat.
 """
 
 # %%
 # The price of the best of many
-# -----------------------------
-# A trial costs epsilon = 0.3. If all trials are released, their cost is that of their composition. If only the best is, it
-# depends on the law of their number, which stays secret, and hardly on its mean.
+# ----------------------------- A trial costs epsilon = 0.3. If all trials are released, their cost
+# is that of their composition. If only the best is, it depends on the law of their number, which
+# stays secret, and hardly on its mean.
 
 import math
 import warnings
@@ -38,11 +39,26 @@ figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, shape in laws.items():
     axis.plot(
         means,
-        [selection(Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape)).epsilon(delta) for mean in means],
+        [
+            selection(Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape)).epsilon(
+                delta
+            )
+            for mean in means
+        ],
         label=f"best, {name}",
     )
-axis.plot(means, [GaussianDP(mu * math.sqrt(mean)).epsilon(delta) for mean in means], "k--", label="all trials")
-axis.set(xscale="log", xlabel="expected number of trials", ylabel="epsilon at delta = 1e-9", title="Trials of epsilon 0.3")
+axis.plot(
+    means,
+    [GaussianDP(mu * math.sqrt(mean)).epsilon(delta) for mean in means],
+    "k--",
+    label="all trials",
+)
+axis.set(
+    xscale="log",
+    xlabel="expected number of trials",
+    ylabel="epsilon at delta = 1e-9",
+    title="Trials of epsilon 0.3",
+)
 axis.legend(frameon=False)
 best = selection(Selection(trial=GaussianDP(mu), expected_trials=10)).epsilon(delta)
 together = GaussianDP(mu * math.sqrt(10)).epsilon(delta)
@@ -50,15 +66,19 @@ print(f"ten trials of epsilon 0.3: {best:.3f} for the best, {together:.3f} for a
 
 # %%
 # A private search
-# ----------------
-# One budget for everything: each trial has a part of it, which the search finds out. The candidates differ in how far rows and
-# gradients are cut down before noise is added.
+# ---------------- One budget for everything: each trial has a part of it, which the search finds
+# out. The candidates differ in how far rows and gradients are cut down before noise is added.
 
 adult = load_adult()
 numeric, categorical = list(adult.bounds), list(adult.categories)
 columns = make_column_transformer(
     (BoundsScaler(adult.bounds), numeric),
-    (OneHotEncoder(categories=[adult.categories[name] for name in categorical], sparse_output=False), categorical),
+    (
+        OneHotEncoder(
+            categories=[adult.categories[name] for name in categorical], sparse_output=False
+        ),
+        categorical,
+    ),
 )
 X_train, X_test, y_train, y_test = train_test_split(
     columns.fit_transform(adult.data[:12_000]), adult.target[:12_000], test_size=0.2, random_state=0
@@ -68,17 +88,23 @@ candidates = {"data_norm": [1.0, 2.0], "clip": ["auto", 0.25]}
 search = PrivateSearchCV(model, candidates, epsilon=1.0, delta=delta, expected_trials=5)
 search.fit(X_train, y_train)
 print(f"private search: accuracy {search.score(X_test, y_test):.3f} by {search.best_params_}")
-print(f"it spent epsilon {search.epsilon_:.4f}, by trials of epsilon {search.mechanism_.trial.epsilon(delta):.3f} each")
-print(f"defaults with all of the budget: accuracy {model.fit(X_train, y_train).score(X_test, y_test):.3f}")
+print(
+    f"it spent epsilon {search.epsilon_:.4f}, by trials of epsilon {search.mechanism_.trial.epsilon(delta):.3f} each"
+)
+print(
+    f"defaults with all of the budget: accuracy {model.fit(X_train, y_train).score(X_test, y_test):.3f}"
+)
 
 # %%
 # What a grid search would have spent
-# -----------------------------------
-# Every candidate on every fold, and the refit. The scores, and the choice made by them, are not private on top of that.
+# ----------------------------------- Every candidate on every fold, and the refit. The scores, and
+# the choice made by them, are not private on top of that.
 
 grid = GridSearchCV(model, {"clip": ["auto", 0.25]}, cv=KFold(3)).fit(X_train, y_train)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # said above
     print(search_privacy(grid).report(delta))
-print(f"\nthe private search and the defaults together: epsilon {total_privacy(search, model).epsilon(delta):.3f}")
+print(
+    f"\nthe private search and the defaults together: epsilon {total_privacy(search, model).epsilon(delta):.3f}"
+)
 plt.show()

@@ -2,8 +2,8 @@
 Four analyses of one DP-SGD run
 ===============================
 
-Table I of Boninsegna's survey, as numbers instead of rates: the noise that (epsilon, delta) asks for under the textbook chain,
-Renyi composition, amplification by iteration and Langevin dynamics.
+Table I of Boninsegna's survey, as numbers instead of rates: the noise that (epsilon, delta) asks
+for under the textbook chain, Renyi composition, amplification by iteration and Langevin dynamics.
 """
 
 import math
@@ -12,7 +12,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import brentq
 
-from skdpdyn.privacy import CyclicBatches, NoisyGradientDescent, PoissonSubsampled, langevin, last_iterate, subsampling
+from skdpdyn.privacy import (
+    CyclicBatches,
+    NoisyGradientDescent,
+    PoissonSubsampled,
+    langevin,
+    last_iterate,
+    subsampling,
+)
 from skdpdyn.privacy.accountants.iteration import iteration
 from skdpdyn.privacy.literature.dialects import naive_epsilon
 
@@ -28,13 +35,19 @@ def least_noise(cost):
 analyses = {
     "advanced composition, Poisson batches": lambda z, e: naive_epsilon(
         PoissonSubsampled(
-            sampling_probability=batch_size / n, noise_multiplier=z, n_steps=e * n // batch_size, adjacency="add_remove"
+            sampling_probability=batch_size / n,
+            noise_multiplier=z,
+            n_steps=e * n // batch_size,
+            adjacency="add_remove",
         ),
         delta,
     ),
     "privacy losses, Poisson batches": lambda z, e: subsampling(
         PoissonSubsampled(
-            sampling_probability=batch_size / n, noise_multiplier=z, n_steps=e * n // batch_size, adjacency="add_remove"
+            sampling_probability=batch_size / n,
+            noise_multiplier=z,
+            n_steps=e * n // batch_size,
+            adjacency="add_remove",
         )
     ).epsilon(delta),
     "iteration, cyclic batches": lambda z, e: iteration(
@@ -61,12 +74,20 @@ analyses = {
     ).epsilon(delta),
     "Langevin, full batch": lambda z, e: langevin(
         NoisyGradientDescent(
-            n_steps=e, noise_multiplier=z, step_size=step_size, strong_convexity=strong_convexity, smoothness=smoothness
+            n_steps=e,
+            noise_multiplier=z,
+            step_size=step_size,
+            strong_convexity=strong_convexity,
+            smoothness=smoothness,
         )
     ).epsilon(delta),
     "last iterate, full batch": lambda z, e: last_iterate(
         NoisyGradientDescent(
-            n_steps=e, noise_multiplier=z, step_size=step_size, strong_convexity=strong_convexity, smoothness=smoothness
+            n_steps=e,
+            noise_multiplier=z,
+            step_size=step_size,
+            strong_convexity=strong_convexity,
+            smoothness=smoothness,
         )
     ).epsilon(delta),
 }

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from skdpdyn._startup import no_collections
 
-if TYPE_CHECKING:  # what editors and type checkers see of the names below, which are loaded when they are asked for
+# what editors and type checkers see of the names below, which are loaded when they are asked for
+if TYPE_CHECKING:
     from skdpdyn import datasets as datasets
     from skdpdyn import exceptions as exceptions
     from skdpdyn import inspection as inspection
@@ -14,14 +15,27 @@ if TYPE_CHECKING:  # what editors and type checkers see of the names below, whic
     from skdpdyn import preprocessing as preprocessing
     from skdpdyn import privacy as privacy
     from skdpdyn import solvers as solvers
-    from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+    from skdpdyn.linear_model import (
+        PrivateLogisticRegression,
+        PrivateRidge,
+        PrivateSoftmaxRegression,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = ["PrivateLogisticRegression", "PrivateRidge", "PrivateSoftmaxRegression", "__version__"]
 
 
-_MODULES = ["datasets", "exceptions", "inspection", "linear_model", "model_selection", "preprocessing", "privacy", "solvers"]
+_MODULES = [
+    "datasets",
+    "exceptions",
+    "inspection",
+    "linear_model",
+    "model_selection",
+    "preprocessing",
+    "privacy",
+    "solvers",
+]
 
 
 def __getattr__(name):

@@ -21,14 +21,18 @@ DTYPES = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
 
-_RESHAPE = "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+_RESHAPE = (
+    "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+)
 _FILL_ROWS = (
     "Fill missing values with a public one, by "
     "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one"
 )
 _FILL_TARGETS = "Give records without a target a public value"
 _MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
-_ADVICE = {  # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not private
+# for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not
+# private
+_ADVICE = {
     "Expected 2D array, got 1D array instead": _RESHAPE,
     "Expected 2D array, got scalar array instead": _RESHAPE,
     "Input should have at least 1 dimension": _RESHAPE,
@@ -88,14 +92,16 @@ _HARMLESS_WHOLE = re.compile(
 def all_or_nothing(estimator):
     """Fit a copy and publish what it learnt at once: an error, an interrupt or another thread leaves no mixture behind.
 
-    Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the estimator at the end.
+    Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the
+    estimator at the end.
     """
     copy = object.__new__(type(estimator))
     copy.__dict__ = dict(vars(estimator))
     try:
         yield copy
     except Exception as error:
-        error.quotes_no_record = True  # all that reads X and y in a fit goes through `quoting_no_records`
+        # all that reads X and y in a fit goes through `quoting_no_records`
+        error.quotes_no_record = True
         raise
     published = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
     published |= {name: value for name, value in vars(copy).items() if name.endswith("_")}
@@ -151,7 +157,8 @@ def _without_records(error: Exception) -> Exception:
 
 def refuse_dates(X):
     """Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative."""
-    dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))  # of a frame, of an array
+    # of a frame, of an array
+    dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))
     if any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes):
         raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
 
@@ -166,7 +173,9 @@ def refuse_unreadable(*arrays):
     """
     for array in arrays:
         if isinstance(array, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(array)):
-            raise ValueError(f"X or y is a masked array with masked cells. {_FILL_ROWS}. {_FILL_TARGETS}")
+            raise ValueError(
+                f"X or y is a masked array with masked cells. {_FILL_ROWS}. {_FILL_TARGETS}"
+            )
         if sparse.issparse(array):
             check_indices(array)
 
@@ -186,7 +195,11 @@ def validated(estimator, X, *y, **options):
 
 def check_n_jobs(n_jobs):
     """Refuse what joblib would choke on, or not, depending on how large the data are."""
-    number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and 0 < abs(n_jobs) <= _MOST_JOBS
+    number = (
+        isinstance(n_jobs, Integral)
+        and not isinstance(n_jobs, bool)
+        and 0 < abs(n_jobs) <= _MOST_JOBS
+    )
     if n_jobs is not None and not number:
         raise ValueError(
             f"n_jobs={n_jobs!r} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: -1 is one thread for every core"
@@ -196,8 +209,8 @@ def check_n_jobs(n_jobs):
 class PrivateEstimatorMixin:
     """Show what a fit spent: by a report, and by a line below the representation.
 
-    The estimator has ``mechanism_``, ``privacy_``, ``bound_``, ``epsilon_``, ``delta_`` and ``leaks_`` after fit, and says by
-    ``_public_facts()`` what its guarantee takes as public.
+    The estimator has ``mechanism_``, ``privacy_``, ``bound_``, ``epsilon_``, ``delta_`` and
+    ``leaks_`` after fit, and says by ``_public_facts()`` what its guarantee takes as public.
     """
 
     def privacy_report(self):
@@ -234,10 +247,16 @@ class PrivateEstimatorMixin:
 
     def _repr_html_(self):
         diagram = estimator_html_repr(self)
-        return f"{diagram}<pre>{html.escape(self._spent())}</pre>" if hasattr(self, "privacy_") else diagram
+        return (
+            f"{diagram}<pre>{html.escape(self._spent())}</pre>"
+            if hasattr(self, "privacy_")
+            else diagram
+        )
 
     def _repr_mimebundle_(self, **kwargs):
-        bundle = {"text/plain": f"{self!r}\n{self._spent()}" if hasattr(self, "privacy_") else repr(self)}
+        bundle = {
+            "text/plain": f"{self!r}\n{self._spent()}" if hasattr(self, "privacy_") else repr(self)
+        }
         if get_config()["display"] == "diagram":
             bundle["text/html"] = self._repr_html_()
         return bundle

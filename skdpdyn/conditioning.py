@@ -1,10 +1,10 @@
 """Conditioning: a map of rows that makes all directions alike, learnt under a small part of the budget.
 
 Noise on a gradient is the same in every direction, and data are not. So rows are centred, their
-columns (or, with many records, all directions) brought to one scale, and long rows shortened, before
-a model is trained. All that is learnt of the records is released by Gaussian mechanisms, each
-adaptive on those before it: together they cost mu^2 = sum of mu_p^2, exactly. The shares of mu^2 are
-public numbers.
+columns (or, with many records, all directions) brought to one scale, and long rows shortened,
+before a model is trained. All that is learnt of the records is released by Gaussian mechanisms,
+each adaptive on those before it: together they cost mu^2 = sum of mu_p^2, exactly. The shares of
+mu^2 are public numbers.
 """
 
 import math
@@ -37,24 +37,37 @@ __all__ = [
     "shrunk",
 ]
 
-# Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and 1:
-# half or double of each moves accuracy by 0.3 points at the most.
-SHARES = {"radius": 0.005, "mean": 0.04, "spread": 0.005, "diagonal": 0.04, "norm": 0.005, "matrix": 0.1, "matrix norm": 0.005}
+# Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and
+# 1: half or double of each moves accuracy by 0.3 points at the most.
+SHARES = {
+    "radius": 0.005,
+    "mean": 0.04,
+    "spread": 0.005,
+    "diagonal": 0.04,
+    "norm": 0.005,
+    "matrix": 0.1,
+    "matrix norm": 0.005,
+}
 SPARSE_DIAGONAL = 0.1
 CURVATURE, SPARSE_CURVATURE = 0.005, 0.002
 TARGET = 0.01  # each of the target's mean and scale
 
 ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
-LEAST_STRENGTH = 20.0  # n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
-MATRIX_STRENGTH = 5.0  # n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
+# n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
+LEAST_STRENGTH = 20.0
+# n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
+MATRIX_STRENGTH = 5.0
 MOST_MATRIX_COLUMNS = 1000
 RADIUS_QUANTILE = 0.9
-NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85  # long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
+# long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
+NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85
 TARGET_QUANTILE = 0.95
 _COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
 _BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
-_LEAST_VARIANCE = 1e-8  # of the largest one: columns are brought together by a factor of 10,000 at the most
-LARGEST_SPREAD = 1024.0  # of the map: the norm is raised to keep to it, so that sums over mapped rows round little
+# of the largest one: columns are brought together by a factor of 10,000 at the most
+_LEAST_VARIANCE = 1e-8
+# of the map: the norm is raised to keep to it, so that sums over mapped rows round little
+LARGEST_SPREAD = 1024.0
 _SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
 _EPS = np.finfo(np.float64).eps
 
@@ -71,8 +84,8 @@ class Conditioning:
     mean : array-like of shape (n_features,) or None, default=None
         Mean of the rows. None for no centring: sparse rows, and models without an intercept.
     second_moment : array-like of shape (n_features,) or (n_features, n_features), or None, default=None
-        Mean squares of the centred columns, or mean of the outer products of centred rows. None: all
-        directions are alike already. Less than 1e-8 of the largest counts as that.
+        Mean squares of the centred columns, or mean of the outer products of centred rows. None:
+        all directions are alike already. Less than 1e-8 of the largest counts as that.
     norm : float or None, default=None
         Length of W (x - mean) up to which rows keep their length. None: the root of the number of
         columns, which is the root mean square of it, or without a second moment ``data_norm``.
@@ -115,7 +128,9 @@ class Conditioning:
                 variances, vectors = np.linalg.eigh((moment + moment.T) / 2)
             largest = float(np.max(variances))
             if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
-                raise ValueError("Conditioning's second_moment must hold mean squares: none negative, and one above 0")
+                raise ValueError(
+                    "Conditioning's second_moment must hold mean squares: none negative, and one above 0"
+                )
             scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
             weights = scales if vectors is None else (vectors * scales) @ vectors.T
             norm = math.sqrt(n_features)
@@ -132,7 +147,9 @@ def _numbers(values, name, shapes):
     except (TypeError, ValueError):
         raise ValueError(f"Conditioning's {name} must hold numbers only") from None
     if array.shape not in shapes:
-        raise ValueError(f"Conditioning's {name} has shape {array.shape}: the data need {' or '.join(map(str, shapes))}")
+        raise ValueError(
+            f"Conditioning's {name} has shape {array.shape}: the data need {' or '.join(map(str, shapes))}"
+        )
     if not np.all(np.isfinite(array)):
         raise ValueError(f"Conditioning's {name} must hold finite numbers only")
     return array
@@ -142,9 +159,9 @@ def _numbers(values, name, shapes):
 class FittedConditioning:
     """The map of rows that a fit used, public once the fit is: all of it was released.
 
-    Rows of norm at most ``radius`` (longer ones are scaled down to it) become
-    ``weights * (x - mean)``, or ``weights @ (x - mean)`` for a matrix, and are divided by ``norm``, or
-    by their own length if that is more, or if ``unit``.
+    Rows of norm at most ``radius`` (longer ones are scaled down to it) become ``weights * (x -
+    mean)``, or ``weights @ (x - mean)`` for a matrix, and are divided by ``norm``, or by their own
+    length if that is more, or if ``unit``.
     """
 
     row_map: RowMap
@@ -217,13 +234,23 @@ class Releases:
         """Return a statistic with noise; ``scale``: of each coordinate, where the sensitivity is of value / scale."""
         part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
         self.parts.append(part)
-        return release(value, sensitivity * part.noise_multiplier * np.asarray(scale), self.generator)
+        return release(
+            value, sensitivity * part.noise_multiplier * np.asarray(scale), self.generator
+        )
 
-    def quantile(self, rows: LocalRows, values: np.ndarray, high: float, quantile: float, n_samples: int, share: float) -> float:
+    def quantile(
+        self,
+        rows: LocalRows,
+        values: np.ndarray,
+        high: float,
+        quantile: float,
+        n_samples: int,
+        share: float,
+    ) -> float:
         """Return one of 64 numbers up to ``high`` that about this part of the values is within.
 
-        By six counts in a binary search, each of which one record moves by 1 at the most, under both
-        relations. ``values`` are of one row each.
+        By six counts in a binary search, each of which one record moves by 1 at the most, under
+        both relations. ``values`` are of one row each.
         """
         grid = high * 2.0 ** (-_OCTAVES * np.arange(_GRID)[::-1] / (_GRID - 1))
         low, enough = -1, _GRID - 1
@@ -276,7 +303,9 @@ def parts_of(shares: dict, mu: float, adjacency: Adjacency) -> tuple:
     for name, share in shares.items():
         count = 1 if name in ("mean", "diagonal", "matrix") else _COUNTS
         releases = Releases(mu, adjacency, None)
-        noise = Gaussian(noise_multiplier=releases.noise_multiplier(share / count), adjacency=adjacency)
+        noise = Gaussian(
+            noise_multiplier=releases.noise_multiplier(share / count), adjacency=adjacency
+        )
         parts += [noise] * count
     return tuple(parts)
 
@@ -336,7 +365,9 @@ class Conditioner:
             return self._learn_sparse(rows, releases)
         n_features, radius = rows.shape[1], self.data_norm
         if "radius" in self.shares:
-            found = releases.quantile(rows, rows.norms, radius, RADIUS_QUANTILE, self.n_samples, self.shares["radius"])
+            found = releases.quantile(
+                rows, rows.norms, radius, RADIUS_QUANTILE, self.n_samples, self.shares["radius"]
+            )
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if "mean" in self.shares:
@@ -345,17 +376,23 @@ class Conditioner:
         centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
         spread = 1.0
         if "spread" in self.shares:
-            spread = releases.quantile(rows, centred.lengths[1], 2.0, 0.5, self.n_samples, self.shares["spread"])
+            spread = releases.quantile(
+                rows, centred.lengths[1], 2.0, 0.5, self.n_samples, self.shares["spread"]
+            )
         scales, rms = self._scales(centred.with_norm(spread), releases, spread)
         largest = 2.0 if mean is not None else 1.0
         weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
         high = min(largest * float(scales.max()), _BEYOND * rms)
-        norm = releases.quantile(rows, weighted.lengths[1], high, self.quantile, self.n_samples, self.shares["norm"])
+        norm = releases.quantile(
+            rows, weighted.lengths[1], high, self.quantile, self.n_samples, self.shares["norm"]
+        )
         weighted = weighted.with_norm(norm)
         if "matrix" not in self.shares:
             return bounded_spread(weighted)
         matrix, high = self._matrix(weighted, releases)
-        mapped = rows.with_map(RowMap(mean, matrix * (scales / radius), norm=high * norm, radius=radius))
+        mapped = rows.with_map(
+            RowMap(mean, matrix * (scales / radius), norm=high * norm, radius=radius)
+        )
         lengths, share = mapped.lengths[1], self.shares["matrix norm"]
         norm = releases.quantile(rows, lengths, high * norm, self.quantile, self.n_samples, share)
         return bounded_spread(mapped.with_norm(norm))
@@ -385,32 +422,44 @@ class Conditioner:
         share, n_features = self.shares["matrix"], rows.shape[1]
         sensitivity = releases.per_square + rows.sum_rounding()
         upper = np.triu_indices(n_features)
-        # Each entry off the diagonal stands for two: the norm of the vector is Frobenius' of the matrix
+        # Each entry off the diagonal stands for two: the norm of the vector is Frobenius' of the
+        # matrix
         scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
         moment = np.zeros((n_features, n_features))
-        moment[upper] = releases.release(rows.second_moment()[upper], sensitivity, share, scale) / self.n_samples
+        moment[upper] = (
+            releases.release(rows.second_moment()[upper], sensitivity, share, scale)
+            / self.n_samples
+        )
         moment += np.triu(moment, 1).T
         std = sensitivity * releases.noise_multiplier(share) / self.n_samples
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
             # The operator norm of the noise is about std sqrt(2 d)
-            least = max(self.threshold * std * math.sqrt(2 * n_features), _LEAST_VARIANCE * float(variances.max()))
+            least = max(
+                self.threshold * std * math.sqrt(2 * n_features),
+                _LEAST_VARIANCE * float(variances.max()),
+            )
             scales = np.sqrt(least / np.maximum(variances, least))
             matrix = (vectors * scales) @ vectors.T
         return matrix, min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
 
     def _learn_sparse(self, rows, releases):
         n_features, radius = rows.shape[1], self.data_norm
-        plain = rows.with_map(RowMap(None, np.full(n_features, 1 / radius), norm=1.0, radius=radius))
+        plain = rows.with_map(
+            RowMap(None, np.full(n_features, 1 / radius), norm=1.0, radius=radius)
+        )
         scales, _ = self._scales(plain, releases)
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
 
-    def learn_curvature(self, rows: LocalRows, intercept_scaling: float, releases: Releases) -> float:
+    def learn_curvature(
+        self, rows: LocalRows, intercept_scaling: float, releases: Releases
+    ) -> float:
         """Return about the largest eigenvalue of the mean of outer(z, z) over mapped rows z with their intercept column.
 
-        It chooses step sizes: no guarantee rests on it. Of dense rows one record moves it by at most
-        (1 + intercept_scaling^2)/n (Weyl). Of sparse rows it is that of a sketch, in the unit ball too,
-        whose columns are sums of columns with public signs. Two standard deviations are added.
+        It chooses step sizes: no guarantee rests on it. Of dense rows one record moves it by at
+        most (1 + intercept_scaling^2)/n (Weyl). Of sparse rows it is that of a sketch, in the unit
+        ball too, whose columns are sums of columns with public signs. Two standard deviations are
+        added.
 
         Parameters
         ----------
@@ -426,7 +475,11 @@ class Conditioner:
         float
         """
         largest = 1 + intercept_scaling**2
-        moment = _sketched_moment(rows, intercept_scaling) if rows.is_sparse else rows.second_moment(intercept_scaling)
+        moment = (
+            _sketched_moment(rows, intercept_scaling)
+            if rows.is_sparse
+            else rows.second_moment(intercept_scaling)
+        )
         with one_blas_thread():
             top = float(np.linalg.eigvalsh(moment)[-1])
         # LAPACK's eigenvalues are those of a matrix that is off by some eps of the largest one
@@ -434,17 +487,22 @@ class Conditioner:
         share, sensitivity = self.shares["curvature"], largest * (1 + rounding)
         found = float(releases.release(top, sensitivity, share)) / self.n_samples
         found += 2 * sensitivity * releases.noise_multiplier(share) / self.n_samples
-        least = max(intercept_scaling**2, 1 / self.n_samples)  # the intercept column's own curvature
+        # the intercept column's own curvature
+        least = max(intercept_scaling**2, 1 / self.n_samples)
         return float(min(largest, max(found, least)))
 
 
 def _sketched_moment(rows, constant):
     """Sum of outer products of sparse mapped rows whose columns are added up in public buckets, by public signs."""
     n_features = rows.shape[1]
-    hashed = (np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    hashed = (np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(
+        40
+    )
     signs = 1.0 - 2.0 * ((hashed >> np.uint64(8)) & np.uint64(1)).astype(np.float64)
     buckets = (hashed % np.uint64(_SKETCH)).astype(np.int64)
-    projection = sparse.csr_array((signs, (np.arange(n_features), buckets)), shape=(n_features, _SKETCH))
+    projection = sparse.csr_array(
+        (signs, (np.arange(n_features), buckets)), shape=(n_features, _SKETCH)
+    )
     total = np.zeros((_SKETCH + (constant > 0),) * 2)
     with one_blas_thread():
         for part, mapped in rows.mapped_blocks():
@@ -458,15 +516,22 @@ def _sketched_moment(rows, constant):
     return (total + total.T) / 2
 
 
-def learn_target(rows: LocalRows, n_samples: int, shares: dict, releases: Releases) -> tuple[float, float]:
+def learn_target(
+    rows: LocalRows, n_samples: int, shares: dict, releases: Releases
+) -> tuple[float, float]:
     """Return a private centre and scale of targets in [-1, 1]: their mean, and the 95 % quantile of their distances from it."""
     values, mean = rows.y, 0.0
     if "target mean" in shares:
         weighted = values * rows.weight if rows.weight.size else values
         sensitivity = releases.per_record + 4 * n_samples * _EPS
-        mean = float(releases.release(math.fsum(weighted), sensitivity, shares["target mean"])) / n_samples
+        mean = (
+            float(releases.release(math.fsum(weighted), sensitivity, shares["target mean"]))
+            / n_samples
+        )
         mean = min(max(mean, -1.0), 1.0)
-    scale = releases.quantile(rows, np.abs(values - mean), 2.0, TARGET_QUANTILE, n_samples, shares["target scale"])
+    scale = releases.quantile(
+        rows, np.abs(values - mean), 2.0, TARGET_QUANTILE, n_samples, shares["target scale"]
+    )
     return mean, scale
 
 

@@ -52,7 +52,9 @@ class PrivacyDynamicsDisplay:
     0.00791935
     """
 
-    def __init__(self, *, steps, curves, ylabel, target=None, n_steps=None, xlabel="steps", title=None):
+    def __init__(
+        self, *, steps, curves, ylabel, target=None, n_steps=None, xlabel="steps", title=None
+    ):
         self.steps = steps
         self.curves = curves
         self.ylabel = ylabel
@@ -91,7 +93,8 @@ class PrivacyDynamicsDisplay:
         target : float or None, default=None
             A budget, drawn as a line.
         max_steps : int or None, default=None
-            Last number of steps (epochs) shown; None: that of the record, beyond which only equal steps go on.
+            Last number of steps (epochs) shown; None: that of the record, beyond which only equal
+            steps go on.
         title : str or None, default=None
             Title of the legend.
         plot : bool, default=True
@@ -107,16 +110,24 @@ class PrivacyDynamicsDisplay:
         """
         length = _length(mechanism)
         if length is None:
-            raise UnsupportedMechanismError(f"{type(mechanism).__name__} has no number of steps to vary")
+            raise UnsupportedMechanismError(
+                f"{type(mechanism).__name__} has no number of steps to vary"
+            )
         delta = checked_number(delta, "delta", lambda x: 0 <= x <= 1, "in [0, 1]")
-        order = None if order is None else checked_number(order, "order", lambda x: x > 1, "None or a number > 1")
+        order = (
+            None
+            if order is None
+            else checked_number(order, "order", lambda x: x > 1, "None or a number > 1")
+        )
         own = getattr(mechanism, length)
         last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
         if last > own and _fields_by_step(mechanism):
             raise UnsupportedMechanismError(
                 f"max_steps={last}: the steps differ, and the record says nothing of steps after {own}"
             )
-        steps = np.unique(np.geomspace(1, last, checked_count(n_points, "n_points", least=2)).round().astype(int))
+        steps = np.unique(
+            np.geomspace(1, last, checked_count(n_points, "n_points", least=2)).round().astype(int)
+        )
         curves = {}
         for name, accountant in ACCOUNTANTS.items():
             try:
@@ -127,9 +138,21 @@ class PrivacyDynamicsDisplay:
             curves[name] = np.array(losses, dtype=float)
         if not curves:
             tightest(mechanism)  # says why
-        ylabel = f"epsilon at delta = {delta:.3g}" if order is None else f"Renyi divergence of order {order:g}"
+        ylabel = (
+            f"epsilon at delta = {delta:.3g}"
+            if order is None
+            else f"Renyi divergence of order {order:g}"
+        )
         counted = length.removeprefix("n_")
-        display = cls(steps=steps, curves=curves, ylabel=ylabel, target=target, n_steps=own, xlabel=counted, title=title)
+        display = cls(
+            steps=steps,
+            curves=curves,
+            ylabel=ylabel,
+            target=target,
+            n_steps=own,
+            xlabel=counted,
+            title=title,
+        )
         return display.plot(ax=ax, **kwargs) if plot else display
 
     @classmethod
@@ -139,7 +162,8 @@ class PrivacyDynamicsDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            One with ``mechanism_`` and ``privacy_``, or a pipeline that ends in one and has no other private step.
+            One with ``mechanism_`` and ``privacy_``, or a pipeline that ends in one and has no
+            other private step.
         ax : matplotlib Axes or None, default=None
             Where to draw; None: a new figure.
         plot : bool, default=True
@@ -157,8 +181,13 @@ class PrivacyDynamicsDisplay:
             If what ran has no number of steps to vary.
         """
         estimator = _fitted(estimator)
-        mechanism, own = estimator.mechanism_, {"title": "NOT PRIVATE" if estimator.leaks_ else None}
-        training = [part for part in getattr(mechanism, "mechanisms", ()) if _length(part) is not None]
+        mechanism, own = (
+            estimator.mechanism_,
+            {"title": "NOT PRIVATE" if estimator.leaks_ else None},
+        )
+        training = [
+            part for part in getattr(mechanism, "mechanisms", ()) if _length(part) is not None
+        ]
         if len(training) == 1:  # the training after releases that prepared it
             (mechanism,) = training
             own["title"] = own["title"] or "the training alone"
@@ -167,7 +196,10 @@ class PrivacyDynamicsDisplay:
             own["max_steps"] = 4 * getattr(mechanism, length)
         if kwargs.get("order") is None:
             delta = kwargs.get("delta", estimator.delta_)
-            own |= {"delta": delta, "target": None if training else estimator.privacy_.epsilon(delta)}
+            own |= {
+                "delta": delta,
+                "target": None if training else estimator.privacy_.epsilon(delta),
+            }
         return cls.from_mechanism(mechanism, **{**own, **kwargs}, ax=ax, plot=plot)
 
     def plot(self, ax=None, **kwargs):
@@ -188,11 +220,15 @@ class PrivacyDynamicsDisplay:
         self.lines_ = {}
         for name, curve in self.curves.items():
             shown = np.where(np.isfinite(curve) & (curve > 0), curve, math.nan)
-            (self.lines_[name],) = self.ax_.plot(self.steps, shown, **{"label": name.replace("_", " "), **kwargs})
+            (self.lines_[name],) = self.ax_.plot(
+                self.steps, shown, **{"label": name.replace("_", " "), **kwargs}
+            )
         if self.target is not None:
             self.ax_.axhline(self.target, color="0.3", linestyle="--", linewidth=1, label="target")
         if self.n_steps is not None and self.n_steps > 1:
-            self.ax_.axvline(self.n_steps, color="0.6", linestyle=":", linewidth=1, label=f"K* = {self.n_steps}")
+            self.ax_.axvline(
+                self.n_steps, color="0.6", linestyle=":", linewidth=1, label=f"K* = {self.n_steps}"
+            )
         self.ax_.set(xscale="log", yscale="log", xlabel=self.xlabel, ylabel=self.ylabel)
         self.ax_.legend(frameon=False, title=self.title)
         return self
@@ -244,7 +280,8 @@ class TradeoffDisplay:
         guarantee : Guarantee
             What is known of the release.
         n_points : int, default=201
-            Points on the curve: the quantiles of normal numbers, for attackers who make few mistakes of one kind.
+            Points on the curve: the quantiles of normal numbers, for attackers who make few
+            mistakes of one kind.
         name : str or None, default=None
             Label of the curve.
         plot : bool, default=True
@@ -259,13 +296,23 @@ class TradeoffDisplay:
         TradeoffDisplay
         """
         if not hasattr(guarantee, "tradeoff"):
-            raise ValueError(f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a record from_mechanism")
+            raise ValueError(
+                f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a record from_mechanism"
+            )
         if name is None and getattr(guarantee, "leaks", ()):
             name = "NOT PRIVATE"
-        # On a grid of equal steps the chord from 0 to the first of them would lie far above the curve
-        inner = special.ndtr(np.linspace(-_FAR, _FAR, checked_count(n_points, "n_points", least=20)))[1:-1]
+        # On a grid of equal steps the chord from 0 to the first of them would lie far above the
+        # curve
+        inner = special.ndtr(
+            np.linspace(-_FAR, _FAR, checked_count(n_points, "n_points", least=20))
+        )[1:-1]
         fpr = np.concatenate([[0.0], inner, [1.0]])
-        display = cls(fpr=fpr, fnr=np.asarray(guarantee.tradeoff(fpr)), advantage=float(guarantee.advantage), name=name)
+        display = cls(
+            fpr=fpr,
+            fnr=np.asarray(guarantee.tradeoff(fpr)),
+            advantage=float(guarantee.advantage),
+            name=name,
+        )
         return display.plot(ax=ax, **kwargs) if plot else display
 
     @classmethod
@@ -286,7 +333,9 @@ class TradeoffDisplay:
         TradeoffDisplay
         """
         best = tightest(mechanism, delta=delta)
-        return cls.from_guarantee(best.guarantee, **{"name": best.bound.replace("_", " "), **kwargs})
+        return cls.from_guarantee(
+            best.guarantee, **{"name": best.bound.replace("_", " "), **kwargs}
+        )
 
     @classmethod
     def from_estimator(cls, estimator, **kwargs):
@@ -295,7 +344,8 @@ class TradeoffDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            One with ``privacy_`` and ``bound_``, or a pipeline that ends in one and has no other private step.
+            One with ``privacy_`` and ``bound_``, or a pipeline that ends in one and has no other
+            private step.
         **kwargs : dict
             For `from_guarantee`.
 
@@ -325,10 +375,23 @@ class TradeoffDisplay:
         label = f"{self.name or 'best attack'}, advantage {self.advantage:.3g}"
         (self.line_,) = self.ax_.plot(self.fpr, self.fnr, **{"label": label, **kwargs})
         at = int(np.argmax(1 - self.fpr - self.fnr))
-        self.ax_.plot([self.fpr[at]] * 2, [self.fnr[at], 1 - self.fpr[at]], color=self.line_.get_color(), linestyle=":")
+        self.ax_.plot(
+            [self.fpr[at]] * 2,
+            [self.fnr[at], 1 - self.fpr[at]],
+            color=self.line_.get_color(),
+            linestyle=":",
+        )
         if len(self.ax_.lines) == 2:  # once on shared axes
-            self.ax_.plot([0, 1], [1, 0], color="0.6", linestyle="--", linewidth=1, label="guessing")
-        self.ax_.set(xlabel="false positive rate", ylabel="false negative rate", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+            self.ax_.plot(
+                [0, 1], [1, 0], color="0.6", linestyle="--", linewidth=1, label="guessing"
+            )
+        self.ax_.set(
+            xlabel="false positive rate",
+            ylabel="false negative rate",
+            xlim=(0, 1),
+            ylim=(0, 1),
+            aspect="equal",
+        )
         self.ax_.legend(frameon=False, loc="upper right")
         return self
 
@@ -341,7 +404,11 @@ def _fitted(estimator):
     if isinstance(estimator, Pipeline):
         from skdpdyn.model_selection import total_privacy
 
-        before = [step for _, step in estimator.steps[:-1] if step is not None and not isinstance(step, str)]
+        before = [
+            step
+            for _, step in estimator.steps[:-1]
+            if step is not None and not isinstance(step, str)
+        ]
         if total_privacy(*before).parts:  # an error where one of them learnt without privacy
             raise ValueError(
                 f"{estimator!r} has several private steps: show what they cost together, by "
@@ -349,14 +416,23 @@ def _fitted(estimator):
             )
         estimator = estimator[-1]
     if not hasattr(estimator, "privacy_") and not hasattr(estimator, "privacy_cost"):
-        raise ValueError(f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline that ends in one")
+        raise ValueError(
+            f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline that ends in one"
+        )
     check_is_fitted(estimator, "privacy_")
     return estimator
 
 
 def _length(mechanism):
     """The field that says how long a run was, or None."""
-    return next((name for name in ("n_steps", "n_epochs") if name in getattr(mechanism, "__dataclass_fields__", {})), None)
+    return next(
+        (
+            name
+            for name in ("n_steps", "n_epochs")
+            if name in getattr(mechanism, "__dataclass_fields__", {})
+        ),
+        None,
+    )
 
 
 def _axes(ax):
@@ -376,4 +452,8 @@ def _fields_by_step(mechanism):
 def _stopped(mechanism, length, count):
     """The record of the same run, stopped after ``count`` steps or epochs."""
     n_steps = mechanism.n_steps // getattr(mechanism, length) * count
-    return replace(mechanism, **{length: count}, **{name: value[:n_steps] for name, value in _fields_by_step(mechanism).items()})
+    return replace(
+        mechanism,
+        **{length: count},
+        **{name: value[:n_steps] for name, value in _fields_by_step(mechanism).items()},
+    )

@@ -1,7 +1,8 @@
 """Losses of linear models: a derivative on a block of raw predictions, and the constants that privacy needs.
 
-A loss knows raw predictions and targets, nothing of X, of the coefficients or of the penalty. To add one, write its
-derivative ``derivative(raw_prediction, y, out)`` on a block of rows, and an instance of `Loss` with its suprema.
+A loss knows raw predictions and targets, nothing of X, of the coefficients or of the penalty. To
+add one, write its derivative ``derivative(raw_prediction, y, out)`` on a block of rows, and an
+instance of `Loss` with its suprema.
 """
 
 import dis
@@ -12,11 +13,18 @@ from functools import cache
 
 import numpy as np
 
-from skdpdyn.kernels.jit import double_of_bits, entry, inner, residual_matrix_signature, residual_signature
+from skdpdyn.kernels.jit import (
+    double_of_bits,
+    entry,
+    inner,
+    residual_matrix_signature,
+    residual_signature,
+)
 from skdpdyn.privacy.checks import as_float, checked_count, checked_flag, checked_number
 
-# exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and unlike a call of libm it
-# vectorises. (Splitting log(2) in two words would not help: reassociation adds them up again.)
+# exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and
+# unlike a call of libm it vectorises. (Splitting log(2) in two words would not help: reassociation
+# adds them up again.)
 _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
 _MAX_EXPONENT = 708.0
@@ -86,7 +94,9 @@ def _softmax_residual(raw_prediction, y, out):
 
 @cache
 def _raises(function):
-    return any(instruction.opname == "RAISE_VARARGS" for instruction in dis.get_instructions(function))
+    return any(
+        instruction.opname == "RAISE_VARARGS" for instruction in dis.get_instructions(function)
+    )
 
 
 @cache
@@ -104,9 +114,10 @@ class Loss:
     name : str
         The name used in messages.
     derivative : callable
-        ``derivative(raw_prediction, y, out)``, in the Python that numba compiles: writes dl/dr for a block of rows. Arrays of
-        shape (rows,), or for several outputs raw_prediction and out of shape (n_outputs, rows); raw_prediction may be
-        overwritten. It writes all of out and raises nothing: compiled kernels would drop the error and go on.
+        ``derivative(raw_prediction, y, out)``, in the Python that numba compiles: writes dl/dr for
+        a block of rows. Arrays of shape (rows,), or for several outputs raw_prediction and out of
+        shape (n_outputs, rows); raw_prediction may be overwritten. It writes all of out and raises
+        nothing: compiled kernels would drop the error and go on.
     lipschitz : float
         Supremum of ``|dl/dr|``, > 0; ``inf`` where only clipping bounds it.
     smoothness : float
@@ -114,7 +125,8 @@ class Loss:
     n_outputs : int, default=1
         Number of raw predictions of a row.
     at_zero : float, default=inf
-        Supremum of l(0, y) less its infimum over r, which bounds how far training can bring any record's loss down.
+        Supremum of l(0, y) less its infimum over r, which bounds how far training can bring any
+        record's loss down.
     trace : float or None, default=None
         Supremum of the trace of the second derivative. None: ``n_outputs * smoothness``.
     rank : int or None, default=None
@@ -125,7 +137,8 @@ class Loss:
     Raises
     ------
     ValueError
-        If a constant is not a number in its range, naming it: a bound that is too small is a privacy bug.
+        If a constant is not a number in its range, naming it: a bound that is too small is a
+        privacy bug.
     """
 
     name: str
@@ -140,7 +153,9 @@ class Loss:
 
     def __post_init__(self):
         if not callable(self.derivative):
-            raise ValueError(f"derivative={self.derivative!r} of the {self.name} loss must be a function")
+            raise ValueError(
+                f"derivative={self.derivative!r} of the {self.name} loss must be a function"
+            )
         if _raises(self.derivative):
             raise ValueError(
                 f"derivative={self.derivative!r} of the {self.name} loss raises or asserts: compiled kernels would drop the "
@@ -157,9 +172,15 @@ class Loss:
             ("lipschitz", lambda x: x > 0, "a number > 0, or inf where only clipping bounds it"),
             ("smoothness", lambda x: 0 < x < math.inf, "a finite number > 0"),
             ("at_zero", lambda x: x >= 0, "a number >= 0, or inf where it is not known"),
-            ("trace", lambda x: self.smoothness <= x < math.inf, "a finite number, at least the smoothness"),
+            (
+                "trace",
+                lambda x: self.smoothness <= x < math.inf,
+                "a finite number, at least the smoothness",
+            ),
         ):
-            checked_number(getattr(self, name), name, is_valid, f"{requirement} (of the {self.name} loss)")
+            checked_number(
+                getattr(self, name), name, is_valid, f"{requirement} (of the {self.name} loss)"
+            )
 
     @property
     def residual(self):
@@ -170,7 +191,9 @@ class Loss:
 logistic = Loss("logistic", _logistic_residual, lipschitz=1.0, smoothness=0.25, at_zero=math.log(2))
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
-squared = Loss("squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5, quadratic=True)
+squared = Loss(
+    "squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5, quadratic=True
+)
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
 

@@ -1,8 +1,9 @@
 """Where randomness comes from, once: the operating system's entropy through a cryptographic generator.
 
-AES-128 in counter mode costs what PCG64 costs and cannot be predicted from its output. Normal deviates in floating point are not
-exactly normal, and their low bits give away what they were added to. So everything that leaves a fit goes through one function,
-`release`, which adds ideal noise in exact arithmetic and rounds the sum to a lattice.
+AES-128 in counter mode costs what PCG64 costs and cannot be predicted from its output. Normal
+deviates in floating point are not exactly normal, and their low bits give away what they were added
+to. So everything that leaves a fit goes through one function, `release`, which adds ideal noise in
+exact arithmetic and rounds the sum to a lattice.
 """
 
 import math
@@ -35,7 +36,9 @@ SOURCE = (
 NOISE_ERROR = NORMAL_ERROR
 """Largest distance of a coordinate of `standard_noise` from the ideal one."""
 
-SEEDED = "random_state: whoever knows or guesses it can subtract the noise, so that nothing is private"
+SEEDED = (
+    "random_state: whoever knows or guesses it can subtract the noise, so that nothing is private"
+)
 
 
 def generators(random_state, n_streams=1, stacklevel=3):
@@ -44,8 +47,9 @@ def generators(random_state, n_streams=1, stacklevel=3):
     Parameters
     ----------
     random_state : None or int
-        None: fresh entropy from the operating system for every stream of every call. An int: streams that repeat themselves,
-        for tests; it is marked as not private, because whoever guesses the seed can subtract the noise.
+        None: fresh entropy from the operating system for every stream of every call. An int:
+        streams that repeat themselves, for tests; it is marked as not private, because whoever
+        guesses the seed can subtract the noise.
     n_streams : int, default=1
         Number of streams.
     stacklevel : int, default=3
@@ -58,7 +62,8 @@ def generators(random_state, n_streams=1, stacklevel=3):
     Raises
     ------
     TypeError
-        For a Generator, a RandomState or anything else: clones and workers would copy its state and repeat its noise.
+        For a Generator, a RandomState or anything else: clones and workers would copy its state and
+        repeat its noise.
     """
     if random_state is None:
         keys = [int.from_bytes(os.urandom(16)) for _ in range(n_streams)]
@@ -77,12 +82,14 @@ def generators(random_state, n_streams=1, stacklevel=3):
 def standard_noise(distribution, size, generator):
     """Return a vector of noise of scale 1, each coordinate within NOISE_ERROR of an ideal one.
 
-    It is for what is computed with, such as a random linear term. What leaves a fit is noised by `release`.
+    It is for what is computed with, such as a random linear term. What leaves a fit is noised by
+    `release`.
 
     Parameters
     ----------
     distribution : {"gaussian", "gamma"}
-        "gamma": a uniform direction and a norm of the law Gamma(size), the density proportional to exp(-norm(b)).
+        "gamma": a uniform direction and a norm of the law Gamma(size), the density proportional to
+        exp(-norm(b)).
     size : int
         Number of coordinates.
     generator : numpy.random.Generator
@@ -106,7 +113,11 @@ def largest_norm(distribution, size):
 
 def seed_leaks(random_state):
     """What a seed leaks, as ``leaks_`` has it."""
-    return () if random_state is None else (f"random_state={random_state} lets anyone recompute the noise",)
+    return (
+        ()
+        if random_state is None
+        else (f"random_state={random_state} lets anyone recompute the noise",)
+    )
 
 
 def source_of(leaks):
@@ -118,11 +129,25 @@ def check_random_state(random_state):
     """None or an int, or an error that says why nothing else will do."""
     if random_state is None:
         return None
-    if isinstance(random_state, (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)):
+    if isinstance(
+        random_state,
+        (
+            np.random.Generator,
+            np.random.RandomState,
+            np.random.BitGenerator,
+            np.random.SeedSequence,
+        ),
+    ):
         raise TypeError(
             f"random_state={random_state!r} is refused: clones, folds and workers would copy its state and add the same noise, "
             "which then cancels. Use None (private), or an int for repeatable tests"
         )
-    if not isinstance(random_state, Integral) or isinstance(random_state, (bool, np.bool_)) or random_state < 0:
-        raise TypeError(f"random_state={random_state!r} must be None (private) or an int >= 0 (repeatable, for tests)")
+    if (
+        not isinstance(random_state, Integral)
+        or isinstance(random_state, (bool, np.bool_))
+        or random_state < 0
+    ):
+        raise TypeError(
+            f"random_state={random_state!r} must be None (private) or an int >= 0 (repeatable, for tests)"
+        )
     return int(random_state)

@@ -8,7 +8,9 @@ import numpy as np
 from skdpdyn.losses import Loss
 
 _EPS = np.finfo(np.float64).eps
-_LEAST_SINGLE = 1e-18  # bound of gradients: times eps it is more than what a row of norm 2e19 makes of the least float32, 1e-45
+# bound of gradients: times eps it is more than what a row of norm 2e19 makes of the least float32,
+# 1e-45
+_LEAST_SINGLE = 1e-18
 
 
 def row_norm_of(data_norm, intercept_scaling):
@@ -25,9 +27,10 @@ def n_parameters_of(loss, n_features, intercept_scaling):
 class Objective:
     """``(1/n) sum_i loss(raw prediction of row i, y_i) + (alpha/2) |theta|^2``, the intercept included in theta.
 
-    Rows are scaled into the ball of radius ``data_norm``; with an intercept, a column of constant ``intercept_scaling`` is
-    appended (never materialised), so that every row has norm at most ``row_norm``. A clipped loss gradient is that of another
-    convex loss with the same smoothness, as long as the loss has a single output.
+    Rows are scaled into the ball of radius ``data_norm``; with an intercept, a column of constant
+    ``intercept_scaling`` is appended (never materialised), so that every row has norm at most
+    ``row_norm``. A clipped loss gradient is that of another convex loss with the same smoothness,
+    as long as the loss has a single output.
 
     Parameters
     ----------
@@ -44,7 +47,8 @@ class Objective:
     intercept_scaling : float, default=0.0
         Constant of the appended column; 0 for no intercept.
     spread : float, default=1.0
-        Public bound on `RowMap.spread` of the map that rows go through, by which sums round more. 1: none.
+        Public bound on `RowMap.spread` of the map that rows go through, by which sums round more.
+        1: none.
     """
 
     loss: Loss
@@ -90,8 +94,8 @@ class Objective:
     def tolerable_noise(self):
         """Noise in raw predictions that training may end with, see `skdpdyn.privacy.schedules.curvature_aware_time`.
 
-        Where only clipping bounds a residual, by c in half-ranges of the target, sqrt(c): between the scale of the residuals that
-        count in full and that of the targets.
+        Where only clipping bounds a residual, by c in half-ranges of the target, sqrt(c): between
+        the scale of the residuals that count in full and that of the targets.
         """
         bounded = math.isfinite(self.loss.lipschitz)
         return 1.0 if bounded else min(1.0, math.sqrt(self.clip / self.row_norm))
@@ -114,9 +118,10 @@ class Objective:
     def minimiser_norm(self, slope=0.0):
         """Bound on the norm of the minimiser of this risk plus a linear term of at most this slope; needs ``alpha`` > 0.
 
-        There the gradient is 0, so that alpha norm is at most L + slope. And the risk, strongly convex, is at least
-        alpha norm^2 / 2 below that at 0, of which the penalty takes as much again: alpha norm^2 is at most the loss at zero +
-        slope norm. Clipping, which makes derivatives smaller, makes no loss fall further.
+        There the gradient is 0, so that alpha norm is at most L + slope. And the risk, strongly
+        convex, is at least alpha norm^2 / 2 below that at 0, of which the penalty takes as much
+        again: alpha norm^2 is at most the loss at zero + slope norm. Clipping, which makes
+        derivatives smaller, makes no loss fall further.
         """
         falls = math.sqrt(slope**2 + 4 * self.alpha * self.loss.at_zero)
         return min(self.lipschitz + slope, (slope + falls) / 2) / self.alpha
@@ -135,29 +140,38 @@ class Objective:
     def unclamped(self):
         """The same problem for kernels that must follow it to the last digit, with another way to allow for rounding.
 
-        `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that makes another convex loss of
-        it, but a softmax clamped even a little is the derivative of none. A bound far from the supremum never clamps.
+        `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that
+        makes another convex loss of it, but a softmax clamped even a little is the derivative of
+        none. A bound far from the supremum never clamps.
         """
         if self.n_outputs == 1:
             return self
-        return replace(self, loss=replace(self.loss, lipschitz=2 * self.loss.lipschitz), clip=math.inf)
+        return replace(
+            self, loss=replace(self.loss, lipschitz=2 * self.loss.lipschitz), clip=math.inf
+        )
 
     @property
     def allows_single(self):
         """Whether a descent may sum gradients of float32 rows in that precision.
 
-        Not where a bound needs the contraction, see `skdpdyn.kernels.descent`, and not gradients so small that what the longest
-        rows, of norm 2e19, are multiplied by could fall below the normal numbers, where rounding is no longer relative. Nor
-        where clipping alone bounds a residual: that of a tiny row could be beyond the largest number.
+        Not where a bound needs the contraction, see `skdpdyn.kernels.descent`, and not gradients so
+        small that what the longest rows, of norm 2e19, are multiplied by could fall below the
+        normal numbers, where rounding is no longer relative. Nor where clipping alone bounds a
+        residual: that of a tiny row could be beyond the largest number.
         """
-        return not self.contracts and self.lipschitz >= _LEAST_SINGLE and math.isfinite(self.loss.lipschitz)
+        return (
+            not self.contracts
+            and self.lipschitz >= _LEAST_SINGLE
+            and math.isfinite(self.loss.lipschitz)
+        )
 
     def gradient_rounding(self, norm, n_terms, n_summed):
         """Bound on the distance between a mean of loss gradients computed in float64 and the exact one.
 
-        A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the most, in whatever order they are
-        added; a residual by its curvature times that, and by its own evaluation. A sum of m vectors rounds by m^2/4 eps L, as in
-        `LocalRows.bounded`, and each of them by a few eps L.
+        A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the
+        most, in whatever order they are added; a residual by its curvature times that, and by its
+        own evaluation. A sum of m vectors rounds by m^2/4 eps L, as in `LocalRows.bounded`, and
+        each of them by a few eps L.
 
         Parameters
         ----------
@@ -176,7 +190,9 @@ class Objective:
             largest = self.loss.lipschitz
             if self.intercept_scaling:
                 largest = min(largest, self.clip / self.intercept_scaling)
-            parts = replace(self, spread=1.0, data_norm=self.data_norm * self.spread, clip=largest * self.spread)
+            parts = replace(
+                self, spread=1.0, data_norm=self.data_norm * self.spread, clip=largest * self.spread
+            )
             return parts.gradient_rounding(norm, n_terms + 3 * self.n_features, n_summed)
         largest = self.row_norm * norm
         raw = (n_terms / 2 + 8) * largest

@@ -8,8 +8,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import DTYPES, PrivateEstimatorMixin, all_or_nothing, forget_fit, silent_arithmetic, validated
-from skdpdyn.conditioning import ROUNDS_DOWN, Conditioner, Conditioning, Releases, can_sum, parts_of, shares_of, shrunk
+from skdpdyn.base import (
+    DTYPES,
+    PrivateEstimatorMixin,
+    all_or_nothing,
+    forget_fit,
+    silent_arithmetic,
+    validated,
+)
+from skdpdyn.conditioning import (
+    ROUNDS_DOWN,
+    Conditioner,
+    Conditioning,
+    Releases,
+    can_sum,
+    parts_of,
+    shares_of,
+    shrunk,
+)
 from skdpdyn.data.local import LocalRows, sum_rounding
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -20,7 +36,8 @@ from skdpdyn.privacy.calibration import check_shape, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag
 
 _BLOCK = 4096  # rows that are looked at together
-_THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)  # of the largest possible norm: what the bound on centred rows is chosen from
+# of the largest possible norm: what the bound on centred rows is chosen from
+_THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)
 _QUERIES = int(math.log2(_THRESHOLDS.size))  # of a binary search
 _NORM_SHARE = 0.1  # of mu^2, where a mean is released too
 
@@ -30,14 +47,16 @@ __all__ = ["BoundsScaler", "Conditioning", "PrivateScaler"]
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale columns from public bounds to [0, 1] (or another range), clipping what lies outside.
 
-    Unlike `sklearn.preprocessing.MinMaxScaler` it learns nothing from the data: the map is fixed by ``bounds``, acts on each
-    record alone, and so is free under any notion of neighbouring data sets. Fill missing values with a public one before, by
-    ``SimpleImputer(strategy="constant", fill_value=..., keep_empty_features=True)``.
+    Unlike `sklearn.preprocessing.MinMaxScaler` it learns nothing from the data: the map is fixed by
+    ``bounds``, acts on each record alone, and so is free under any notion of neighbouring data
+    sets. Fill missing values with a public one before, by ``SimpleImputer(strategy="constant",
+    fill_value=..., keep_empty_features=True)``.
 
     Parameters
     ----------
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=(0.0, 1.0)
-        Public bounds: one pair for all columns, one a column, or one for each column name. Do not take them from the data.
+        Public bounds: one pair for all columns, one a column, or one for each column name. Do not
+        take them from the data.
     feature_range : tuple (low, high), default=(0.0, 1.0)
         What the bounds are mapped to.
 
@@ -81,12 +100,17 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the bounds are not those of the columns of X, or a pair is not two finite numbers, the lower first.
+            If the bounds are not those of the columns of X, or a pair is not two finite numbers,
+            the lower first.
         """
-        pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and np.shape(self.feature_range) == (2,)
+        pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and np.shape(
+            self.feature_range
+        ) == (2,)
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
         if not (-np.inf < low < high < np.inf and high - low < np.inf):
-            raise ValueError(f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite")
+            raise ValueError(
+                f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite"
+            )
         with all_or_nothing(self) as scaler:
             validated(scaler, X, dtype=DTYPES)
             scaler.bounds_, scaler.feature_range_ = scaler._bounds_by_column(), (low, high)
@@ -116,13 +140,19 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if isinstance(bounds, dict):
             names = getattr(self, "feature_names_in_", None)
             if names is None or set(names) - set(bounds):
-                missing = "X has no column names" if names is None else f"no bounds for {sorted(set(names) - set(bounds))}"
+                missing = (
+                    "X has no column names"
+                    if names is None
+                    else f"no bounds for {sorted(set(names) - set(bounds))}"
+                )
                 raise ValueError(f"bounds is a dict by column name: {missing}")
             bounds = [bounds[name] for name in names]
         try:
             array = np.asarray(bounds, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"bounds={self.bounds!r} must be one pair of numbers, or one pair for each column") from None
+            raise ValueError(
+                f"bounds={self.bounds!r} must be one pair of numbers, or one pair for each column"
+            ) from None
         if array.shape == (2,) and not isinstance(self.bounds, dict):
             array = np.tile(array, (self.n_features_in_, 1))
         if array.shape != (self.n_features_in_, 2):
@@ -133,7 +163,9 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             width = array[:, 1] - array[:, 0]
             usable = np.isfinite(width) & (width > 0) & np.isfinite(1 / width)
         if not np.all(usable):
-            columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[~usable].tolist()
+            columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[
+                ~usable
+            ].tolist()
             raise ValueError(
                 f"bounds={self.bounds!r} must be pairs (low, high) of finite numbers with low < high: not so of columns {columns}"
             )
@@ -152,17 +184,21 @@ class _Plan(NamedTuple):
 class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Centre rows by a private mean and scale them into the unit ball, so that less of their norm is wasted.
 
-    The noise of a private model is proportional to the largest norm of a row, and rows that all lie on one side of the origin
-    waste most of it on their mean. Rows are scaled into the ball of radius ``data_norm``, centred by their noisy mean, divided
-    by a noisy quantile of their centred norms, and those that are still longer than 1 are scaled down to it. The next step of
-    the pipeline then needs no bound from its user: the default ``data_norm=1.0`` of the estimators is right.
+    The noise of a private model is proportional to the largest norm of a row, and rows that all lie
+    on one side of the origin waste most of it on their mean. Rows are scaled into the ball of
+    radius ``data_norm``, centred by their noisy mean, divided by a noisy quantile of their centred
+    norms, and those that are still longer than 1 are scaled down to it. The next step of the
+    pipeline then needs no bound from its user: the default ``data_norm=1.0`` of the estimators is
+    right.
 
-    The fit spends a budget of its own. With the model that is trained on its output it costs what both cost together:
-    `skdpdyn.privacy.split_budget` divides a budget among the two. A tenth for the scaler is a good share.
+    The fit spends a budget of its own. With the model that is trained on its output it costs what
+    both cost together: `skdpdyn.privacy.split_budget` divides a budget among the two. A tenth for
+    the scaler is a good share.
 
-    The mean of n rows of norm R is released with Gaussian noise: replacing a row moves it by 2R/n, dropping one by R/n. The
-    quantile is the outcome of a binary search over 64 thresholds, each of whose six counts a record changes by 1 at the most and
-    gets Gaussian noise too. All compose exactly, mu^2 = sum of mu_i^2. What `transform` does to a row uses nothing else.
+    The mean of n rows of norm R is released with Gaussian noise: replacing a row moves it by 2R/n,
+    dropping one by R/n. The quantile is the outcome of a binary search over 64 thresholds, each of
+    whose six counts a record changes by 1 at the most and gets Gaussian noise too. All compose
+    exactly, mu^2 = sum of mu_i^2. What `transform` does to a row uses nothing else.
 
     Parameters
     ----------
@@ -171,23 +207,27 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     delta : float or "auto", default="auto"
         Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row. Do not take it from the data. Longer rows are scaled down to it.
+        Public bound on the Euclidean norm of a row. Do not take it from the data. Longer rows are
+        scaled down to it.
     with_mean : bool, default=True
         Whether to centre. Sparse rows would become dense: for them it must be False.
     quantile : float, default=0.5
         Part of the rows whose centred norm the bound covers, in (0, 1). The others are scaled down.
     equalize : bool, default=False
-        Whether to bring the columns of dense rows to one scale too, or all directions where records are many for their number:
-        what the estimators do by ``conditioning="auto"``, as a step of a pipeline. Give the model after it ``conditioning=None``.
+        Whether to bring the columns of dense rows to one scale too, or all directions where records
+        are many for their number: what the estimators do by ``conditioning="auto"``, as a step of a
+        pipeline. Give the model after it ``conditioning=None``.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
+        private: for tests.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,) or None
-        The noisy mean, shrunk towards 0 as far as it may be noise (James and Stein 1961); None without centring.
+        The noisy mean, shrunk towards 0 as far as it may be noise (James and Stein 1961); None
+        without centring.
     scale_ : float
         The bound that centred rows are divided by.
     weights_ : ndarray of shape (n_features,) or (n_features, n_features)
@@ -197,7 +237,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     privacy_ : Guarantee
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
     mechanism_ : Composition
-        What ran: the mean, and the counts of rows within a threshold by which the bound was searched.
+        What ran: the mean, and the counts of rows within a threshold by which the bound was
+        searched.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -330,12 +371,16 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
             mean = rows.column_sums(row_factors(rows.norms, within, X)) / n_samples
             mean = shrunk(release(mean, mean_std, generator), mean_std, radius)
-            norms = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within).lengths(X, rows.norms)[1]
+            norms = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within).lengths(
+                X, rows.norms
+            )[1]
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
         low, high = 0, thresholds.size - 1
         for count_std in noise:  # a record changes a count by 1 under both adjacencies
             middle = (low + high) // 2
-            (count,) = release([np.count_nonzero(norms <= thresholds[middle])], count_std, generator)
+            (count,) = release(
+                [np.count_nonzero(norms <= thresholds[middle])], count_std, generator
+            )
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         forget_fit(self)
         self.mean_, self.scale_ = mean, float(thresholds[high])
@@ -344,7 +389,12 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def _learn_map(self, rows, plan, generator):
         releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
-        conditioner = Conditioner(rows.shape[0], float(self.data_norm), self._shares(*rows.shape, plan.budget), self.quantile)
+        conditioner = Conditioner(
+            rows.shape[0],
+            float(self.data_norm),
+            self._shares(*rows.shape, plan.budget),
+            self.quantile,
+        )
         row_map = conditioner.learn(rows, releases).map
         if tuple(releases.parts) != plan.mechanism.mechanisms:
             raise CalibrationError("what was released is not what was planned: please report this")
@@ -354,7 +404,14 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def _shares(self, n_samples, n_features, budget):
         """Return the parts of mu^2 of what `equalize` learns, which add up to 1."""
-        shares = shares_of(n_samples, n_features, budget.mu, budget.adjacency, is_sparse=False, centred=self.with_mean)
+        shares = shares_of(
+            n_samples,
+            n_features,
+            budget.mu,
+            budget.adjacency,
+            is_sparse=False,
+            centred=self.with_mean,
+        )
         return {name: share / math.fsum(shares.values()) for name, share in shares.items()}
 
     def transform(self, X):
@@ -374,11 +431,15 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         X = self._rows(X, reset=False)
         if hasattr(self, "weights_"):
             row_map = RowMap(self.mean_, self.weights_, norm=self.scale_, radius=self.radius_)
-            return np.concatenate([rows.astype(X.dtype) for _, rows in LocalRows(X, map=row_map).mapped_blocks()])
+            return np.concatenate(
+                [rows.astype(X.dtype) for _, rows in LocalRows(X, map=row_map).mapped_blocks()]
+            )
         norms = row_norms(X)
         factors = row_factors(norms, self.data_norm_, X) / self.scale_
         if self.mean_ is None:
-            factors = np.minimum(factors * row_factors(norms * factors, 1.0, X), np.finfo(X.dtype).max).astype(X.dtype)
+            factors = np.minimum(
+                factors * row_factors(norms * factors, 1.0, X), np.finfo(X.dtype).max
+            ).astype(X.dtype)
             if not sparse.issparse(X):
                 return X * factors[:, None]
             X = X.copy()
@@ -400,7 +461,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
         if sparse.issparse(X) and (self.equalize if reset else hasattr(self, "weights_")):
-            raise ValueError("X is sparse: equalize=True takes dense rows. Let the estimator condition sparse ones")
+            raise ValueError(
+                "X is sparse: equalize=True takes dense rows. Let the estimator condition sparse ones"
+            )
         X = validated(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=reset)
         return canonical_rows(X)
 
@@ -412,27 +475,44 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             )
         checked_flag(self.with_mean, "with_mean")
         if not 0 < as_float(self.quantile) < 1:
-            raise ValueError(f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound")
+            raise ValueError(
+                f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound"
+            )
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
-        budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency)
+        budget = Budget.for_samples(
+            self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency
+        )
         _ = budget.mu  # refuses delta=0
         checked_flag(self.equalize, "equalize")
         if self.equalize:
             if not can_sum(n_samples, n_features):
-                raise ValueError(f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False")
+                raise ValueError(
+                    f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False"
+                )
             mechanism = Composition(
-                parts_of(self._shares(n_samples, n_features, budget), budget.mu * ROUNDS_DOWN, budget.adjacency)
+                parts_of(
+                    self._shares(n_samples, n_features, budget),
+                    budget.mu * ROUNDS_DOWN,
+                    budget.adjacency,
+                )
             )
             guarantee = composition(mechanism)
             if not guarantee.epsilon(budget.delta) <= budget.epsilon:
-                raise CalibrationError(f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget")
+                raise CalibrationError(
+                    f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
+                )
             return _Plan(mechanism, "composition", guarantee, budget)
         sum_rounding(n_samples, n_features)  # refuses more records than a sum can tell one among
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
         def record(noise_multiplier):
-            return Composition(tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency) for share in shares))
+            return Composition(
+                tuple(
+                    Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency)
+                    for share in shares
+                )
+            )
 
         mechanism = least_noise(record, budget.epsilon, budget.delta, "composition")
         return _Plan(mechanism, "composition", composition(mechanism), budget)

@@ -1,22 +1,25 @@
 """Room for rounding: what the steps that a computer makes cost beyond the exact ones, from public numbers alone.
 
-Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k-1}) + g_k + N(0, s_k^2 I) + e_k, k = 1..K, where
-phi_k is c_k-Lipschitz, one record moves it by at most D_k, the norms of g_k, the rounding of a gradient, and of e_k, that of an
-update and of its noise, are at most G_k and E_k whatever they depend on, and the noise of the last step is added exactly to a
-computed point (`skdpdyn.noise.release`), so that e_K = 0. Then the last iterate is (mu + mu_r)-GDP, mu the value of
-`skdpdyn.privacy.last_iterate_mu` for (c_k, D_k, s_k), and
+Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k-1}) + g_k + N(0,
+s_k^2 I) + e_k, k = 1..K, where phi_k is c_k-Lipschitz, one record moves it by at most D_k, the
+norms of g_k, the rounding of a gradient, and of e_k, that of an update and of its noise, are at
+most G_k and E_k whatever they depend on, and the noise of the last step is added exactly to a
+computed point (`skdpdyn.noise.release`), so that e_K = 0. Then the last iterate is (mu + mu_r)-GDP,
+mu the value of `skdpdyn.privacy.last_iterate_mu` for (c_k, D_k, s_k), and
 
     mu_r^2 = sum_k (2 (G_k + c_k E_{k-1}) / s_k)^2.
 
-Proof. Measure how far the two runs are apart by the largest distance z that a pair of shifts, one of each run, bridges. A step
-makes z at most c_k z + D_k; ideal noise takes any part a <= z of it away at the price of one Gaussian mechanism of a / s_k, for
-shifts of both runs in any mixture; errors on both sides add 2 G_k before the noise and 2 E_k after it. So the shifts that are
-optimal without errors, plus 2 (c_k E_{k-1} + G_k) in every step, leave nothing at the end, and prices add up as norms do. Errors
-are carried for one step only, so that c_k may exceed 1.
+Proof. Measure how far the two runs are apart by the largest distance z that a pair of shifts, one
+of each run, bridges. A step makes z at most c_k z + D_k; ideal noise takes any part a <= z of it
+away at the price of one Gaussian mechanism of a / s_k, for shifts of both runs in any mixture;
+errors on both sides add 2 G_k before the noise and 2 E_k after it. So the shifts that are optimal
+without errors, plus 2 (c_k E_{k-1} + G_k) in every step, leave nothing at the end, and prices add
+up as norms do. Errors are carried for one step only, so that c_k may exceed 1.
 
-Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal
-ones that they are coupled to; iterates stay within the public radius that E_k is computed for, because every step projects onto
-that ball, which is 1-Lipschitz.
+Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within
+`skdpdyn.kernels.normals.NORMAL_ERROR` of ideal ones that they are coupled to; iterates stay within
+the public radius that E_k is computed for, because every step projects onto that ball, which is
+1-Lipschitz.
 """
 
 import math
@@ -33,9 +36,10 @@ _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 def public_radius(objective, step_size, noise_std, n_steps):
     """Return the radius of a ball that iterates do not reach the edge of, from public numbers.
 
-    Without noise, steps of a total length T move by at most T L, and no further than L / alpha or a few times the norm of the
-    minimiser, or than makes raw predictions of the longest row 1,000, at which no loss asks for more; the noise that piles up
-    exceeds its bound with a probability below exp(-50).
+    Without noise, steps of a total length T move by at most T L, and no further than L / alpha or a
+    few times the norm of the minimiser, or than makes raw predictions of the longest row 1,000, at
+    which no loss asks for more; the noise that piles up exceeds its bound with a probability below
+    exp(-50).
 
     Parameters
     ----------
@@ -50,14 +54,27 @@ def public_radius(objective, step_size, noise_std, n_steps):
     -------
     float
     """
-    drift = min(_total(step_size, n_steps) * objective.lipschitz, _LARGEST_PREDICTION / objective.row_norm)
+    drift = min(
+        _total(step_size, n_steps) * objective.lipschitz, _LARGEST_PREDICTION / objective.row_norm
+    )
     if objective.alpha > 0:
         drift = min(drift, objective.lipschitz / objective.alpha, 4 * objective.minimiser_norm())
     piled_up = math.sqrt(_total(np.square(noise_std), n_steps))
     return drift + piled_up * (math.sqrt(objective.n_parameters) + 10)
 
 
-def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1.0, n_summed, repeats=1.0, growth=1.0):
+def rounding_mu(
+    objective,
+    step_size,
+    noise_std,
+    n_steps,
+    *,
+    radius,
+    lipschitz=1.0,
+    n_summed,
+    repeats=1.0,
+    growth=1.0,
+):
     """Return mu_r of the module's theorem, what the roundings of all steps cost.
 
     Parameters
@@ -77,7 +94,8 @@ def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1
     repeats : float, default=1.0
         Most records in a step over its public divisor: 1 / sampling_probability of Poisson batches.
     growth : float, default=1.0
-        How much more the sums of mapped rows may round than those of other rows, see `skdpdyn.data.local.LocalRows.growth`.
+        How much more the sums of mapped rows may round than those of other rows, see
+        `skdpdyn.data.local.LocalRows.growth`.
 
     Returns
     -------
@@ -85,8 +103,14 @@ def rounding_mu(objective, step_size, noise_std, n_steps, *, radius, lipschitz=1
     """
     step_size, noise_std = np.asarray(step_size, dtype=float), np.asarray(noise_std, dtype=float)
     size = math.sqrt(objective.n_parameters)
-    gradient = repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
-    largest = radius + step_size * (repeats * objective.lipschitz + objective.alpha * radius) + _LARGEST_NORMAL * size * noise_std
+    gradient = (
+        repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
+    )
+    largest = (
+        radius
+        + step_size * (repeats * objective.lipschitz + objective.alpha * radius)
+        + _LARGEST_NORMAL * size * noise_std
+    )
     before = step_size * gradient
     after = 4 * _EPS * largest + size * NORMAL_ERROR * noise_std
     if after.ndim:
@@ -107,4 +131,8 @@ def gathered_in_order(n_records):
 def step_lipschitz(step_size, strong_convexity, smoothness):
     """Return a Lipschitz constant of gradient steps: above 1 where they are too long to contract."""
     step_size = np.asarray(step_size)
-    return float(np.max(np.maximum(np.abs(1 - step_size * strong_convexity), np.abs(1 - step_size * smoothness))))
+    return float(
+        np.max(
+            np.maximum(np.abs(1 - step_size * strong_convexity), np.abs(1 - step_size * smoothness))
+        )
+    )

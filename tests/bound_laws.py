@@ -20,7 +20,16 @@ import numpy as np
 import pytest
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy import ACCOUNTANTS, Composition, GaussianDP, OnePass, PoissonSubsampled, RenyiDP, Selection, tightest
+from skdpdyn.privacy import (
+    ACCOUNTANTS,
+    Composition,
+    GaussianDP,
+    OnePass,
+    PoissonSubsampled,
+    RenyiDP,
+    Selection,
+    tightest,
+)
 
 LONGER = {"n_steps": lambda n: n + 7, "n_epochs": lambda n: n + 2}
 NOISIER = ("noise_multiplier", "noise")
@@ -79,7 +88,9 @@ class BoundLaws:
     def pairs(self):
         """Return the pairs of an accountant and a record that it covers, under either adjacency."""
         return [
-            pytest.param(accountant, with_adjacency(record, adjacency), id=f"{name}-{label}-{adjacency}")
+            pytest.param(
+                accountant, with_adjacency(record, adjacency), id=f"{name}-{label}-{adjacency}"
+            )
             for name, accountant in self.accountants.items()
             for label, record in self.records.items()
             for adjacency in ("replace_one", "add_remove")
@@ -91,7 +102,9 @@ class BoundLaws:
         if "record" in metafunc.fixturenames:
             metafunc.parametrize(("accountant", "record"), self.pairs())
         if "renyi_record" in metafunc.fixturenames:
-            curves = [pair for pair in self.pairs() if isinstance(pair.values[0](pair.values[1]), RenyiDP)]
+            curves = [
+                pair for pair in self.pairs() if isinstance(pair.values[0](pair.values[1]), RenyiDP)
+            ]
             metafunc.parametrize(("accountant", "renyi_record"), curves)
         if "any_record" in metafunc.fixturenames:
             metafunc.parametrize("any_record", self.records.values(), ids=list(self.records))
@@ -99,9 +112,13 @@ class BoundLaws:
     def test_every_accountant_and_record_has_a_case(self):
         pairs = [pair.values for pair in self.pairs()]
         for name, accountant in self.accountants.items():
-            assert any(covers is accountant for covers, _ in pairs), f"no record here is covered by {name}"
+            assert any(covers is accountant for covers, _ in pairs), (
+                f"no record here is covered by {name}"
+            )
         for label, record in self.records.items():
-            assert any(type(covered) is type(record) for _, covered in pairs), f"no accountant here covers {label}"
+            assert any(type(covered) is type(record) for _, covered in pairs), (
+                f"no accountant here covers {label}"
+            )
 
     def test_guarantees_are_profiles(self, accountant, record):
         guarantee = accountant(record)
@@ -118,7 +135,9 @@ class BoundLaws:
         assert tpr[1] - 0.01 <= guarantee.advantage + 1e-9
 
     @pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
-    def test_no_order_of_a_fine_grid_is_better_than_the_one_that_is_found(self, accountant, renyi_record, delta):
+    def test_no_order_of_a_fine_grid_is_better_than_the_one_that_is_found(
+        self, accountant, renyi_record, delta
+    ):
         guarantee = accountant(renyi_record)
         excess = np.geomspace(1e-9, 1e15, 3000)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -130,10 +149,18 @@ class BoundLaws:
         before = accountant(record).epsilon(1e-6)
         for name in NOISIER:
             if hasattr(record, name):
-                assert accountant(replace(record, **{name: 1.5 * getattr(record, name)})).epsilon(1e-6) <= before
+                assert (
+                    accountant(replace(record, **{name: 1.5 * getattr(record, name)})).epsilon(1e-6)
+                    <= before
+                )
         for name, longer in LONGER.items():
-            if name in getattr(record, "__dataclass_fields__", {}) and getattr(record, name) is not None:
-                assert accountant(replace(record, **{name: longer(getattr(record, name))})).epsilon(1e-6) >= before * (1 - 1e-9)
+            if (
+                name in getattr(record, "__dataclass_fields__", {})
+                and getattr(record, name) is not None
+            ):
+                assert accountant(replace(record, **{name: longer(getattr(record, name))})).epsilon(
+                    1e-6
+                ) >= before * (1 - 1e-9)
 
     def test_composition_of_copies_is_k_fold(self, accountant, record):
         if isinstance(record, Composition):
@@ -147,10 +174,14 @@ class BoundLaws:
             assert threefold.mu == pytest.approx(one.mu * math.sqrt(3), rel=1e-14)
 
     def test_adjacency_costs_at_most_a_factor_of_two(self, accountant, record):
-        replaced, removed = (accountant(with_adjacency(record, adjacency)) for adjacency in ("replace_one", "add_remove"))
+        replaced, removed = (
+            accountant(with_adjacency(record, adjacency))
+            for adjacency in ("replace_one", "add_remove")
+        )
         with pytest.raises(ValueError, match="cannot compose"):
             replaced.compose(removed)
-        if isinstance(record, (PoissonSubsampled, OnePass)):  # their unit is one record's contribution
+        # their unit is one record's contribution
+        if isinstance(record, (PoissonSubsampled, OnePass)):
             assert removed.epsilon(1e-6) < replaced.epsilon(1e-6)
 
     def test_tightest_names_the_winner_and_the_reasons(self, any_record):

@@ -8,7 +8,9 @@ from hypothesis import settings
 
 # Before numba is imported. By its version, since another version's files would be overwritten;
 # workers, subprocesses and later runs find what is compiled once.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".numba_cache" / version("numba")))
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".numba_cache" / version("numba"))
+)
 
 settings.register_profile("suite", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)  # new examples in each run

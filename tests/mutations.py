@@ -1,8 +1,8 @@
 """Faults that would break a promise of privacy, planted one at a time: the suite without `slow` sees each.
 
-Run it by hand: ``python tests/mutations.py [part of a name ...]``. Each fault is planted in a copy of
-the project, where its tests run without a JIT compiler. A fault that survives, and one whose place in
-the source has moved, end the run with an error: give the new text here.
+Run it by hand: ``python tests/mutations.py [part of a name ...]``. Each fault is planted in a copy
+of the project, where its tests run without a JIT compiler. A fault that survives, and one whose
+place in the source has moved, end the run with an error: give the new text here.
 """
 
 import os
@@ -149,7 +149,9 @@ def place(mutation, package):
     holders = {path: text for path, text in texts.items() if mutation.old in text}
     if sum(text.count(mutation.old) for text in holders.values()) != 1:
         places = [path.relative_to(package).as_posix() for path in holders]
-        raise LookupError(f"{mutation.name}: {mutation.old!r} must stand once in the package, not in {places}")
+        raise LookupError(
+            f"{mutation.name}: {mutation.old!r} must stand once in the package, not in {places}"
+        )
     ((path, text),) = holders.items()
     return path, text
 
@@ -157,18 +159,42 @@ def place(mutation, package):
 def is_caught(mutation, copy):
     """Whether tests fail in the copy, and not for want of tests."""
     tests, _, chosen = mutation.tests.partition(" -k ")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests.split()]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *tests.split(),
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     command += ["-k", chosen] if chosen else []
-    run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
     if run.returncode not in (0, 1):  # 1: tests ran, and some failed
-        raise SystemExit(f"{mutation.name}: pytest ended with {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        raise SystemExit(
+            f"{mutation.name}: pytest ended with {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+        )
     return run.returncode == 1
 
 
 def main(wanted):
     """Plant the faults whose names hold one of the wanted words, or all; return how many survive."""
-    chosen = [mutation for mutation in MUTATIONS if not wanted or any(word in mutation.name for word in wanted)]
+    chosen = [
+        mutation
+        for mutation in MUTATIONS
+        if not wanted or any(word in mutation.name for word in wanted)
+    ]
     survivors = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)

@@ -47,7 +47,8 @@ from skdpdyn.privacy.guarantees import Guarantee, LargestCurve, LinearCurve
 from skdpdyn.privacy.sampled import SampledCurve
 from skdpdyn.solvers import DPSGD
 
-# --- the Renyi curve of Poisson batches ------------------------------------------------------------------------------------
+# --- the Renyi curve of Poisson batches
+# ------------------------------------------------------------------------------------
 
 
 def exact_divergence(q, z, order, replaced):
@@ -61,14 +62,25 @@ def exact_divergence(q, z, order, replaced):
             ratio = p / other
             return mpmath.npdf(x) * other * (ratio**a - 1 - a * (ratio - 1))
 
-        ends = [-2 * m - 25, *np.linspace(float(-2 * m - 8), float(2 * a * m + 8), 16).tolist(), 2 * a * m + 25]
+        ends = [
+            -2 * m - 25,
+            *np.linspace(float(-2 * m - 8), float(2 * a * m + 8), 16).tolist(),
+            2 * a * m + 25,
+        ]
         return float(mpmath.log1p(mpmath.quad(integrand, ends)) / (a - 1))
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(
     ("q", "z", "order"),
-    [(0.01, 4.0, 30.0), (1e-9, 1.0, 2.0), (0.999, 0.3, 8.0), (0.5, 1.0, 40.5), (0.3, 1e3, 1.5), (0.1, 2.0, 1 + 1e-6)],
+    [
+        (0.01, 4.0, 30.0),
+        (1e-9, 1.0, 2.0),
+        (0.999, 0.3, 8.0),
+        (0.5, 1.0, 40.5),
+        (0.3, 1e3, 1.5),
+        (0.1, 2.0, 1 + 1e-6),
+    ],
 )
 def test_curve_is_just_above_the_exact_divergence(q, z, order, adjacency):
     exact = exact_divergence(q, z, order, adjacency == "replace_one")
@@ -78,10 +90,15 @@ def test_curve_is_just_above_the_exact_divergence(q, z, order, adjacency):
 def test_curve_under_add_remove_is_that_of_dp_accounting():
     import dp_accounting
 
-    q, z, orders = 0.02, 1.3, [2.0, 3.7, 8.0, 33.0]  # between integers theirs is interpolated, which is above
+    # between integers theirs is interpolated, which is above
+    q, z, orders = 0.02, 1.3, [2.0, 3.7, 8.0, 33.0]
     accountant = dp_accounting.rdp.RdpAccountant(orders=orders)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), 7)
-    curve = subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=z, n_steps=7, adjacency="add_remove"))
+    curve = subsampling(
+        PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=z, n_steps=7, adjacency="add_remove"
+        )
+    )
     ours = curve.rdp(np.array(orders))
     np.testing.assert_allclose(ours, accountant.rdp, rtol=1e-4)
     np.testing.assert_allclose(ours[[0, 2, 3]], accountant.rdp[[0, 2, 3]], rtol=1e-9)
@@ -111,11 +128,14 @@ def test_renyi_bound_is_above_the_numerical_one_and_near_it():
     renyi = RenyiDP(guarantee._renyi_curve())
     for delta in (1e-5, 1e-7, 1e-9):
         assert guarantee.epsilon(delta) <= renyi.epsilon(delta) <= 1.2 * guarantee.epsilon(delta)
-    assert guarantee.rdp(8.0) == pytest.approx(1000 * exact_divergence(0.01, 4.0, 8.0, True), rel=1e-9)
+    assert guarantee.rdp(8.0) == pytest.approx(
+        1000 * exact_divergence(0.01, 4.0, 8.0, True), rel=1e-9
+    )
     assert from_json(to_json(guarantee)).rdp(8.0) == guarantee.rdp(8.0)
 
 
-# --- no cliff ---------------------------------------------------------------------------------------------------------------
+# --- no cliff
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_noise_has_no_cliff_in_the_number_of_steps():
@@ -123,7 +143,11 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
     steps = 700, 900, 1000, 1300
     records = [
         least_noise(
-            lambda noise, k=k: PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise, n_steps=k), 1.0, 1e-12
+            lambda noise, k=k: PoissonSubsampled(
+                sampling_probability=0.01, noise_multiplier=noise, n_steps=k
+            ),
+            1.0,
+            1e-12,
         )
         for k in steps
     ]
@@ -136,14 +160,18 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_epsilon_is_monotone_in_delta_where_rounding_takes_over(adjacency):
     guarantee = subsampling(
-        PoissonSubsampled(sampling_probability=1e-5, noise_multiplier=1.0, n_steps=10**9, adjacency=adjacency)
+        PoissonSubsampled(
+            sampling_probability=1e-5, noise_multiplier=1.0, n_steps=10**9, adjacency=adjacency
+        )
     )
     deltas = np.geomspace(1e-2, 1e-12, 24)
     epsilons = guarantee.epsilon(deltas)
     assert np.all(np.diff(epsilons) >= 0)
     assert epsilons[0] < 2.2
     unsampled = composition(
-        PoissonSubsampled(sampling_probability=1e-5, noise_multiplier=1.0, n_steps=10**9, adjacency=adjacency)
+        PoissonSubsampled(
+            sampling_probability=1e-5, noise_multiplier=1.0, n_steps=10**9, adjacency=adjacency
+        )
     )
     renyi = RenyiDP(guarantee._renyi_curve(), adjacency)
     assert np.all(epsilons <= np.minimum(renyi.epsilon(deltas), unsampled.epsilon(deltas)))
@@ -153,7 +181,9 @@ def test_epsilon_is_monotone_in_delta_where_rounding_takes_over(adjacency):
 
 def test_more_steps_and_less_noise_cost_more_where_rounding_takes_over():
     def cost(noise, n_steps):
-        return subsampling(PoissonSubsampled(sampling_probability=0.003, noise_multiplier=noise, n_steps=n_steps)).epsilon(1e-12)
+        return subsampling(
+            PoissonSubsampled(sampling_probability=0.003, noise_multiplier=noise, n_steps=n_steps)
+        ).epsilon(1e-12)
 
     by_steps = [cost(2.0, n_steps) for n_steps in (200, 500, 800, 900, 1000, 1100, 2000)]
     by_noise = [cost(noise, 900) for noise in (4.0, 3.0, 2.0, 1.5, 1.2, 1.0)]
@@ -164,24 +194,40 @@ def test_more_steps_and_less_noise_cost_more_where_rounding_takes_over():
 @pytest.mark.parametrize("n", [10**6, 2 * 10**6, 4 * 10**6])
 def test_few_large_steps_on_many_records_spend_their_budget(n):
     """Before, CalibrationError at 1e6 records, and 0.067 of 1 spent at 2e6."""
-    model = PrivateLogisticRegression(epsilon=1.0, classes=[0, 1], solver=DPSGD(n_steps=200, batch_size=1000))
+    model = PrivateLogisticRegression(
+        epsilon=1.0, classes=[0, 1], solver=DPSGD(n_steps=200, batch_size=1000)
+    )
     assert 0.9 < model.privacy_cost(n, 20).epsilon(1 / n**2) <= 1.0
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize(("q", "z", "n_steps"), [(1e-9, 1.0, 10**18), (1e-9, 1e3, 10**15), (1e-3, 1e3, 10**9), (0.1, 1e18, 40)])
+@pytest.mark.parametrize(
+    ("q", "z", "n_steps"),
+    [(1e-9, 1.0, 10**18), (1e-9, 1e3, 10**15), (1e-3, 1e3, 10**9), (0.1, 1e18, 40)],
+)
 def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
     start = time.perf_counter()
-    guarantee = subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency))
-    unsampled = composition(PoissonSubsampled(sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency))
+    guarantee = subsampling(
+        PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency
+        )
+    )
+    unsampled = composition(
+        PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency
+        )
+    )
     assert 0 <= guarantee.epsilon(1e-6) <= unsampled.epsilon(1e-6)
     assert 0 <= guarantee.delta(1.0) <= unsampled.delta(1.0)
     assert time.perf_counter() - start < 5
 
 
-# --- parts of a composition, each by its best bound ------------------------------------------------------------------------
+# --- parts of a composition, each by its best bound
+# ------------------------------------------------------------------------
 
-STEPS = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+STEPS = PoissonSubsampled(
+    sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
+)
 
 
 def test_composition_takes_the_best_bound_of_each_part():
@@ -200,7 +246,12 @@ def test_composition_takes_the_best_bound_of_each_part():
     def record(noise):
         return Composition(
             (
-                PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise, n_steps=1000, adjacency="add_remove"),
+                PoissonSubsampled(
+                    sampling_probability=0.01,
+                    noise_multiplier=noise,
+                    n_steps=1000,
+                    adjacency="add_remove",
+                ),
                 Gaussian(5.0 * noise, adjacency="add_remove"),
             )
         )
@@ -211,9 +262,13 @@ def test_composition_takes_the_best_bound_of_each_part():
 
 def test_composition_of_like_parts_keeps_the_name_of_its_accountant():
     assert tightest(Composition((STEPS, STEPS)), delta=1e-6).bound == "subsampling"
-    full = NoisyGradientDescent(n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0)
+    full = NoisyGradientDescent(
+        n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+    )
     assert tightest(Composition((full, full))).bound == "last_iterate"
-    mixed = tightest(Composition((full, ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1))))
+    mixed = tightest(
+        Composition((full, ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1)))
+    )
     assert mixed.bound == "tightest"  # before, no bound held
     with pytest.raises(UnsupportedMechanismError, match="no bound holds"):
         tightest(Composition((full, Selection(trial=ApproximateDP(1.0), expected_trials=3.0))))
@@ -221,12 +276,17 @@ def test_composition_of_like_parts_keeps_the_name_of_its_accountant():
 
 def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to():
     """Each part has epsilon 0 by either accountant; a thousand of them do not."""
-    part = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=2.0, n_steps=1, adjacency="add_remove")
-    best = tightest(Composition((part,) * 1000 + (Gaussian(50.0, adjacency="add_remove"),)), delta=0.3)
+    part = PoissonSubsampled(
+        sampling_probability=0.01, noise_multiplier=2.0, n_steps=1, adjacency="add_remove"
+    )
+    best = tightest(
+        Composition((part,) * 1000 + (Gaussian(50.0, adjacency="add_remove"),)), delta=0.3
+    )
     assert best.epsilon(1e-6) < 1.0
 
 
-# --- the smaller of two forms ------------------------------------------------------------------------------------------------
+# --- the smaller of two forms
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -238,7 +298,10 @@ def test_objective_perturbation_takes_the_smaller_of_its_two_forms(shift, tilt, 
     epsilons = guarantee.epsilon(deltas)
     assert np.all(epsilons <= renyi.epsilon(deltas))
     assert np.all(np.diff(epsilons) >= 0)
-    assert all(guarantee.delta(epsilon) <= delta * (1 + 1e-8) for epsilon, delta in zip(epsilons, deltas, strict=True))
+    assert all(
+        guarantee.delta(epsilon) <= delta * (1 + 1e-8)
+        for epsilon, delta in zip(epsilons, deltas, strict=True)
+    )
     grid = np.linspace(0, 2 * tilt, 30)
     assert np.all(np.diff(guarantee.delta(grid)) <= 0)
     assert np.all(guarantee.delta(grid) <= renyi.delta(grid))
@@ -251,26 +314,36 @@ def test_the_smaller_form_is_smaller_where_a_replacement_costs_little():
     assert exact_tail <= guarantee.epsilon(1e-2)
 
 
-# --- searches of DP-SGD under replace_one -----------------------------------------------------------------------------------
+# --- searches of DP-SGD under replace_one
+# -----------------------------------------------------------------------------------
 
 
 def test_search_runs_dp_sgd_under_replace_one():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (400, 2))
     y = X[:, 0] > 0
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, classes=[False, True], solver=DPSGD(n_steps=10, batch_size=50))
+    model = PrivateLogisticRegression(
+        epsilon=1.0, delta=1e-5, classes=[False, True], solver=DPSGD(n_steps=10, batch_size=50)
+    )
     grid = {"alpha": [1e-2, 1e-1]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = PrivateSearchCV(model, grid, epsilon=3.0, delta=1e-5, expected_trials=2, random_state=0).fit(X, y)
+        search = PrivateSearchCV(
+            model, grid, epsilon=3.0, delta=1e-5, expected_trials=2, random_state=0
+        ).fit(X, y)
     assert search.privacy_.adjacency == "replace_one"
     assert 2.9 < search.epsilon_ <= 3.0
     assert search.privacy_cost(400, 2).epsilon(1e-5) == pytest.approx(search.epsilon_, rel=1e-9)
-    trial = subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=20))
-    assert selection(Selection(trial=trial, expected_trials=5.0)).epsilon(1e-6) > trial.epsilon(1e-6)
+    trial = subsampling(
+        PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=20)
+    )
+    assert selection(Selection(trial=trial, expected_trials=5.0)).epsilon(1e-6) > trial.epsilon(
+        1e-6
+    )
 
 
-# --- documents --------------------------------------------------------------------------------------------------------------
+# --- documents
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_documents_have_a_version():
@@ -287,7 +360,9 @@ def test_documents_have_a_version():
 
 def test_documents_of_the_first_release_are_read():
     """They have no version, and no adjacency of a sampled curve, which then was for add_remove only."""
-    assert from_json('{"type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one"}') == GaussianDP(0.5)
+    assert from_json('{"type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one"}') == GaussianDP(
+        0.5
+    )
     curve = {"type": "SampledCurve", "sampling_probability": 0.1, "noise_multiplier": 4.0}
     document = {
         "type": "RenyiDP",
@@ -303,7 +378,13 @@ def test_documents_of_the_first_release_are_read():
 ORDINARY = [
     Gaussian(3.0),
     NoisyGradientDescent(
-        n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0, diameter=0.3, sensitivity=1.0
+        n_steps=40,
+        noise_multiplier=8.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
+        diameter=0.3,
+        sensitivity=1.0,
     ),
     CyclicBatches(
         n_samples=95,
@@ -316,12 +397,23 @@ ORDINARY = [
         order="shuffled_once",
     ),
     WithoutReplacement(
-        n_samples=100, batch_size=10, n_epochs=4, noise_multiplier=3.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        n_samples=100,
+        batch_size=10,
+        n_epochs=4,
+        noise_multiplier=3.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
     ),
     PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40, step_size=0.5),
     OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
     ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1, rank=4),
-    Composition((ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1), OutputPerturbation(noise_multiplier=30.0))),
+    Composition(
+        (
+            ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1),
+            OutputPerturbation(noise_multiplier=30.0),
+        )
+    ),
     OnePass(
         n_samples=40,
         noise=2.0,
@@ -339,7 +431,23 @@ ORDINARY = [
     RenyiDP(LargestCurve((LinearCurve(0.1),))),
 ]
 EXTREMES = (
-    [0, 1, -1, -0.0, 5e-324, 1e-320, 1e-160, 1e160, 1.7e308, 1e-9, 1 - 1e-9, 10**18, 10**19, 10**30, 10**400]
+    [
+        0,
+        1,
+        -1,
+        -0.0,
+        5e-324,
+        1e-320,
+        1e-160,
+        1e160,
+        1.7e308,
+        1e-9,
+        1 - 1e-9,
+        10**18,
+        10**19,
+        10**30,
+        10**400,
+    ]
     + [True, False, None, "", "replace_one", [], [1.0], [[1.0]], [1e308, 1e308], {}, [None], ["a"]]
     + [{"type": "float", "value": value} for value in ("inf", "-inf", "nan")]
     + [json.loads(to_json(value)) for value in (GaussianDP(1.0), Gaussian(1.0))]
@@ -393,7 +501,11 @@ def test_extreme_documents_are_refused_or_answered(ordinary):
 
 def test_delta_of_many_epsilons_with_infinite_ones():
     epsilon = np.append(np.linspace(0.0, 5.0, 20), math.inf)
-    for guarantee in (RenyiDP(LinearCurve(0.5)), RenyiDP(LinearCurve(math.inf)), RenyiDP(LinearCurve(1e300))):
+    for guarantee in (
+        RenyiDP(LinearCurve(0.5)),
+        RenyiDP(LinearCurve(math.inf)),
+        RenyiDP(LinearCurve(1e300)),
+    ):
         delta = guarantee.delta(epsilon)
         assert not np.any(np.isnan(delta))
         assert delta[-1] == guarantee.delta(math.inf) == 0
@@ -407,7 +519,9 @@ def test_mixture_of_nothing_is_refused():
 
 def test_epsilon_just_below_the_delta_of_nothing():
     """There the root is next to 0, where steps relative to it go nowhere."""
-    guarantee = subsampling(PoissonSubsampled(sampling_probability=0.001, noise_multiplier=5.0, n_steps=10))
+    guarantee = subsampling(
+        PoissonSubsampled(sampling_probability=0.001, noise_multiplier=5.0, n_steps=10)
+    )
     for part in (1e-6, 1e-9, 1e-12):
         delta = guarantee.delta(0.0) * (1 - part)
         assert 0 < guarantee.epsilon(delta) < 1e-8

@@ -18,8 +18,9 @@ import skdpdyn
 
 PACKAGE = Path(skdpdyn.__file__).parent
 
-# Imports go from larger numbers to smaller ones. The second number orders one folder: its contract and its kernels, then its
-# leaves, then the __init__ that lists them. The first pattern that matches decides.
+# Imports go from larger numbers to smaller ones. The second number orders one folder: its contract
+# and its kernels, then its leaves, then the __init__ that lists them. The first pattern that
+# matches decides.
 LAYERS = {
     "exceptions.py": (0, 0),
     "_startup.py": (0, 0),
@@ -95,7 +96,9 @@ class Module:
 
     def __init__(self, path):
         self.path = path.relative_to(PACKAGE).as_posix()
-        self.name = ".".join(("skdpdyn", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        self.name = ".".join(
+            ("skdpdyn", *path.relative_to(PACKAGE).with_suffix("").parts)
+        ).removesuffix(".__init__")
         self.tree = ast.parse(path.read_text(encoding="utf-8"))
 
     @property
@@ -113,13 +116,20 @@ class Module:
                 yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-            elif isinstance(node, ast.Call) and _called_name(node) in ("import_module", "__import__"):
+            elif isinstance(node, ast.Call) and _called_name(node) in (
+                "import_module",
+                "__import__",
+            ):
                 name = node.args[0]
                 yield node.lineno, name.value if isinstance(name, ast.Constant) else "?"
 
     def imports_at_load(self):
         """The imports that run when the module is loaded."""
-        functions = [n for n in ast.walk(self.tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+        functions = [
+            n
+            for n in ast.walk(self.tree)
+            if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        ]
         later = {line for function in functions for line, _ in self.imports(function)}
         return [(line, name) for line, name in self.imports() if line not in later]
 
@@ -155,7 +165,12 @@ each_module = pytest.mark.parametrize("module", MODULES.values(), ids=lambda mod
 
 
 def test_there_is_something_to_check():
-    internal = [name for module in MODULES.values() for _, name in module.imports() if _is_in(name, "skdpdyn")]
+    internal = [
+        name
+        for module in MODULES.values()
+        for _, name in module.imports()
+        if _is_in(name, "skdpdyn")
+    ]
     assert {"skdpdyn", "skdpdyn.privacy.guarantees", "skdpdyn.solvers.noisy_gd"} <= MODULES.keys()
     assert len(internal) > 40
 
@@ -186,27 +201,50 @@ def test_imports_go_down(module):
 
 @pytest.mark.smoke
 def test_no_cycles():
-    edges = {m.name: {_module_of(n).name for _, n in m.imports() if _is_in(n, "skdpdyn")} for m in MODULES.values()}
+    edges = {
+        m.name: {_module_of(n).name for _, n in m.imports() if _is_in(n, "skdpdyn")}
+        for m in MODULES.values()
+    }
     while free := {name for name, targets in edges.items() if not targets & edges.keys()}:
         edges = {name: targets for name, targets in edges.items() if name not in free}
-    assert not edges, f"these modules import each other in a circle, or lean on one that does: {sorted(edges)}"
+    assert not edges, (
+        f"these modules import each other in a circle, or lean on one that does: {sorted(edges)}"
+    )
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy")], ids=lambda m: m.path)
+@pytest.mark.parametrize(
+    "module",
+    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy")],
+    ids=lambda m: m.path,
+)
 def test_privacy_stands_on_its_own(module):
     foreign = [name for _, name in module.imports() if _is_in(name, "skdpdyn")]
-    foreign = [name for name in foreign if not (_is_in(name, "skdpdyn.privacy") or _is_in(name, "skdpdyn.exceptions"))]
+    foreign = [
+        name
+        for name in foreign
+        if not (_is_in(name, "skdpdyn.privacy") or _is_in(name, "skdpdyn.exceptions"))
+    ]
     assert not foreign, f"privacy imports nothing of skdpdyn but exceptions, not {foreign}"
-    heavy = {name.partition(".")[0] for _, name in module.imports_at_load()} - sys.stdlib_module_names - {"skdpdyn"}
+    heavy = (
+        {name.partition(".")[0] for _, name in module.imports_at_load()}
+        - sys.stdlib_module_names
+        - {"skdpdyn"}
+    )
     assert heavy <= {"numpy", "scipy"}, (
         f"privacy loads numpy and scipy only (dp_accounting and matplotlib inside functions), not {heavy}"
     )
-    lazy = {name.partition(".")[0] for _, name in module.imports()} - sys.stdlib_module_names - {"skdpdyn"}
+    lazy = (
+        {name.partition(".")[0] for _, name in module.imports()}
+        - sys.stdlib_module_names
+        - {"skdpdyn"}
+    )
     assert lazy <= {"numpy", "scipy", "dp_accounting", "matplotlib"}
 
 
 def test_losses_and_privacy_do_not_know_each_other():
-    theory = [name for _, name in MODULES["skdpdyn.losses"].imports() if _is_in(name, "skdpdyn.privacy")]
+    theory = [
+        name for _, name in MODULES["skdpdyn.losses"].imports() if _is_in(name, "skdpdyn.privacy")
+    ]
     assert all(_is_in(name, "skdpdyn.privacy.checks") for name in theory)
     assert not [
         name
@@ -221,20 +259,30 @@ JUDGES = {"privacy", "accountants", "judge", "least_noise", "most_steps", "calib
 JUDGING = "accountants", "calibration"  # modules
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.solvers")], ids=lambda m: m.path)
+@pytest.mark.parametrize(
+    "module",
+    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.solvers")],
+    ids=lambda m: m.path,
+)
 def test_who_describes_does_not_judge(module):
     accountants = set(importlib.import_module("skdpdyn.privacy.accountants").__all__)
     for line, name in module.imports():
         if not _is_in(name, "skdpdyn.privacy"):
             continue
         where, _, what = name.rpartition(".")
-        judges = what in accountants | JUDGES or any(_is_in(name, f"skdpdyn.privacy.{module}") for module in JUDGING)
-        assert not judges, f"skdpdyn/{module.path}:{line}: a solver imports {what} from {where}; solvers never see an accountant"
+        judges = what in accountants | JUDGES or any(
+            _is_in(name, f"skdpdyn.privacy.{module}") for module in JUDGING
+        )
+        assert not judges, (
+            f"skdpdyn/{module.path}:{line}: a solver imports {what} from {where}; solvers never see an accountant"
+        )
 
 
 @each_module
 def test_numba_only_where_kernels_are(module):
-    used = [name for _, name in module.imports() if _is_in(name, "numba") or _is_in(name, "llvmlite")]
+    used = [
+        name for _, name in module.imports() if _is_in(name, "numba") or _is_in(name, "llvmlite")
+    ]
     assert module.path.startswith("kernels/") or not used, (
         f"skdpdyn/{module.path} imports {used}: what numba compiles lives in kernels/"
     )
@@ -242,34 +290,56 @@ def test_numba_only_where_kernels_are(module):
 
 @each_module
 def test_randomness_comes_from_one_module(module):
-    if module.path in ("noise.py", "kernels/normals.py", "kernels/release.py"):  # where it comes from, and is shaped
+    # where it comes from, and is shaped
+    if module.path in ("noise.py", "kernels/normals.py", "kernels/release.py"):
         return
     sources = ("random", "secrets", "numpy.random", "randomgen", "os.urandom", "scipy.stats")
-    imported = [name for _, name in module.imports() if any(_is_in(name, source) for source in sources)]
-    assert not imported, f"skdpdyn/{module.path} imports {imported}: randomness comes from skdpdyn/noise.py"
+    imported = [
+        name for _, name in module.imports() if any(_is_in(name, source) for source in sources)
+    ]
+    assert not imported, (
+        f"skdpdyn/{module.path} imports {imported}: randomness comes from skdpdyn/noise.py"
+    )
     type_only = set()
     if module.path == "kernels/jit.py":
-        asked = [n for n in ast.walk(module.tree) if isinstance(n, ast.Call) and _called_name(n) == "typeof"]
+        asked = [
+            n
+            for n in ast.walk(module.tree)
+            if isinstance(n, ast.Call) and _called_name(n) == "typeof"
+        ]
         type_only = {id(node) for call in asked for node in ast.walk(call)}
     for node in ast.walk(module.tree):
         used = _dotted(node) if isinstance(node, ast.Attribute) else None
         if used in ("np.random", "numpy.random", "os.urandom") and id(node) not in type_only:
-            pytest.fail(f"skdpdyn/{module.path}:{node.lineno} uses {used}: randomness comes from skdpdyn/noise.py")
+            pytest.fail(
+                f"skdpdyn/{module.path}:{node.lineno} uses {used}: randomness comes from skdpdyn/noise.py"
+            )
 
 
 @each_module
 def test_no_relative_imports(module):
-    relative = [node.lineno for node in ast.walk(module.tree) if isinstance(node, ast.ImportFrom) and node.level]
-    assert not relative, f"skdpdyn/{module.path}, lines {relative}: relative imports are not used here"
+    relative = [
+        node.lineno
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not relative, (
+        f"skdpdyn/{module.path}, lines {relative}: relative imports are not used here"
+    )
 
 
 def _is_private(name):
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
-# What scikit-learn's own base classes keep to themselves: a call through self would be found only when a release drops it
+# What scikit-learn's own base classes keep to themselves: a call through self would be found only
+# when a release drops it
 INHERITED_PRIVATE = {
-    name for base in vars(sklearn.base).values() if inspect.isclass(base) for name in dir(base) if _is_private(name)
+    name
+    for base in vars(sklearn.base).values()
+    if inspect.isclass(base)
+    for name in dir(base)
+    if _is_private(name)
 }
 
 
@@ -277,20 +347,32 @@ INHERITED_PRIVATE = {
 def test_only_public_names_of_scikit_learn(module):
     for line, name in module.imports():
         if _is_in(name, "sklearn"):
-            assert not any(map(_is_private, name.split("."))), f"skdpdyn/{module.path}:{line} imports {name}, a private name"
+            assert not any(map(_is_private, name.split("."))), (
+                f"skdpdyn/{module.path}:{line} imports {name}, a private name"
+            )
     local = {
         (alias.asname or alias.name).partition(".")[0]
         for node in ast.walk(module.tree)
         if (isinstance(node, ast.ImportFrom) and _is_in(node.module or "", "sklearn"))
-        or (isinstance(node, ast.Import) and any(_is_in(alias.name, "sklearn") for alias in node.names))
+        or (
+            isinstance(node, ast.Import)
+            and any(_is_in(alias.name, "sklearn") for alias in node.names)
+        )
         for alias in node.names
     }
-    ours = {node.name for other in MODULES.values() for node in ast.walk(other.tree) if isinstance(node, ast.FunctionDef)}
+    ours = {
+        node.name
+        for other in MODULES.values()
+        for node in ast.walk(other.tree)
+        if isinstance(node, ast.FunctionDef)
+    }
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Attribute) or not _is_private(node.attr):
             continue
         dotted = _dotted(node) or f"?.{node.attr}"
-        assert dotted.partition(".")[0] not in local, f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, a private name"
+        assert dotted.partition(".")[0] not in local, (
+            f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, a private name"
+        )
         assert node.attr not in INHERITED_PRIVATE - ours, (
             f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, which scikit-learn's base classes keep private"
         )
@@ -298,7 +380,9 @@ def test_only_public_names_of_scikit_learn(module):
 
 def _loaded_by(statement):
     program = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     return set(run.stdout.split())
 
@@ -310,34 +394,61 @@ def test_theory_loads_no_machinery():
 
 
 def test_package_loads_lazily():
-    assert not _loaded_by("import skdpdyn; skdpdyn.__version__") & {"numba", "sklearn", "scipy", "pandas"}
+    assert not _loaded_by("import skdpdyn; skdpdyn.__version__") & {
+        "numba",
+        "sklearn",
+        "scipy",
+        "pandas",
+    }
     assert {"numba", "sklearn"} <= _loaded_by("import skdpdyn; skdpdyn.PrivateLogisticRegression")
 
 
 def test_estimators_need_no_extras():
-    without_extras = "sys.modules['pandas'] = sys.modules['matplotlib'] = None"  # importing them fails
-    loaded = _loaded_by(f"{without_extras}; from skdpdyn import PrivateLogisticRegression; import skdpdyn.preprocessing")
+    # importing them fails
+    without_extras = "sys.modules['pandas'] = sys.modules['matplotlib'] = None"
+    loaded = _loaded_by(
+        f"{without_extras}; from skdpdyn import PrivateLogisticRegression; import skdpdyn.preprocessing"
+    )
     assert "sklearn" in loaded
     assert "dp_accounting" not in loaded
 
 
-# Docstrings. What is exported here is documented in full; everything else that is public agrees with its own signature.
+# Docstrings. What is exported here is documented in full; everything else that is public agrees
+# with its own signature.
 
-PUBLIC_MODULES = ["skdpdyn", "skdpdyn.privacy", "skdpdyn.solvers", "skdpdyn.linear_model", "skdpdyn.datasets"] + [
-    name for name in ("skdpdyn.preprocessing", "skdpdyn.model_selection", "skdpdyn.inspection") if name in MODULES
+PUBLIC_MODULES = [
+    "skdpdyn",
+    "skdpdyn.privacy",
+    "skdpdyn.solvers",
+    "skdpdyn.linear_model",
+    "skdpdyn.datasets",
+] + [
+    name
+    for name in ("skdpdyn.preprocessing", "skdpdyn.model_selection", "skdpdyn.inspection")
+    if name in MODULES
 ]
 
 
 def _defined_in(module):
-    return [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    return [
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
+    ]
 
 
 def _exported():
     objects = {}
     for module in map(importlib.import_module, PUBLIC_MODULES):
-        names = getattr(module, "__all__", None) or [name for name in _defined_in(module) if not name.startswith("_")]
+        names = getattr(module, "__all__", None) or [
+            name for name in _defined_in(module) if not name.startswith("_")
+        ]
         values = [getattr(module, name) for name in names]
-        objects |= {f"{v.__module__}.{v.__qualname__}": v for v in values if inspect.isclass(v) or inspect.isroutine(v)}
+        objects |= {
+            f"{v.__module__}.{v.__qualname__}": v
+            for v in values
+            if inspect.isclass(v) or inspect.isroutine(v)
+        }
     return objects
 
 
@@ -358,7 +469,11 @@ def _documented():
             objects[f"{module.__name__}.{name}"] = value
             if inspect.isclass(value):
                 members = {n: getattr(value, n) for n in vars(value) if not n.startswith("_")}
-                objects |= {f"{module.__name__}.{name}.{n}": member for n, member in members.items() if _is_ours(member)}
+                objects |= {
+                    f"{module.__name__}.{name}.{n}": member
+                    for n, member in members.items()
+                    if _is_ours(member)
+                }
     return objects
 
 
@@ -367,7 +482,9 @@ EXPORTED, DOCUMENTED = _exported(), _documented()
 
 def _sections(docstring):
     """Sections of a numpydoc docstring by title."""
-    parts = re.split(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
+    parts = re.split(
+        r"^([A-Z][A-Za-z ]+)\n-{3,}\n", inspect.cleandoc(docstring), flags=re.MULTILINE
+    )
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -408,7 +525,9 @@ def _check_parameters(name, value, section):
             f"{name}: {parameter} : {kind!r} must say default= exactly where the signature has a default"
         )
         if has_default:
-            assert _value(default) == declared.default, f"{name}: {parameter} is documented as {kind!r}, not {declared.default!r}"
+            assert _value(default) == declared.default, (
+                f"{name}: {parameter} is documented as {kind!r}, not {declared.default!r}"
+            )
 
 
 def _is_abstract(value):
@@ -454,7 +573,8 @@ def test_docstring_parser():
 def test_docstring_agrees_with_signature(name):
     value = DOCUMENTED[name]
     docstring = (value.fget if isinstance(value, property) else value).__doc__
-    generated = inspect.isclass(value) and docstring and docstring.startswith(f"{value.__name__}(")  # by dataclass
+    # by dataclass
+    generated = inspect.isclass(value) and docstring and docstring.startswith(f"{value.__name__}(")
     assert docstring, f"{name} has no docstring"
     assert not generated, f"{name} has no docstring"
     sections = _sections(docstring)
@@ -471,7 +591,9 @@ def test_exported_name_is_documented_in_full(name):
     assert ">>> " in sections.get("Examples", ""), f"{name} has no Examples section with code in it"
     if "Adjacency" in name:  # an enum: its members, not its signature
         return
-    assert ("Parameters" in sections) == bool(_signature(value)), f"{name}: its parameters are not documented"
+    assert ("Parameters" in sections) == bool(_signature(value)), (
+        f"{name}: its parameters are not documented"
+    )
 
 
 # The disk cache of numba
@@ -501,11 +623,19 @@ for kernel in kernels:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") == "1", reason="needs compiled kernels")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT", "0") == "1", reason="needs compiled kernels"
+)
 def test_second_process_hits_the_disk_cache(tmp_path):
     def fit():
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-        run = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True, check=False, env=environment)
+        run = subprocess.run(
+            [sys.executable, "-c", FIT],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
         assert run.returncode == 0, run.stderr
         kernels = [line.split() for line in run.stdout.splitlines()]
         hits = {name for name, hits, _ in kernels if int(hits)}
@@ -540,7 +670,11 @@ def test_editors_see_what_is_loaded_lazily():
     seen = {}
     for node in MODULES["skdpdyn"].tree.body:
         if isinstance(node, ast.If) and node.test.id == "TYPE_CHECKING":
-            seen |= {alias.name: f"{part.module}.{alias.name}" for part in node.body for alias in part.names}
+            seen |= {
+                alias.name: f"{part.module}.{alias.name}"
+                for part in node.body
+                for alias in part.names
+            }
     assert set(seen) == set(dir(skdpdyn)) - {"__version__"}
     for name, source in seen.items():
         module, _, attribute = source.rpartition(".")

@@ -57,7 +57,10 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
         room = 1e-6 if row.error != row.error else 6 * row.error
         assert row.loss <= row.claim + room, row
     attained = {row.what for row in rows if row.loss > 0.99 * row.claim}
-    assert len({what for what in attained if what.startswith(("noisy_gd", "output_perturbation"))}) == 3
+    assert (
+        len({what for what in attained if what.startswith(("noisy_gd", "output_perturbation"))})
+        == 3
+    )
     assert {"sufficient_statistics: all", "PrivateScaler: all"} <= attained
 
 
@@ -71,7 +74,11 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
 
     solver = importlib.import_module("skdpdyn.solvers.output_perturbation")
     full = solver.release
-    monkeypatch.setattr(solver, "release", lambda point, scale, *rest: full(point, scale / 2, *rest))
+    monkeypatch.setattr(
+        solver, "release", lambda point, scale, *rest: full(point, scale / 2, *rest)
+    )
     monkeypatch.setattr(audit, "Recorder", HalfTheScale)
-    exceeded = {re.match(r"\w+", row.what)[0] for row in exact_rows(audit) if row.loss > 1.5 * row.claim}
+    exceeded = {
+        re.match(r"\w+", row.what)[0] for row in exact_rows(audit) if row.loss > 1.5 * row.claim
+    }
     assert exceeded == {"output_perturbation", "sufficient_statistics", "PrivateScaler"}

@@ -33,7 +33,8 @@ from skdpdyn.solvers import (
 def ziggurat_widths():
     """Return the widths of numpy's 256 layers of the normal density, of which its normals are integer multiples.
 
-    Marsaglia and Tsang (2000): layers of one area v under exp(-x^2/2), from the base with edge r on.
+    Marsaglia and Tsang (2000): layers of one area v under exp(-x^2/2), from the base with edge r
+    on.
     """
     with mp.workdps(60):
 
@@ -148,7 +149,15 @@ def test_what_is_released_lies_on_a_lattice_that_knows_no_data(name, monkeypatch
 def test_no_other_line_adds_noise():
     """Read the package: normals are drawn for steps, the linear term of objective perturbation, and releases alone."""
     package = Path(skdpdyn.__file__).parent
-    drawing = {"standard_normal", "normal", "laplace", "standard_gamma", "gamma", "standard_exponential", "multivariate_normal"}
+    drawing = {
+        "standard_normal",
+        "normal",
+        "laplace",
+        "standard_gamma",
+        "gamma",
+        "standard_exponential",
+        "multivariate_normal",
+    }
     allowed = {"draw_normals": {"noise.py", "kernels/descent.py", "kernels/batches.py"}}
     allowed["standard_noise"] = {"solvers/objective_perturbation.py"}
     for path in package.rglob("*.py"):
@@ -156,6 +165,14 @@ def test_no_other_line_adds_noise():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
                 continue
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-            assert called not in drawing, f"{name}:{node.lineno} draws noise itself: use skdpdyn.noise.release"
-            assert called not in allowed or name in allowed[called], f"{name}:{node.lineno} calls {called}"
+            called = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", None)
+            )
+            assert called not in drawing, (
+                f"{name}:{node.lineno} draws noise itself: use skdpdyn.noise.release"
+            )
+            assert called not in allowed or name in allowed[called], (
+                f"{name}:{node.lineno} calls {called}"
+            )

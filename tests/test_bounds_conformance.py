@@ -48,15 +48,34 @@ from skdpdyn.privacy.sampled import SampledCurve
 
 RECORDS = {
     "gaussian": Gaussian(3.0),
-    "full batch": NoisyGradientDescent(n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0),
+    "full batch": NoisyGradientDescent(
+        n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+    ),
     "full batch, convex, domain": NoisyGradientDescent(
-        n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.0, smoothness=1.0, diameter=0.3, sensitivity=1.0
+        n_steps=40,
+        noise_multiplier=8.0,
+        step_size=0.5,
+        strong_convexity=0.0,
+        smoothness=1.0,
+        diameter=0.3,
+        sensitivity=1.0,
     ),
     "full batch, all": NoisyGradientDescent(
-        n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0, release="all"
+        n_steps=40,
+        noise_multiplier=8.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
+        release="all",
     ),
     "cyclic": CyclicBatches(
-        n_samples=100, batch_size=10, n_epochs=4, noise_multiplier=3.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        n_samples=100,
+        batch_size=10,
+        n_epochs=4,
+        noise_multiplier=3.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
     ),
     "shuffled": CyclicBatches(
         n_samples=95,
@@ -69,21 +88,44 @@ RECORDS = {
         order="shuffled_once",
     ),
     "fresh": WithoutReplacement(
-        n_samples=100, batch_size=10, n_epochs=4, noise_multiplier=3.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        n_samples=100,
+        batch_size=10,
+        n_epochs=4,
+        noise_multiplier=3.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
     ),
     "poisson": PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40),
-    "poisson, steps": PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40, step_size=0.5),
+    "poisson, steps": PoissonSubsampled(
+        sampling_probability=0.1, noise_multiplier=2.0, n_steps=40, step_size=0.5
+    ),
     "output": OutputPerturbation(noise_multiplier=3.0, adjacency="add_remove"),
     "output, gamma": OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
     "objective": ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1),
-    "objective, gamma": ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1, distribution="gamma"),
-    "objective, several outputs": ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1, rank=4),
-    "objective, approximate": Composition(
-        (ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1), OutputPerturbation(noise_multiplier=30.0))
+    "objective, gamma": ObjectivePerturbation(
+        noise_multiplier=3.0, curvature=0.1, distribution="gamma"
     ),
-    "one pass": OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0),
+    "objective, several outputs": ObjectivePerturbation(
+        noise_multiplier=3.0, curvature=0.1, rank=4
+    ),
+    "objective, approximate": Composition(
+        (
+            ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1),
+            OutputPerturbation(noise_multiplier=30.0),
+        )
+    ),
+    "one pass": OnePass(
+        n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
+    ),
     "one pass, laplace": OnePass(
-        n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0, distribution="laplace"
+        n_samples=40,
+        noise=2.0,
+        step_size=0.5,
+        lipschitz=1.0,
+        smoothness=0.5,
+        diameter=1.0,
+        distribution="laplace",
     ),
     "one pass, random": OnePass(
         n_samples=40,
@@ -98,7 +140,10 @@ RECORDS = {
     "selection": Selection(trial=GaussianDP(0.3), expected_trials=10.0),
     "selection, poisson": Selection(trial=GaussianDP(0.3), expected_trials=4.0, shape=math.inf),
     "poisson and full": Composition(
-        (PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40), Gaussian(5.0))
+        (
+            PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40),
+            Gaussian(5.0),
+        )
     ),
     "two": Composition(
         (
@@ -137,12 +182,16 @@ def test_unknown_records_are_refused_by_name():
     [
         (
             last_iterate,
-            NoisyGradientDescent(n_steps=5, noise_multiplier=1.0, step_size=2.1, strong_convexity=0.1, smoothness=1.0),
+            NoisyGradientDescent(
+                n_steps=5, noise_multiplier=1.0, step_size=2.1, strong_convexity=0.1, smoothness=1.0
+            ),
             "step_size <= 2/smoothness",
         ),
         (
             last_iterate,
-            CyclicBatches(n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=1.0, step_size=0.1),
+            CyclicBatches(
+                n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=1.0, step_size=0.1
+            ),
             "a known smoothness",
         ),
         (
@@ -161,35 +210,73 @@ def test_unknown_records_are_refused_by_name():
         ),
         (
             last_iterate,
-            OnePass(n_samples=5, noise=1.0, step_size=2.1, lipschitz=1.0, smoothness=1.0, diameter=1.0),
+            OnePass(
+                n_samples=5, noise=1.0, step_size=2.1, lipschitz=1.0, smoothness=1.0, diameter=1.0
+            ),
             "step_size <= 2/smoothness",
         ),
         (
             last_iterate,
-            OnePass(n_samples=5, noise=1.0, step_size=0.7, lipschitz=1.0, smoothness=0.3, diameter=1.0, strong_convexity=0.4),
+            OnePass(
+                n_samples=5,
+                noise=1.0,
+                step_size=0.7,
+                lipschitz=1.0,
+                smoothness=0.3,
+                diameter=1.0,
+                strong_convexity=0.4,
+            ),
             "no such function",
         ),
         (
             last_iterate,
-            OnePass(n_samples=5, noise=1.0, step_size=0.7, lipschitz=1.0, smoothness=0.5, diameter=1.0, distribution="laplace"),
+            OnePass(
+                n_samples=5,
+                noise=1.0,
+                step_size=0.7,
+                lipschitz=1.0,
+                smoothness=0.5,
+                diameter=1.0,
+                distribution="laplace",
+            ),
             "gaussian",
         ),
         (
             contraction,
-            OnePass(n_samples=5, noise=1.0, step_size=2.0, lipschitz=1.0, smoothness=0.9, diameter=1.0, strong_convexity=0.1),
-            "step_size < 2/",
-        ),
-        (
-            recursion,
-            WithoutReplacement(
-                n_samples=10, batch_size=2, n_epochs=1, noise_multiplier=1.0, step_size=1.9, strong_convexity=0.1, smoothness=1.0
+            OnePass(
+                n_samples=5,
+                noise=1.0,
+                step_size=2.0,
+                lipschitz=1.0,
+                smoothness=0.9,
+                diameter=1.0,
+                strong_convexity=0.1,
             ),
             "step_size < 2/",
         ),
         (
             recursion,
             WithoutReplacement(
-                n_samples=10, batch_size=2, n_epochs=1, noise_multiplier=1.0, step_size=0.1, strong_convexity=0.0, smoothness=1.0
+                n_samples=10,
+                batch_size=2,
+                n_epochs=1,
+                noise_multiplier=1.0,
+                step_size=1.9,
+                strong_convexity=0.1,
+                smoothness=1.0,
+            ),
+            "step_size < 2/",
+        ),
+        (
+            recursion,
+            WithoutReplacement(
+                n_samples=10,
+                batch_size=2,
+                n_epochs=1,
+                noise_multiplier=1.0,
+                step_size=0.1,
+                strong_convexity=0.0,
+                smoothness=1.0,
             ),
             "strong_convexity > 0",
         ),
@@ -214,7 +301,15 @@ def test_unknown_records_are_refused_by_name():
         ),
         (
             ACCOUNTANTS["iteration"],
-            OnePass(n_samples=5, noise=1.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0, stopping="random"),
+            OnePass(
+                n_samples=5,
+                noise=1.0,
+                step_size=0.5,
+                lipschitz=1.0,
+                smoothness=0.5,
+                diameter=1.0,
+                stopping="random",
+            ),
             "stopping='last'",
         ),
         (
@@ -242,60 +337,137 @@ def test_failed_hypotheses_are_named(accountant, record, hypothesis):
     [
         (lambda: Gaussian(0.0), "noise_multiplier=0.0"),
         (lambda: Gaussian(math.nan), "noise_multiplier=nan"),
-        (lambda: PoissonSubsampled(sampling_probability=1.5, noise_multiplier=1.0, n_steps=3), "sampling_probability=1.5"),
-        (lambda: PoissonSubsampled(sampling_probability=0.5, noise_multiplier=1.0, n_steps=3.5), "n_steps=3.5"),
-        (lambda: PoissonSubsampled(sampling_probability=0.5, noise_multiplier=1.0, n_steps=3, adjacency="both"), "both"),
+        (
+            lambda: PoissonSubsampled(sampling_probability=1.5, noise_multiplier=1.0, n_steps=3),
+            "sampling_probability=1.5",
+        ),
+        (
+            lambda: PoissonSubsampled(sampling_probability=0.5, noise_multiplier=1.0, n_steps=3.5),
+            "n_steps=3.5",
+        ),
+        (
+            lambda: PoissonSubsampled(
+                sampling_probability=0.5, noise_multiplier=1.0, n_steps=3, adjacency="both"
+            ),
+            "both",
+        ),
         (
             lambda: WithoutReplacement(
-                n_samples=10, batch_size=20, n_epochs=1, noise_multiplier=1.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0
+                n_samples=10,
+                batch_size=20,
+                n_epochs=1,
+                noise_multiplier=1.0,
+                step_size=0.1,
+                strong_convexity=0.1,
+                smoothness=1.0,
             ),
             "batch_size=20",
         ),
         (
-            lambda: CyclicBatches(n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=[1.0] * 3, step_size=0.1),
+            lambda: CyclicBatches(
+                n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=[1.0] * 3, step_size=0.1
+            ),
             "noise_multiplier has shape",
         ),
         (
-            lambda: CyclicBatches(n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=1.0, step_size=0.1, order="random"),
+            lambda: CyclicBatches(
+                n_samples=10,
+                batch_size=5,
+                n_epochs=2,
+                noise_multiplier=1.0,
+                step_size=0.1,
+                order="random",
+            ),
             "order='random'",
         ),
         (
-            lambda: CyclicBatches(n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=1.0, step_size=0.1, diameter=1.0),
+            lambda: CyclicBatches(
+                n_samples=10,
+                batch_size=5,
+                n_epochs=2,
+                noise_multiplier=1.0,
+                step_size=0.1,
+                diameter=1.0,
+            ),
             "sensitivity=None",
         ),
         (
-            lambda: OnePass(n_samples=10, noise=1.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=math.inf),
+            lambda: OnePass(
+                n_samples=10,
+                noise=1.0,
+                step_size=0.1,
+                lipschitz=1.0,
+                smoothness=1.0,
+                diameter=math.inf,
+            ),
             "diameter=inf",
         ),
         (
             lambda: OnePass(
-                n_samples=10, noise=1.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0, distribution="cauchy"
+                n_samples=10,
+                noise=1.0,
+                step_size=0.1,
+                lipschitz=1.0,
+                smoothness=1.0,
+                diameter=1.0,
+                distribution="cauchy",
             ),
             "distribution='cauchy'",
         ),
         (
             lambda: OnePass(
-                n_samples=10, noise=1.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0, stopping="never"
+                n_samples=10,
+                noise=1.0,
+                step_size=0.1,
+                lipschitz=1.0,
+                smoothness=1.0,
+                diameter=1.0,
+                stopping="never",
             ),
             "stopping='never'",
         ),
         (lambda: Composition(()), "at least one record"),
-        (lambda: Composition((Gaussian(1.0), Gaussian(1.0, adjacency="add_remove"))), "all of one adjacency"),
+        (
+            lambda: Composition((Gaussian(1.0), Gaussian(1.0, adjacency="add_remove"))),
+            "all of one adjacency",
+        ),
         (
             lambda: contraction(
-                OnePass(n_samples=10, noise=1.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0), index=11
+                OnePass(
+                    n_samples=10,
+                    noise=1.0,
+                    step_size=0.1,
+                    lipschitz=1.0,
+                    smoothness=1.0,
+                    diameter=1.0,
+                ),
+                index=11,
             ),
             "index=11",
         ),
         (
             lambda: contraction(
-                OnePass(n_samples=10, noise=1.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0), index=0
+                OnePass(
+                    n_samples=10,
+                    noise=1.0,
+                    step_size=0.1,
+                    lipschitz=1.0,
+                    smoothness=1.0,
+                    diameter=1.0,
+                ),
+                index=0,
             ),
             "index=0",
         ),
         (
             lambda: last_iterate(
-                NoisyGradientDescent(n_steps=5, noise_multiplier=1.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0),
+                NoisyGradientDescent(
+                    n_steps=5,
+                    noise_multiplier=1.0,
+                    step_size=0.1,
+                    strong_convexity=0.1,
+                    smoothness=1.0,
+                ),
                 index=1,
             ),
             "index=1",
@@ -348,11 +520,13 @@ def test_every_two_guarantees_compose(one, other):
         epsilon = both.epsilon(delta)
         assert swapped.epsilon(delta) == pytest.approx(epsilon, rel=1e-3)
         assert epsilon >= max(one.epsilon(delta), other.epsilon(delta)) * (1 - 2e-3)
-        assert epsilon <= (one.epsilon(delta / 2) + other.epsilon(delta / 2)) * 1.001  # basic composition
+        # basic composition
+        assert epsilon <= (one.epsilon(delta / 2) + other.epsilon(delta / 2)) * 1.001
     check_profile(both)
 
 
-# --- extremes --------------------------------------------------------------------------------------------------------------
+# --- extremes
+# --------------------------------------------------------------------------------------------------------------
 
 extreme = st.floats(-6, 9).map(lambda power: 10.0**power)
 steps = st.integers(0, 9).map(lambda power: 10**power)
@@ -361,10 +535,20 @@ deltas = st.floats(-300, -0.01).map(lambda power: 10.0**power)
 
 
 @settings(max_examples=60)
-@given(noise=extreme, n_steps=steps, decay=st.floats(-15, -0.01).map(lambda power: 10.0**power), order=orders, delta=deltas)
+@given(
+    noise=extreme,
+    n_steps=steps,
+    decay=st.floats(-15, -0.01).map(lambda power: 10.0**power),
+    order=orders,
+    delta=deltas,
+)
 def test_full_batches_at_extremes(noise, n_steps, decay, order, delta):
     m = NoisyGradientDescent(
-        n_steps=n_steps, noise_multiplier=noise, step_size=decay, strong_convexity=1.0, smoothness=1.0 + 1e-9
+        n_steps=n_steps,
+        noise_multiplier=noise,
+        step_size=decay,
+        strong_convexity=1.0,
+        smoothness=1.0 + 1e-9,
     )
     values = {name: ACCOUNTANTS[name](m) for name in ("composition", "last_iterate", "langevin")}
     for guarantee in values.values():
@@ -383,7 +567,10 @@ def test_full_batches_at_extremes(noise, n_steps, decay, order, delta):
     decay=st.floats(-15, -0.1).map(lambda power: 10.0**power),
     delta=deltas,
     options=st.fixed_dictionaries(
-        {"distribution": st.sampled_from(["gaussian", "laplace"]), "stopping": st.sampled_from(["last", "random"])}
+        {
+            "distribution": st.sampled_from(["gaussian", "laplace"]),
+            "stopping": st.sampled_from(["last", "random"]),
+        }
     ),
     tight=st.booleans(),
 )
@@ -407,7 +594,11 @@ def test_one_pass_at_extremes(noise, n, decay, delta, options, tight):
 
 
 @settings(max_examples=40)
-@given(noise=extreme, n_epochs=st.integers(0, 6).map(lambda power: 10**power), n_batches=st.sampled_from([1, 2, 10, 999]))
+@given(
+    noise=extreme,
+    n_epochs=st.integers(0, 6).map(lambda power: 10**power),
+    n_batches=st.sampled_from([1, 2, 10, 999]),
+)
 def test_cyclic_batches_at_extremes(noise, n_epochs, n_batches):
     for decay in (1e-15, 1e-3, 0.999):
         m = CyclicBatches(
@@ -426,7 +617,12 @@ def test_cyclic_batches_at_extremes(noise, n_epochs, n_batches):
 
 
 @settings(max_examples=40)
-@given(noise=extreme, n_epochs=st.integers(0, 7).map(lambda power: 10**power), order=orders, delta=deltas)
+@given(
+    noise=extreme,
+    n_epochs=st.integers(0, 7).map(lambda power: 10**power),
+    order=orders,
+    delta=deltas,
+)
 def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
     for batch_size, decay in ((1, 1e-15), (10, 0.01), (100, 0.5)):
         m = WithoutReplacement(
@@ -446,17 +642,22 @@ def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
 
 @pytest.mark.slow
 @settings(max_examples=15)
-@given(noise=extreme, n_steps=steps, q=st.floats(-6, 0).map(lambda power: 10.0**power), delta=deltas)
+@given(
+    noise=extreme, n_steps=steps, q=st.floats(-6, 0).map(lambda power: 10.0**power), delta=deltas
+)
 def test_sampled_batches_at_extremes(noise, n_steps, q, delta):
     for adjacency in ("replace_one", "add_remove"):
-        m = PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=n_steps, adjacency=adjacency)
+        m = PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=noise, n_steps=n_steps, adjacency=adjacency
+        )
         guarantee = subsampling(m)
         epsilon = guarantee.epsilon(delta)
         assert 0 <= epsilon <= composition(m).epsilon(delta) * (1 + 1e-12)
         assert (epsilon == 0) == (delta >= guarantee.delta(0.0))
 
 
-# --- what rounding and failures add ----------------------------------------------------------------------------------------
+# --- what rounding and failures add
+# ----------------------------------------------------------------------------------------
 
 FAILING = GaussianDP(0.5, failure=1e-9)
 WIDENED = {
@@ -464,12 +665,17 @@ WIDENED = {
     "failure, add_remove": GaussianDP(2.0, "add_remove", 1e-20),
     "failure alone": GaussianDP(0.0, failure=1e-3),
     "rounded curve": RenyiDP(RoundedCurve(LinearCurve(0.5), 1e-4)),
-    "rounded sampled curve": RenyiDP(RoundedCurve(SampledCurve(0.1, 2.0, "add_remove"), 1e-9), "add_remove"),
+    "rounded sampled curve": RenyiDP(
+        RoundedCurve(SampledCurve(0.1, 2.0, "add_remove"), 1e-9), "add_remove"
+    ),
     "rounded point": RoundedDP(ApproximateDP(1.0, 1e-7), 1e-6),
     "rounded Gaussian": RoundedDP(GaussianDP(0.5), 1e-3),
     "rounded failure": RoundedDP(FAILING, 1e-6),
     "rounded profile": RoundedDP(SubsampledDP(GaussianDP(1.0), 0.1), 1e-8),
-    "rounded losses": RoundedDP(subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40)), 1e-9),
+    "rounded losses": RoundedDP(
+        subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40)),
+        1e-9,
+    ),
 }
 
 
@@ -517,10 +723,14 @@ def test_rounded_curve_is_above_exact_laws(mu, order):
 def test_rounded_profile_is_above_exact_laws(mu):
     """Two Gaussians, and randomised response of a point, moved by one side on either hand."""
     epsilons = np.linspace(0, 8, 30)
-    assert np.all(RoundedDP(GaussianDP(1.0), mu).delta(epsilons) >= GaussianDP(1.0 + mu).delta(epsilons))
+    assert np.all(
+        RoundedDP(GaussianDP(1.0), mu).delta(epsilons) >= GaussianDP(1.0 + mu).delta(epsilons)
+    )
     own = RoundedDP(ApproximateDP(1.0), mu).delta(epsilons)
     p = special.expit(1.0)
-    moved = special.ndtr(special.ndtri(p) + mu / 2) - np.exp(epsilons) * special.ndtr(special.ndtri(1 - p) - mu / 2)
+    moved = special.ndtr(special.ndtri(p) + mu / 2) - np.exp(epsilons) * special.ndtr(
+        special.ndtri(1 - p) - mu / 2
+    )
     assert np.all(own >= moved)
 
 
@@ -530,7 +740,12 @@ def test_a_failure_is_never_lost():
     assert FAILING.group(3) == GaussianDP(1.5, failure=1e-9)
     assert rounded(FAILING, 1e-6).delta(0.5) > FAILING.delta(0.5)
     tilted = perturbation(ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1))
-    for other in (ApproximateDP(0.1, 1e-9), SubsampledDP(GaussianDP(1.0), 0.1), RenyiDP(LinearCurve(0.1)), tilted):
+    for other in (
+        ApproximateDP(0.1, 1e-9),
+        SubsampledDP(GaussianDP(1.0), 0.1),
+        RenyiDP(LinearCurve(0.1)),
+        tilted,
+    ):
         for pair in ((FAILING, other), (other, FAILING), (RoundedDP(FAILING, 1e-9), other)):
             with pytest.raises(UnsupportedMechanismError, match="fails with some probability"):
                 pair[0].compose(pair[1])

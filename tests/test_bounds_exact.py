@@ -45,26 +45,39 @@ def divergence(epsilon, p, q, x):
 
 
 def mixture(x, means, weights, std=1.0):
-    return np.sum(np.asarray(weights)[:, None] * stats.norm.pdf(x, np.asarray(means)[:, None], std), axis=0)
+    return np.sum(
+        np.asarray(weights)[:, None] * stats.norm.pdf(x, np.asarray(means)[:, None], std), axis=0
+    )
 
 
 def both_ways(epsilon, p, q, x):
     return max(divergence(epsilon, p, q, x), divergence(epsilon, q, p, x))
 
 
-# --- the quadratic ---------------------------------------------------------------------------------------------------------
+# --- the quadratic
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 100, 10**5])
 @pytest.mark.parametrize("decay", [1e-6, 1e-3, 0.1, 0.5, 1.0])
 def test_bounds_are_above_the_quadratic(n_steps, decay):
-    m = NoisyGradientDescent(n_steps=n_steps, noise_multiplier=3.0, step_size=decay / 0.7, strong_convexity=0.7, smoothness=0.7)
+    m = NoisyGradientDescent(
+        n_steps=n_steps,
+        noise_multiplier=3.0,
+        step_size=decay / 0.7,
+        strong_convexity=0.7,
+        smoothness=0.7,
+    )
     exact = quadratic(m)
     assert last_iterate(m).mu == pytest.approx(exact.mu, rel=1e-12)
     assert composition(m).mu >= exact.mu * (1 - 1e-12)
     for order in (1.5, 2.0, 30.0):
-        assert lower_bound(m)(order) <= exact.rdp(order) <= langevin_quadratic(m).rdp(order) * (1 + 1e-12)
+        assert (
+            lower_bound(m)(order)
+            <= exact.rdp(order)
+            <= langevin_quadratic(m).rdp(order) * (1 + 1e-12)
+        )
         if decay < 1:
             assert langevin(m).rdp(order) >= 1.57 * exact.rdp(order)
     if n_steps > 10 / decay:  # Corollary 2 converges to within this factor
@@ -72,15 +85,21 @@ def test_bounds_are_above_the_quadratic(n_steps, decay):
 
 
 def test_quadratic_is_the_law_of_a_simulated_run():
-    m = NoisyGradientDescent(n_steps=9, noise_multiplier=2.0, step_size=0.3, strong_convexity=1.3, smoothness=1.3)
+    m = NoisyGradientDescent(
+        n_steps=9, noise_multiplier=2.0, step_size=0.3, strong_convexity=1.3, smoothness=1.3
+    )
     mean, variance = 0.0, 0.0  # of two runs whose means of the data are one unit apart
     for _ in range(m.n_steps):
         c = 1 - m.step_size * 1.3
-        mean, variance = c * mean + m.step_size, c * c * variance + (m.step_size * m.noise_multiplier) ** 2
+        mean, variance = (
+            c * mean + m.step_size,
+            c * c * variance + (m.step_size * m.noise_multiplier) ** 2,
+        )
     assert quadratic(m).mu == pytest.approx(mean / math.sqrt(variance), rel=1e-12)
 
 
-# --- disjoint batches ------------------------------------------------------------------------------------------------------
+# --- disjoint batches
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 3, 7])
@@ -99,15 +118,20 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
     worst = 0.0
     for position in range(1, n_batches + 1):
         present = np.arange(m.n_steps) % n_batches == position - 1
-        exact = last_iterate_mu(np.full(m.n_steps, 1 - strong_convexity), present, np.full(m.n_steps, 2.0))
+        exact = last_iterate_mu(
+            np.full(m.n_steps, 1 - strong_convexity), present, np.full(m.n_steps, 2.0)
+        )
         assert last_iterate(m, index=position).mu == pytest.approx(exact, rel=1e-9)
         worst = max(worst, exact)
         assert iteration(m, index=position).rdp(2.0) >= GaussianDP(exact).rdp(2.0) * (1 - 1e-12)
     assert last_iterate(m).mu == pytest.approx(worst, rel=1e-9)
-    if n_batches > 1 and strong_convexity:  # Bok, Su and Altschuler (2024), strongly convex NoisyCGD
+    # Bok, Su and Altschuler (2024), strongly convex NoisyCGD
+    if n_batches > 1 and strong_convexity:
         c = 1 - strong_convexity
         past = 1 - c ** (n_batches * (n_epochs - 1))
-        square = 1 + c ** (2 * n_batches - 2) * (1 - c**2) / (1 - c**n_batches) ** 2 * past / (2 - past)
+        square = 1 + c ** (2 * n_batches - 2) * (1 - c**2) / (1 - c**n_batches) ** 2 * past / (
+            2 - past
+        )
         assert last_iterate(m).mu == pytest.approx(math.sqrt(square) / 2, rel=1e-9)
 
 
@@ -123,12 +147,20 @@ def test_batches_by_arrays_and_with_a_domain():
     rng = np.random.default_rng(1)
     step, noise = rng.uniform(0.1, 1.0, 24), rng.uniform(1.0, 3.0, 24)
     m = CyclicBatches(
-        n_samples=22, batch_size=6, n_epochs=6, noise_multiplier=noise, step_size=step, strong_convexity=0.2, smoothness=1.5
+        n_samples=22,
+        batch_size=6,
+        n_epochs=6,
+        noise_multiplier=noise,
+        step_size=step,
+        strong_convexity=0.2,
+        smoothness=1.5,
     )
     mus = []
     for position in range(4):
         present = np.where(np.arange(24) % 4 == position, step, 0.0)
-        mus.append(last_iterate_mu(np.maximum(1 - 0.2 * step, 1.5 * step - 1), present, step * noise))
+        mus.append(
+            last_iterate_mu(np.maximum(1 - 0.2 * step, 1.5 * step - 1), present, step * noise)
+        )
     assert last_iterate(m).mu == pytest.approx(max(mus), rel=1e-12)
     shuffled = CyclicBatches(
         n_samples=22,
@@ -140,7 +172,10 @@ def test_batches_by_arrays_and_with_a_domain():
         smoothness=1.5,
         order="shuffled_once",
     )
-    mean = sum(w * GaussianDP(mu).delta(0.7) for w, mu in zip((6 / 22, 6 / 22, 6 / 22, 4 / 22), mus, strict=True))
+    mean = sum(
+        w * GaussianDP(mu).delta(0.7)
+        for w, mu in zip((6 / 22, 6 / 22, 6 / 22, 4 / 22), mus, strict=True)
+    )
     assert last_iterate(shuffled).delta(0.7) == pytest.approx(mean, rel=1e-12)
     bounded = CyclicBatches(
         n_samples=22,
@@ -184,14 +219,19 @@ def test_shuffled_once_is_above_the_exact_mixture_over_positions(epsilon):
     steps = np.arange(m.n_steps)
     reach = (1 - decay) ** (m.n_steps - 1.0 - steps) * decay
     std = math.sqrt(np.sum((reach * noise) ** 2))
-    shifts = np.array([np.sum(reach[steps % n_batches == position]) for position in range(n_batches)])
+    shifts = np.array(
+        [np.sum(reach[steps % n_batches == position]) for position in range(n_batches)]
+    )
     x = np.linspace(-12 * std, 12 * std + shifts.max(), 200_001)
     for low, high in ((0.0, 1.0), (-0.5, 0.5), (-1.0, 0.0)):
-        p, q = (mixture(x, end * shifts, np.full(n_batches, 1 / n_batches), std) for end in (low, high))
+        p, q = (
+            mixture(x, end * shifts, np.full(n_batches, 1 / n_batches), std) for end in (low, high)
+        )
         assert both_ways(epsilon, p, q, x) <= last_iterate(m).delta(epsilon) + ROUNDING
 
 
-# --- sampled batches -------------------------------------------------------------------------------------------------------
+# --- sampled batches
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("q", [0.05, 0.5, 1.0])
@@ -209,7 +249,9 @@ def test_poisson_is_above_the_exact_mixture_and_attained(q, noise, epsilon):
             exact["add_remove"] = max(exact["add_remove"], value)
     for adjacency, value in exact.items():
         delta = subsampling(
-            PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency)
+            PoissonSubsampled(
+                sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency
+            )
         ).delta(epsilon)
         assert value - ROUNDING <= delta <= value * (1 + 1e-3) + 1e-7
 
@@ -221,9 +263,16 @@ def test_poisson_composes_like_the_product_law(adjacency):
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     p, r = (mixture(axis, [0.0, end], [1 - q, q]) for end in ends)
     p, r = np.multiply.outer(p, p), np.multiply.outer(r, r)
-    guarantee = subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=2, adjacency=adjacency))
+    guarantee = subsampling(
+        PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=noise, n_steps=2, adjacency=adjacency
+        )
+    )
     for epsilon in EPSILONS:
-        exact = max(np.trapezoid(np.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0), axis), axis) for a, b in ((p, r), (r, p)))
+        exact = max(
+            np.trapezoid(np.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0), axis), axis)
+            for a, b in ((p, r), (r, p))
+        )
         assert exact - 1e-6 <= guarantee.delta(epsilon) <= exact * (1 + 1e-3) + 1e-6
 
 
@@ -265,7 +314,11 @@ def test_fixed_size_is_above_all_pairs_of_shifts(adjacency, q, epsilon):
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
     n, n_epochs = (3, 2) if batch_size == 1 else (6, 3)
-    for adjacency, ends in (("replace_one", (0.5, -0.5)), ("replace_one", (1.0, 0.0)), ("add_remove", (1.0, 0.0))):
+    for adjacency, ends in (
+        ("replace_one", (0.5, -0.5)),
+        ("replace_one", (1.0, 0.0)),
+        ("add_remove", (1.0, 0.0)),
+    ):
         m = WithoutReplacement(
             n_samples=n,
             batch_size=batch_size,
@@ -277,7 +330,8 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
             adjacency=adjacency,
         )
         q, steps = batch_size / n, m.n_steps
-        reach = (1 - decay) ** np.arange(steps)  # of a unit that enters the sum, in units of the step
+        # of a unit that enters the sum, in units of the step
+        reach = (1 - decay) ** np.arange(steps)
         std = noise * math.sqrt(np.sum(reach**2))
         patterns = np.array(list(itertools.product((0, 1), repeat=steps)))
         weights = np.prod(np.where(patterns, q, 1 - q), axis=1)
@@ -285,7 +339,12 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
         weights = np.bincount(index, weights=weights)
         width = order * shifts.max() + 12 * std
         x = np.linspace(-width, width, 8001)
-        p, r = (special.logsumexp(stats.norm.logpdf(x, end * shifts[:, None], std), axis=0, b=weights[:, None]) for end in ends)
+        p, r = (
+            special.logsumexp(
+                stats.norm.logpdf(x, end * shifts[:, None], std), axis=0, b=weights[:, None]
+            )
+            for end in ends
+        )
         bound = recursion(m).rdp(order)
         for a, b in ((p, r), (r, p)):
             exact = math.log(np.trapezoid(np.exp(order * a + (1 - order) * b), x)) / (order - 1)
@@ -294,12 +353,19 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
 
 def test_recursion_takes_strides_on_the_safe_side(monkeypatch):
     m = WithoutReplacement(
-        n_samples=1000, batch_size=10, n_epochs=200, noise_multiplier=2.0, step_size=1e-2, strong_convexity=1e-2, smoothness=1.0
+        n_samples=1000,
+        batch_size=10,
+        n_epochs=200,
+        noise_multiplier=2.0,
+        step_size=1e-2,
+        strong_convexity=1e-2,
+        smoothness=1.0,
     )
     exact = recursion(m).rdp(4.0)  # 20,000 steps: in strides of 2 to 19 when they start early
     module = sys.modules[type(recursion(m).curve).__module__]
     monkeypatch.setattr(module, "EXACT_STEPS", 50)
-    monkeypatch.setattr(module, "_recursion", module._recursion.__wrapped__)  # which would remember the answer
+    # which would remember the answer
+    monkeypatch.setattr(module, "_recursion", module._recursion.__wrapped__)
     assert exact < recursion(m).rdp(4.0) <= exact * 1.01
 
 
@@ -309,12 +375,17 @@ def test_large_orders_between_integers_are_above_the_exact_curve(order):
     x = np.linspace(-10 * noise, order + 10 * noise, 200_001)
     ratio = np.logaddexp(math.log1p(-q), math.log(q) + (x - 0.5) / noise**2)
     base = stats.norm.logpdf(x, 0, noise)
-    exact = max(np.log(np.trapezoid(np.exp(base + power * ratio), x)) / (order - 1) for power in (order, 1 - order))
+    exact = max(
+        np.log(np.trapezoid(np.exp(base + power * ratio), x)) / (order - 1)
+        for power in (order, 1 - order)
+    )
     assert exact <= SampledGaussian(q, noise, "add_remove")._renyi_curve()(order) <= exact * 1.1
 
 
 def test_closed_form_of_small_orders_is_above_the_curve_of_the_sampled_gaussian():
-    m = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=4.0, n_steps=100, adjacency="add_remove")
+    m = PoissonSubsampled(
+        sampling_probability=0.01, noise_multiplier=4.0, n_steps=100, adjacency="add_remove"
+    )
     curve, bound = subsampling(m), sampled_gaussian(m)
     for order in (2.0, 8.0, 10.0):
         assert curve.rdp(order) <= bound.rdp(order) < math.inf
@@ -350,7 +421,9 @@ def test_epsilon_of_composed_losses_is_that_of_dp_accounting(adjacency, delta):
 def test_losses_stored_in_another_way_are_refused():
     losses = discretised(((SampledGaussian(0.05, 1.5, "replace_one"), 200),))
     moved = copy.copy(losses.pmfs[0])
-    moved.get_delta_for_epsilon = lambda epsilon: losses.pmfs[0].get_delta_for_epsilon(epsilon + 1e-3)
+    moved.get_delta_for_epsilon = lambda epsilon: losses.pmfs[0].get_delta_for_epsilon(
+        epsilon + 1e-3
+    )
     with pytest.raises(FloatingPointError, match="could not be composed"):
         replace(losses, pmfs=(moved,))
 
@@ -362,17 +435,22 @@ def test_epsilon_of_composed_losses_is_infinite_only_below_the_mass_at_infinity(
     assert losses.epsilon(least * 1.01) < math.inf
 
 
-# --- one pass --------------------------------------------------------------------------------------------------------------
+# --- one pass
+# --------------------------------------------------------------------------------------------------------------
 
 
 def projected_chain(m, gradients, cells=801):
     """Law after every step of one pass on [0, diameter], on a grid: a linear loss, whose steps do not contract."""
     grid = np.linspace(0.0, m.diameter, cells)
     edges = np.concatenate([[-np.inf], (grid[1:] + grid[:-1]) / 2, [np.inf]])
-    noise = (stats.norm if m.distribution == "gaussian" else stats.laplace)(scale=m.step_size * m.noise)
+    noise = (stats.norm if m.distribution == "gaussian" else stats.laplace)(
+        scale=m.step_size * m.noise
+    )
     laws, law = [], np.eye(cells)[cells // 2]
     for gradient in gradients:
-        kernel = np.diff(noise.cdf(edges[None, :] - (grid - m.step_size * gradient)[:, None]), axis=1)
+        kernel = np.diff(
+            noise.cdf(edges[None, :] - (grid - m.step_size * gradient)[:, None]), axis=1
+        )
         law = law @ kernel
         laws.append(law)
     return laws
@@ -404,13 +482,21 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
     )
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     for index in range(1, 6):
-        runs = [projected_chain(m, [end if step == index else 0.0 for step in range(1, 6)]) for end in ends]
+        runs = [
+            projected_chain(m, [end if step == index else 0.0 for step in range(1, 6)])
+            for end in ends
+        ]
         for epsilon in EPSILONS:
-            distances = [np.sum(np.maximum(p - math.exp(epsilon) * q, 0)) for p, q in zip(*runs, strict=True)]
+            distances = [
+                np.sum(np.maximum(p - math.exp(epsilon) * q, 0)) for p, q in zip(*runs, strict=True)
+            ]
             assert distances[-1] <= contraction(m, index=index).delta(epsilon) + ROUNDING
             mixed = np.sum(np.maximum(sum(runs[0]) - math.exp(epsilon) * sum(runs[1]), 0)) / 5
             assert mixed <= np.mean(distances) + ROUNDING
-            tight, printed = (contraction(stopped, index=index, tight=tight).delta(epsilon) for tight in (True, False))
+            tight, printed = (
+                contraction(stopped, index=index, tight=tight).delta(epsilon)
+                for tight in (True, False)
+            )
             assert mixed <= tight + ROUNDING
             assert tight <= printed + ROUNDING
             if distribution == "gaussian":
@@ -436,13 +522,23 @@ def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
     )
     for index in (1, 4, 5):
         exact = last_iterate(whole, index=index)
-        assert exact.delta(0.1) == pytest.approx(last_iterate(nearly, index=index).delta(0.1), abs=1e-10)
+        assert exact.delta(0.1) == pytest.approx(
+            last_iterate(nearly, index=index).delta(0.1), abs=1e-10
+        )
         assert (exact.delta(0.1) == 0) == (stopping == "last" and index < 5)
     assert last_iterate(whole).delta(0.1) > 0
 
 
 def test_last_iterate_of_one_pass_is_the_general_schedule():
-    m = OnePass(n_samples=12, noise=1.5, step_size=0.4, lipschitz=1.0, smoothness=2.0, diameter=0.8, strong_convexity=0.3)
+    m = OnePass(
+        n_samples=12,
+        noise=1.5,
+        step_size=0.4,
+        lipschitz=1.0,
+        smoothness=2.0,
+        diameter=0.8,
+        strong_convexity=0.3,
+    )
     c, step = max(1 - 0.4 * 0.3, 0.4 * 2.0 - 1), m.step_size
     for index in range(1, 13):
         own = np.where(np.arange(1, 13) == index, step * 2.0, 0.0)
@@ -454,13 +550,24 @@ def test_last_iterate_of_one_pass_is_the_general_schedule():
 def test_domain_bound_is_above_a_projected_chain():
     steps, noise, step = 30, 1.5, 0.2
     m = NoisyGradientDescent(
-        n_steps=steps, noise_multiplier=noise, step_size=step, strong_convexity=0.0, smoothness=1.0, diameter=0.5, sensitivity=1.0
+        n_steps=steps,
+        noise_multiplier=noise,
+        step_size=step,
+        strong_convexity=0.0,
+        smoothness=1.0,
+        diameter=0.5,
+        sensitivity=1.0,
     )
-    chain = OnePass(n_samples=steps, noise=noise, step_size=step, lipschitz=1.0, smoothness=1.0, diameter=0.5)
+    chain = OnePass(
+        n_samples=steps, noise=noise, step_size=step, lipschitz=1.0, smoothness=1.0, diameter=0.5
+    )
     runs = [projected_chain(chain, [end] * steps)[-1] for end in (0.5, -0.5)]
     assert last_iterate(m).mu < 0.6 * composition(m).mu
     for epsilon in EPSILONS:
-        assert np.sum(np.maximum(runs[0] - math.exp(epsilon) * runs[1], 0)) <= last_iterate(m).delta(epsilon) + 1e-4
+        assert (
+            np.sum(np.maximum(runs[0] - math.exp(epsilon) * runs[1], 0))
+            <= last_iterate(m).delta(epsilon) + 1e-4
+        )
 
 
 def test_hockey_sticks_are_those_of_the_densities():
@@ -468,14 +575,26 @@ def test_hockey_sticks_are_those_of_the_densities():
     for epsilon in EPSILONS:
         for shift in (0.1, 1.0, 4.0):
             p, q = stats.norm.pdf(x), stats.norm.pdf(x - shift)
-            assert hockey_stick(epsilon, shift) == pytest.approx(divergence(epsilon, p, q, x), abs=1e-8)
+            assert hockey_stick(epsilon, shift) == pytest.approx(
+                divergence(epsilon, p, q, x), abs=1e-8
+            )
             p, q = stats.laplace.pdf(x), stats.laplace.pdf(x - shift)
-            assert hockey_stick(epsilon, shift, "laplace") == pytest.approx(divergence(epsilon, p, q, x), abs=1e-7)
+            assert hockey_stick(epsilon, shift, "laplace") == pytest.approx(
+                divergence(epsilon, p, q, x), abs=1e-7
+            )
     assert hockey_stick(0.3, 0.0) == 0.0
 
 
 def test_proposition1_is_the_printed_formula():
-    m = OnePass(n_samples=40, noise=1.0, step_size=0.7, lipschitz=1.0, smoothness=0.3, diameter=1.0, strong_convexity=0.4)
+    m = OnePass(
+        n_samples=40,
+        noise=1.0,
+        step_size=0.7,
+        lipschitz=1.0,
+        smoothness=0.3,
+        diameter=1.0,
+        strong_convexity=0.4,
+    )
     big_m = math.sqrt(1 - 2 * 0.7 * 0.3 * 0.4 / 0.7)
     for index, kappa in ((39, 2 * big_m**2), (20, 2 / 20 * big_m**21), (40, 2.0)):
         for epsilon in (kappa + 0.5, kappa + 2):
@@ -483,7 +602,8 @@ def test_proposition1_is_the_printed_formula():
             assert proposition1(m, index).delta(epsilon) == pytest.approx(expected, rel=1e-6)
 
 
-# --- composition across kinds ----------------------------------------------------------------------------------------------
+# --- composition across kinds
+# ----------------------------------------------------------------------------------------------
 
 
 def test_mixtures_compose_as_pairs_with_the_component_told():
@@ -492,7 +612,9 @@ def test_mixtures_compose_as_pairs_with_the_component_told():
     for epsilon in EPSILONS:
         parts = [
             w * v * GaussianDP(math.hypot(a, b)).delta(epsilon)
-            for (w, a), (v, b) in itertools.product(zip((0.7, 0.3), (0.2, 1.0), strict=True), ((0.5, 0.5), (0.5, 0.9)))
+            for (w, a), (v, b) in itertools.product(
+                zip((0.7, 0.3), (0.2, 1.0), strict=True), ((0.5, 0.5), (0.5, 0.9))
+            )
         ]
         assert joint.delta(epsilon) == pytest.approx(sum(parts), rel=1e-12)
     numerical = PrivacyLossDP(((one, 1), (other, 1)))
@@ -501,7 +623,11 @@ def test_mixtures_compose_as_pairs_with_the_component_told():
     fpr = np.linspace(0, 1, 21)
     lines = np.maximum(PrivacyLossDP(((one, 1),)).tradeoff(fpr), 0)
     np.testing.assert_allclose(one.tradeoff(fpr), lines, atol=2e-3)
-    assert ProfileMixture([0.8]).tradeoff(0.1) <= GaussianDP(0.8).tradeoff(0.1) <= ProfileMixture([0.8]).tradeoff(0.1) + 1e-3
+    assert (
+        ProfileMixture([0.8]).tradeoff(0.1)
+        <= GaussianDP(0.8).tradeoff(0.1)
+        <= ProfileMixture([0.8]).tradeoff(0.1) + 1e-3
+    )
     # many components are pooled on the safe side
     mus = np.linspace(0.0, 1.0, 5000)
     exact = np.mean([GaussianDP(mu).delta(0.3) for mu in mus])

@@ -62,7 +62,9 @@ def test_noisy_gd(case):
 
 @pytest.mark.parametrize("case", REFERENCE["schedule"])
 def test_schedule(case):
-    assert last_iterate_mu(case["contraction"], case["sensitivity"], case["noise_std"]) == approx(case["mu"], rel=1e-9)
+    assert last_iterate_mu(case["contraction"], case["sensitivity"], case["noise_std"]) == approx(
+        case["mu"], rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("case", REFERENCE["contraction"])
@@ -74,7 +76,9 @@ def test_contraction(case):
         ("laplace_delta", {"distribution": "laplace"}),
         ("random_stop_gaussian_delta", {"stopping": "random"}),
     ):
-        delta = contraction(OnePass(**arguments, **options), index=case["index"]).delta(case["epsilon"])
+        delta = contraction(OnePass(**arguments, **options), index=case["index"]).delta(
+            case["epsilon"]
+        )
         assert delta == approx(case[key], rel=1e-9, abs=0)
 
 
@@ -111,15 +115,21 @@ MILLION = 10**6
 CLOSED_FORMS = {
     "composition": (
         composition,
-        lambda n: NoisyGradientDescent(n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0),
+        lambda n: NoisyGradientDescent(
+            n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0
+        ),
     ),
     "langevin": (
         langevin,
-        lambda n: NoisyGradientDescent(n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0),
+        lambda n: NoisyGradientDescent(
+            n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0
+        ),
     ),
     "last_iterate": (
         last_iterate,
-        lambda n: NoisyGradientDescent(n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0),
+        lambda n: NoisyGradientDescent(
+            n_steps=n, noise_multiplier=500.0, step_size=0.1, strong_convexity=1e-3, smoothness=1.0
+        ),
     ),
     "bounded domain": (
         last_iterate,
@@ -147,22 +157,37 @@ CLOSED_FORMS = {
     ),
     "one pass": (
         last_iterate,
-        lambda n: OnePass(n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0),
+        lambda n: OnePass(
+            n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0
+        ),
     ),
     "contraction": (
         contraction,
-        lambda n: OnePass(n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0),
+        lambda n: OnePass(
+            n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0
+        ),
     ),
     "random stop": (
         contraction,
-        lambda n: OnePass(n_samples=n, noise=4.0, step_size=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0, stopping="random"),
+        lambda n: OnePass(
+            n_samples=n,
+            noise=4.0,
+            step_size=0.1,
+            lipschitz=1.0,
+            smoothness=1.0,
+            diameter=1.0,
+            stopping="random",
+        ),
     ),
 }
 
 
 def growth(bound, mechanism, small, large):
     """How many times longer a bound takes for a large number of steps: other noise every time, so that nothing is remembered."""
-    costs = (lambda repeat, n_steps=n_steps: bound(mechanism(n_steps, repeat)) for n_steps in (large, small))
+    costs = (
+        lambda repeat, n_steps=n_steps: bound(mechanism(n_steps, repeat))
+        for n_steps in (large, small)
+    )
     return times_as_long(*costs)
 
 
@@ -170,7 +195,12 @@ def growth(bound, mechanism, small, large):
 def test_closed_forms_take_as_long_for_a_million_steps_as_for_a_thousand(name):
     """A loop over the steps would take about a thousand times as long."""
     accountant, mechanism = CLOSED_FORMS[name]
-    assert growth(lambda m: accountant(m).delta(1.0), lambda n_steps, _: mechanism(n_steps), 1000, MILLION) < 30
+    assert (
+        growth(
+            lambda m: accountant(m).delta(1.0), lambda n_steps, _: mechanism(n_steps), 1000, MILLION
+        )
+        < 30
+    )
 
 
 @pytest.mark.slow
@@ -183,7 +213,11 @@ def test_arrays_of_steps_take_linear_time():
 
     def steps(n_steps, repeat):
         return NoisyGradientDescent(
-            n_steps=n_steps, noise_multiplier=500.0 + repeat, step_size=step_size[:n_steps], strong_convexity=1e-3, smoothness=1.0
+            n_steps=n_steps,
+            noise_multiplier=500.0 + repeat,
+            step_size=step_size[:n_steps],
+            strong_convexity=1e-3,
+            smoothness=1.0,
         )
 
     def steps_in_a_domain(n_steps, repeat):
@@ -192,7 +226,9 @@ def test_arrays_of_steps_take_linear_time():
     assert growth(last_iterate, steps, MILLION // 10, MILLION) < 40
     assert growth(last_iterate, steps_in_a_domain, 1000, 10_000) < 40
     assert times_as_long(lambda repeat: last_iterate(steps(MILLION, repeat)), passes) < 80
-    assert times_as_long(lambda repeat: last_iterate(steps_in_a_domain(10_000, repeat)), passes) < 75
+    assert (
+        times_as_long(lambda repeat: last_iterate(steps_in_a_domain(10_000, repeat)), passes) < 75
+    )
 
 
 @pytest.mark.slow
@@ -215,7 +251,10 @@ def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
 
         def poisson(n_steps, repeat, adjacency=adjacency):
             return PoissonSubsampled(
-                sampling_probability=0.0101, noise_multiplier=1.01 + repeat / 100, n_steps=n_steps, adjacency=adjacency
+                sampling_probability=0.0101,
+                noise_multiplier=1.01 + repeat / 100,
+                n_steps=n_steps,
+                adjacency=adjacency,
             )
 
         assert growth(lambda m: subsampling(m).epsilon(1e-5), poisson, 10, 1000) < 30
@@ -223,16 +262,32 @@ def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
 
 def test_a_single_step_is_a_gaussian_mechanism():
     for m in (
-        NoisyGradientDescent(n_steps=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0),
+        NoisyGradientDescent(
+            n_steps=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        ),
         CyclicBatches(
-            n_samples=10, batch_size=10, n_epochs=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+            n_samples=10,
+            batch_size=10,
+            n_epochs=1,
+            noise_multiplier=2.0,
+            step_size=0.5,
+            strong_convexity=0.1,
+            smoothness=1.0,
         ),
         WithoutReplacement(
-            n_samples=10, batch_size=10, n_epochs=1, noise_multiplier=2.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+            n_samples=10,
+            batch_size=10,
+            n_epochs=1,
+            noise_multiplier=2.0,
+            step_size=0.5,
+            strong_convexity=0.1,
+            smoothness=1.0,
         ),
         Gaussian(2.0),
         PoissonSubsampled(sampling_probability=1.0, noise_multiplier=4.0, n_steps=1),
-        PoissonSubsampled(sampling_probability=1.0, noise_multiplier=2.0, n_steps=1, adjacency="add_remove"),
+        PoissonSubsampled(
+            sampling_probability=1.0, noise_multiplier=2.0, n_steps=1, adjacency="add_remove"
+        ),
         OnePass(n_samples=1, noise=4.0, step_size=0.5, lipschitz=1.0, smoothness=1.0, diameter=1e9),
     ):
         best = tightest(m)
@@ -243,7 +298,10 @@ def test_a_single_step_is_a_gaussian_mechanism():
 
 def test_importing_privacy_loads_no_heavy_library():
     code = (
-        "import sys, skdpdyn.privacy; print([m for m in ('numba', 'sklearn', 'dp_accounting', 'matplotlib') if m in sys.modules])"
+        "import sys, skdpdyn.privacy; heavy = 'numba', 'sklearn', 'dp_accounting', 'matplotlib'; "
+        "print([m for m in heavy if m in sys.modules])"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert loaded == "[]"

@@ -35,7 +35,10 @@ from skdpdyn.privacy.numerical import SampledGaussian
     ("parts", "message"),
     [
         ((), r"parts=\(\) must hold at least one release"),
-        (((SampledGaussian(0.01, 1.0, "add_remove"), 1000),), "is add_remove, the composition replace_one: they must agree"),
+        (
+            ((SampledGaussian(0.01, 1.0, "add_remove"), 1000),),
+            "is add_remove, the composition replace_one: they must agree",
+        ),
         (((GaussianDP(1.0, "add_remove"), 1),), "is add_remove, the composition replace_one"),
         (((GaussianDP(1.0), 0.25),), r"count=0.25 of .* must be an integer >= 1"),
         (((ApproximateDP(1.0, 1e-6), -3),), r"count=-3 of .* must be an integer >= 1"),
@@ -46,7 +49,9 @@ def test_compositions_of_parts_that_do_not_fit(parts, message):
         PrivacyLossDP(parts)
 
 
-@pytest.mark.parametrize(("q", "z"), [(1.5, 1.0), (0.0, 1.0), (math.nan, 1.0), (0.1, 0.0), (0.1, math.inf)])
+@pytest.mark.parametrize(
+    ("q", "z"), [(1.5, 1.0), (0.0, 1.0), (math.nan, 1.0), (0.1, 0.0), (0.1, math.inf)]
+)
 def test_sampled_gaussians_that_do_not_exist(q, z):
     with pytest.raises(ValueError, match="must be"):
         SampledGaussian(q, z, "add_remove")
@@ -56,7 +61,12 @@ def test_sampled_gaussians_that_do_not_exist(q, z):
 @pytest.mark.parametrize("noise_multiplier", [1e-300, 1e-150, 1e200])
 def test_noise_that_no_float_can_square(adjacency, noise_multiplier):
     poisson = [
-        PoissonSubsampled(sampling_probability=q, noise_multiplier=noise_multiplier, n_steps=10, adjacency=adjacency)
+        PoissonSubsampled(
+            sampling_probability=q,
+            noise_multiplier=noise_multiplier,
+            n_steps=10,
+            adjacency=adjacency,
+        )
         for q in (0.01, 1.0)
     ]
     for m in (
@@ -72,20 +82,34 @@ def test_noise_that_no_float_can_square(adjacency, noise_multiplier):
             adjacency=adjacency,
         ),
     ):
-        with pytest.raises(UnsupportedMechanismError, match="cannot be computed for noise_multiplier="):
+        with pytest.raises(
+            UnsupportedMechanismError, match="cannot be computed for noise_multiplier="
+        ):
             subsampling(m)
 
 
 def test_probabilities_that_no_float_can_square():
-    with pytest.raises(UnsupportedMechanismError, match="cannot be computed for sampling_probability=1e-300"):
-        subsampling(PoissonSubsampled(sampling_probability=1e-300, noise_multiplier=1.0, n_steps=10))
+    with pytest.raises(
+        UnsupportedMechanismError, match="cannot be computed for sampling_probability=1e-300"
+    ):
+        subsampling(
+            PoissonSubsampled(sampling_probability=1e-300, noise_multiplier=1.0, n_steps=10)
+        )
 
 
 def test_the_lower_bound_is_for_the_whole_space():
     m = NoisyGradientDescent(
-        n_steps=1000, noise_multiplier=1.0, step_size=0.001, strong_convexity=1.0, smoothness=1.0, diameter=0.01, sensitivity=1.0
+        n_steps=1000,
+        noise_multiplier=1.0,
+        step_size=0.001,
+        strong_convexity=1.0,
+        smoothness=1.0,
+        diameter=0.01,
+        sensitivity=1.0,
     )
-    with pytest.raises(UnsupportedMechanismError, match=r"diameter=None, not 0.01: the quadratic that reaches it"):
+    with pytest.raises(
+        UnsupportedMechanismError, match=r"diameter=None, not 0.01: the quadratic that reaches it"
+    ):
         lower_bound(m)
 
 
@@ -120,7 +144,9 @@ def test_nobody_knows_a_shuffled_position():
 def test_small_deltas_fall_back_on_the_renyi_bound():
     """Where rounding costs the numerical bound its meaning, epsilon must not jump."""
     guarantee = subsampling(
-        PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+        PoissonSubsampled(
+            sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
+        )
     )
     renyi = RenyiDP(guarantee._renyi_curve(), "add_remove")
     for delta in (1e-12, 1e-13, 1e-20):
@@ -137,13 +163,25 @@ def test_a_part_that_promises_nothing_leaves_nothing():
 def test_huge_losses_are_infinite_not_errors():
     assert math.isinf(GaussianDP(1e160).rdp(2.0))
     assert langevin(
-        NoisyGradientDescent(n_steps=10, noise_multiplier=2.0, step_size=1e-200, strong_convexity=1e-200, smoothness=1.0)
+        NoisyGradientDescent(
+            n_steps=10,
+            noise_multiplier=2.0,
+            step_size=1e-200,
+            strong_convexity=1e-200,
+            smoothness=1.0,
+        )
     ).rdp(1.5) == pytest.approx(10 / 4 * 1.5)
 
 
 @pytest.mark.parametrize("target", [{"mu": 1e-200}, {"advantage": 1e-300}, {"advantage": 5e-324}])
 def test_absurd_risks_are_refused(target):
-    problem = {"n_samples": 100, "n_features": 3, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.3}
+    problem = {
+        "n_samples": 100,
+        "n_features": 3,
+        "lipschitz": 1.0,
+        "strong_convexity": 0.01,
+        "smoothness": 0.3,
+    }
     with pytest.raises(CalibrationError, match="so extreme a budget"):
         calibrate(**target, **problem)
     for wrong in ({"mu": "1"}, {"mu": True}, {"advantage": "1"}, {"advantage": 1.0}):
@@ -157,7 +195,9 @@ def test_stopping_times_that_cannot_be():
 
 
 def test_a_report_takes_what_tightest_returns():
-    m = NoisyGradientDescent(n_steps=10, noise_multiplier=5.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0)
+    m = NoisyGradientDescent(
+        n_steps=10, noise_multiplier=5.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0
+    )
     best = tightest(m)
     report = privacy_report(m, best, delta=1e-6, bound=best.bound, alternatives=best.alternatives)
     assert np.isfinite(report.as_dict()["spent"]["epsilon"])

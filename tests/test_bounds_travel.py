@@ -88,9 +88,24 @@ RECORDS = [
         smoothness=1.0,
         adjacency="add_remove",
     ),
-    PoissonSubsampled(sampling_probability=0.1, noise_multiplier=4.5, n_steps=40, adjacency="add_remove"),
-    OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0, stopping="random"),
-    Composition((Gaussian(1 / 3), PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40))),
+    PoissonSubsampled(
+        sampling_probability=0.1, noise_multiplier=4.5, n_steps=40, adjacency="add_remove"
+    ),
+    OnePass(
+        n_samples=40,
+        noise=2.0,
+        step_size=0.5,
+        lipschitz=1.0,
+        smoothness=0.5,
+        diameter=1.0,
+        stopping="random",
+    ),
+    Composition(
+        (
+            Gaussian(1 / 3),
+            PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40),
+        )
+    ),
 ]
 
 
@@ -115,7 +130,10 @@ def test_json_refuses_what_it_does_not_know():
         ('{"type": "os.system", "command": "ls"}', "is unknown"),
         ('{"type": "GaussianDP", "sigma": 1}', "not a stored GaussianDP"),
         ('{"type": "GaussianDP", "mu": -1, "adjacency": "replace_one"}', "mu=-1"),
-        ('{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}, "adjacency": "replace_one"}', "mu=nan"),
+        (
+            '{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}, "adjacency": "replace_one"}',
+            "mu=nan",
+        ),
         ('{"type": "GaussianDP", "mu": NaN, "adjacency": "replace_one"}', "NaN is no number"),
         ('{"type": "GaussianDP", "mu": 2.0, "mu": 0.1, "adjacency": "replace_one"}', "comes twice"),
         ('{"type": "float", "value": null}', "is unknown"),
@@ -149,7 +167,9 @@ def objects(stored):
     """A document and all objects in it."""
     if isinstance(stored, dict):
         yield stored
-    for value in stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else ():
+    for value in (
+        stored.values() if isinstance(stored, dict) else stored if isinstance(stored, list) else ()
+    ):
         yield from objects(value)
 
 
@@ -163,7 +183,11 @@ def test_a_document_that_was_damaged_is_refused():
                 with pytest.raises(ValueError, match=r"is unknown|not a stored"):
                     from_dict(stored)
                 part[name] = value
-                if part["type"] != "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+                if (
+                    part["type"] != "float"
+                    and isinstance(value, (int, float))
+                    and not isinstance(value, bool)
+                ):
                     part[name] = {"type": "float", "value": "nan"}
                     with pytest.raises(ValueError, match="nan"):
                         from_dict(stored)
@@ -181,7 +205,8 @@ def test_a_document_with_values_of_another_kind_is_refused():
             for name, value in list(part.items()):
                 wrong = ["false", 1, None] if isinstance(value, bool) else []
                 if part["type"] != "float" and isinstance(value, float):
-                    wrong = [True, "1", [[1.0]]] + [10**400] * (name != "mu")  # such a mu is infinite, which claims nothing
+                    # such a mu is infinite, which claims nothing
+                    wrong = [True, "1", [[1.0]]] + [10**400] * (name != "mu")
                 for other in wrong:
                     part[name] = other
                     with pytest.raises(ValueError, match=name):
@@ -194,7 +219,12 @@ def test_a_document_with_values_of_another_kind_is_refused():
 
 def test_parts_that_contradict_the_whole_are_refused():
     sampled = SampledCurve(0.9, 1.0, "add_remove")
-    for curve in (sampled, RepeatedCurve(sampled, 3), SummedCurve((LinearCurve(0.1), sampled)), LargestCurve((sampled,))):
+    for curve in (
+        sampled,
+        RepeatedCurve(sampled, 3),
+        SummedCurve((LinearCurve(0.1), sampled)),
+        LargestCurve((sampled,)),
+    ):
         assert RenyiDP(curve, "add_remove").epsilon(1e-5) > 0
         with pytest.raises(ValueError, match=r"adjacency='replace_one': .* holds for 'add_remove'"):
             RenyiDP(curve, "replace_one")
@@ -202,7 +232,10 @@ def test_parts_that_contradict_the_whole_are_refused():
     with pytest.raises(ValueError, match="holds for 'add_remove'"):
         RenyiDP(apart, "replace_one")
     with pytest.raises(ValueError, match="holds for 'add_remove'"):
-        RenyiDP(SelectionCurve(LinearCurve(0.125), 5.0, math.inf, GaussianDP(0.5, "add_remove")), "replace_one")
+        RenyiDP(
+            SelectionCurve(LinearCurve(0.125), 5.0, math.inf, GaussianDP(0.5, "add_remove")),
+            "replace_one",
+        )
     with pytest.raises(ValueError, match="must be the guarantee that has the curve"):
         SelectionCurve(LinearCurve(0.125), 5.0, math.inf, GaussianDP(0.001))
     text = to_json(ProfileMixture([0.1, 3.0], [0.5, 0.5]))
@@ -227,20 +260,27 @@ def test_a_type_is_not_known_by_its_name():
         to_json(Doubled(1.0))
 
 
-# --- events ----------------------------------------------------------------------------------------------------------------
+# --- events
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def pld_epsilon(guarantee, delta=1e-6):
     from dp_accounting.pld import PLDAccountant
 
-    return PLDAccountant(guarantee.neighboring_relation).compose(guarantee.dp_event).get_epsilon(delta)
+    return (
+        PLDAccountant(guarantee.neighboring_relation).compose(guarantee.dp_event).get_epsilon(delta)
+    )
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_events_say_the_same_under_their_relation(adjacency):
     gaussian = GaussianDP(0.8, adjacency)
     assert pld_epsilon(gaussian) == pytest.approx(gaussian.epsilon(1e-6), rel=1e-3)
-    poisson = subsampling(PoissonSubsampled(sampling_probability=0.05, noise_multiplier=1.0, n_steps=30, adjacency=adjacency))
+    poisson = subsampling(
+        PoissonSubsampled(
+            sampling_probability=0.05, noise_multiplier=1.0, n_steps=30, adjacency=adjacency
+        )
+    )
     assert pld_epsilon(poisson) == pytest.approx(poisson.epsilon(1e-6), rel=1e-3)
     both = poisson.compose(gaussian)
     assert pld_epsilon(both) == pytest.approx(both.epsilon(1e-6), rel=1e-3)
@@ -252,18 +292,28 @@ def test_relations():
     relations = dp_accounting.NeighboringRelation
     assert GaussianDP(1.0).neighboring_relation is relations.ADD_OR_REMOVE_ONE
     assert (
-        subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=3)).neighboring_relation
+        subsampling(
+            PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=3)
+        ).neighboring_relation
         is relations.REPLACE_ONE
     )
     zcdp = RenyiDP(LinearCurve(0.3))
-    accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=zcdp.neighboring_relation).compose(zcdp.dp_event)
+    accountant = dp_accounting.rdp.RdpAccountant(
+        neighboring_relation=zcdp.neighboring_relation
+    ).compose(zcdp.dp_event)
     assert accountant.get_epsilon(1e-6) >= zcdp.epsilon(1e-6)
     assert accountant.get_epsilon(1e-6) == pytest.approx(zcdp.epsilon(1e-6), rel=1e-2)
     for guarantee in (
         ApproximateDP(1.0),
         subsampling(
             WithoutReplacement(
-                n_samples=10, batch_size=2, n_epochs=1, noise_multiplier=1.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0
+                n_samples=10,
+                batch_size=2,
+                n_epochs=1,
+                noise_multiplier=1.0,
+                step_size=0.1,
+                strong_convexity=0.1,
+                smoothness=1.0,
             )
         ),
     ):
@@ -275,17 +325,27 @@ def test_renyi_curve_of_poisson_batches_under_add_remove():
     # an independent formula for integer orders: E over the binomial number of shifts
     q, z, order = 0.1, 1.3, 5
     moment = sum(
-        math.comb(order, k) * (1 - q) ** (order - k) * q**k * math.exp(k * (k - 1) / (2 * z * z)) for k in range(order + 1)
+        math.comb(order, k) * (1 - q) ** (order - k) * q**k * math.exp(k * (k - 1) / (2 * z * z))
+        for k in range(order + 1)
     )
     expected = 3 * math.log(moment) / (order - 1)
-    assert subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=z, n_steps=3, adjacency="add_remove")).rdp(
-        order
-    ) == pytest.approx(expected, rel=1e-9)
+    assert subsampling(
+        PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=z, n_steps=3, adjacency="add_remove"
+        )
+    ).rdp(order) == pytest.approx(expected, rel=1e-9)
 
 
-# --- budgets as risk -------------------------------------------------------------------------------------------------------
+# --- budgets as risk
+# -------------------------------------------------------------------------------------------------------
 
-PROBLEM = {"n_samples": 10_000, "n_features": 50, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.26}
+PROBLEM = {
+    "n_samples": 10_000,
+    "n_features": 50,
+    "lipschitz": 1.0,
+    "strong_convexity": 0.01,
+    "smoothness": 0.26,
+}
 
 
 @pytest.mark.parametrize("n_steps", ["curvature", "worst_case", 100])
@@ -316,18 +376,29 @@ def test_senseless_targets_are_refused(target, message):
         calibrate(**target, **PROBLEM)
 
 
-# --- report and displays ---------------------------------------------------------------------------------------------------
+# --- report and displays
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_report_says_what_was_spent_and_assumed():
-    m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    m = NoisyGradientDescent(
+        n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0
+    )
     best = tightest(m)
     report = privacy_report(
-        m, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives, public=["n <b>"], leaks=["seed"]
+        m,
+        best.guarantee,
+        delta=1e-6,
+        bound=best.bound,
+        alternatives=best.alternatives,
+        public=["n <b>"],
+        leaks=["seed"],
     )
     stored = json.loads(json.dumps(report.as_dict()))
     assert stored["spent"]["epsilon"] == best.epsilon(1e-6)
-    assert stored["attacker"]["true positive rate at 0.1% false positives"] == pytest.approx(1 - best.tradeoff(0.001))
+    assert stored["attacker"]["true positive rate at 0.1% false positives"] == pytest.approx(
+        1 - best.tradeoff(0.001)
+    )
     assert stored["theorem"]["bound"] == "last_iterate"
     assert stored["theorem"]["n_steps"] == 500
     assert stored["other bounds"]["composition"] > stored["spent"]["epsilon"]
@@ -344,12 +415,17 @@ def test_report_says_what_was_spent_and_assumed():
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_every_record_can_be_reported(record):
     best = tightest(record)
-    report = privacy_report(record, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives)
-    json.dumps(report.as_dict(), allow_nan=False)  # must not raise, as it does for what is not a number
+    report = privacy_report(
+        record, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives
+    )
+    # must not raise, as it does for what is not a number
+    json.dumps(report.as_dict(), allow_nan=False)
 
 
 def test_dynamics_display():
-    m = NoisyGradientDescent(n_steps=500, noise_multiplier=25.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    m = NoisyGradientDescent(
+        n_steps=500, noise_multiplier=25.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0
+    )
     display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, target=0.5)
     assert set(display.lines_) == {"composition", "langevin", "last_iterate"}
     assert display.curves["last_iterate"][-1] == tightest(m).epsilon(1e-5)
@@ -364,19 +440,44 @@ def test_dynamics_display():
 
 
 def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
-    m = NoisyGradientDescent(n_steps=40, noise_multiplier=25.0, step_size=cooled(40), strong_convexity=0.01, smoothness=1.0)
+    m = NoisyGradientDescent(
+        n_steps=40,
+        noise_multiplier=25.0,
+        step_size=cooled(40),
+        strong_convexity=0.01,
+        smoothness=1.0,
+    )
     display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, n_points=200, plot=False)
     np.testing.assert_array_equal(display.steps, np.arange(1, 41))
     for count in (1, 30, 40):
         stopped = NoisyGradientDescent(
-            n_steps=count, noise_multiplier=25.0, step_size=cooled(40)[:count], strong_convexity=0.01, smoothness=1.0
+            n_steps=count,
+            noise_multiplier=25.0,
+            step_size=cooled(40)[:count],
+            strong_convexity=0.01,
+            smoothness=1.0,
         )
         assert display.curves["last_iterate"][count - 1] == last_iterate(stopped).epsilon(1e-5)
-    batches = CyclicBatches(n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=np.linspace(4, 5, 18), step_size=0.1)
+    batches = CyclicBatches(
+        n_samples=60,
+        batch_size=10,
+        n_epochs=3,
+        noise_multiplier=np.linspace(4, 5, 18),
+        step_size=0.1,
+    )
     epochs = PrivacyDynamicsDisplay.from_mechanism(batches, n_points=10, plot=False)
-    first = CyclicBatches(n_samples=60, batch_size=10, n_epochs=1, noise_multiplier=np.linspace(4, 5, 18)[:6], step_size=0.1)
+    first = CyclicBatches(
+        n_samples=60,
+        batch_size=10,
+        n_epochs=1,
+        noise_multiplier=np.linspace(4, 5, 18)[:6],
+        step_size=0.1,
+    )
     assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
-    with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: the steps differ, .* nothing of steps after 40"):
+    with pytest.raises(
+        UnsupportedMechanismError,
+        match=r"max_steps=41: the steps differ, .* nothing of steps after 40",
+    ):
         PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
     model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, classes=[0, 1], conditioning=None)
     model.fit(np.eye(2)[[0, 1] * 75], [0, 1] * 75)
@@ -402,7 +503,9 @@ def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
 
 
 def test_displays_count_what_they_vary():
-    cyclic = CyclicBatches(n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=4.0, step_size=0.1)
+    cyclic = CyclicBatches(
+        n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=4.0, step_size=0.1
+    )
     display = PrivacyDynamicsDisplay.from_mechanism(cyclic)
     assert display.ax_.get_xlabel() == "epochs"
     for changes in ({"max_steps": 0}, {"max_steps": 10**19}, {"max_steps": 1.5}, {"n_points": 0}):
@@ -416,7 +519,9 @@ def test_displays_count_what_they_vary():
 def test_the_target_is_what_was_spent_at_the_delta_shown():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
     model = PrivateLogisticRegression(classes=[False, True], delta=1e-4).fit(X, X[:, 0] > 0)
-    display = PrivacyDynamicsDisplay.from_estimator(model, delta=1e-9, max_steps=model.n_iter_, plot=False)
+    display = PrivacyDynamicsDisplay.from_estimator(
+        model, delta=1e-9, max_steps=model.n_iter_, plot=False
+    )
     assert display.target == model.privacy_.epsilon(1e-9) == display.curves[model.bound_][-1]
 
 
@@ -425,7 +530,9 @@ def test_displays_show_no_part_of_what_was_spent_as_the_whole():
     model = PrivateLogisticRegression(classes=[False, True], delta=1e-4)
     pipeline = make_pipeline(PrivateScaler(delta=1e-4), model).fit(X, X[:, 0] > 0)
     for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
-        with pytest.raises(ValueError, match=r"has several private steps: .*total_privacy\(pipeline\)"):
+        with pytest.raises(
+            ValueError, match=r"has several private steps: .*total_privacy\(pipeline\)"
+        ):
             display.from_estimator(pipeline)
         with pytest.raises(ValueError, match="has no privacy_"):
             display.from_estimator(LogisticRegression().fit(X, X[:, 0] > 0))
@@ -439,7 +546,10 @@ def test_displays_show_no_part_of_what_was_spent_as_the_whole():
 
 
 def test_what_has_no_mu_says_so():
-    with pytest.raises(AttributeError, match=r"ApproximateDP is no Gaussian guarantee and has no mu: ask its epsilon\(delta\)"):
+    with pytest.raises(
+        AttributeError,
+        match=r"ApproximateDP is no Gaussian guarantee and has no mu: ask its epsilon\(delta\)",
+    ):
         ApproximateDP(1.0).mu  # noqa: B018
     assert not hasattr(ApproximateDP(1.0), "nu")
 
@@ -449,9 +559,13 @@ def test_displays_and_report_of_an_estimator():
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
-    plain = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], conditioning=None).fit(X, (X[:, 0] > 0).astype(int))
+    plain = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], conditioning=None).fit(
+        X, (X[:, 0] > 0).astype(int)
+    )
     assert PrivacyDynamicsDisplay.from_estimator(plain).target == plain.epsilon_
-    estimator = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1]).fit(X, (X[:, 0] > 0).astype(int))
+    estimator = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1]).fit(
+        X, (X[:, 0] > 0).astype(int)
+    )
     training = PrivacyDynamicsDisplay.from_estimator(estimator)
     assert training.target is None
     assert training.title == "the training alone"
@@ -459,13 +573,17 @@ def test_displays_and_report_of_an_estimator():
     report = estimator.privacy_report()
     assert report.as_dict()["spent"]["epsilon"] == estimator.epsilon_
     assert "n_samples=200" in str(report)
-    seeded = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    seeded = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], random_state=0).fit(
+        X, (X[:, 0] > 0).astype(int)
+    )
     assert "random_state" in str(seeded.privacy_report())
 
 
 def test_displays_take_fitted_estimators_and_pipelines():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
-    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4, solver=NoisyGD(n_steps=7)).fit(X, X[:, 0] > 0)
+    model = PrivateLogisticRegression(
+        classes=[False, True], delta=1e-4, solver=NoisyGD(n_steps=7)
+    ).fit(X, X[:, 0] > 0)
     assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == 4 * 7
     in_epochs = clone(model).set_params(solver="noisy_sgd").fit(X, X[:, 0] > 0)
     in_epochs.mechanism_ = CyclicBatches(
@@ -475,7 +593,9 @@ def test_displays_take_fitted_estimators_and_pipelines():
     scaler = PrivateScaler(delta=1e-4).fit(X)
     assert TradeoffDisplay.from_estimator(scaler, plot=False).name == "composition"
     pipeline = make_pipeline(BoundsScaler((-1, 1)), model)
-    assert TradeoffDisplay.from_estimator(pipeline, plot=False).name == model.bound_.replace("_", " ")
+    assert TradeoffDisplay.from_estimator(pipeline, plot=False).name == model.bound_.replace(
+        "_", " "
+    )
     for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
         with pytest.raises(NotFittedError):
             display.from_estimator(PrivateLogisticRegression())
@@ -490,20 +610,28 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
         lambda: GaussianDP([1.0]),
         lambda: NoisyGradientDescent(n_steps=3, noise_multiplier="1.0", step_size=1.0),
         lambda: NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=True),
-        lambda: NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0, strong_convexity=None, smoothness=1.0),
+        lambda: NoisyGradientDescent(
+            n_steps=3, noise_multiplier=1.0, step_size=1.0, strong_convexity=None, smoothness=1.0
+        ),
         lambda: GaussianDP(1.0).compose(Gaussian(1.0)),
         lambda: GaussianDP(1.0).compose(None),
         lambda: Composition((1, 2)),
         lambda: Composition((GaussianDP(1.0),)),
         lambda: tightest(Gaussian(1.0), delta=2),
         lambda: PrivacyDynamicsDisplay.from_mechanism(
-            NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0), delta=np.array([1e-5, 1e-6])
+            NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0),
+            delta=np.array([1e-5, 1e-6]),
         ),
         lambda: PrivacyDynamicsDisplay.from_mechanism(
             NoisyGradientDescent(n_steps=3, noise_multiplier=1.0, step_size=1.0), order=1.0
         ),
         lambda: least_noise(Gaussian, -1.0, 1e-5),
-        lambda: most_steps(lambda k: NoisyGradientDescent(n_steps=k, noise_multiplier=20.0, step_size=1.0), 1.0, 1e-5, largest=0),
+        lambda: most_steps(
+            lambda k: NoisyGradientDescent(n_steps=k, noise_multiplier=20.0, step_size=1.0),
+            1.0,
+            1e-5,
+            largest=0,
+        ),
         lambda: SubsampledDP(3, 0.1),
         lambda: SubsampledDP(GaussianDP(1.0), "0.1"),
         lambda: PrivacyLossDP(((Gaussian(1.0), 1),)),
@@ -512,7 +640,9 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
         lambda: from_json('{"type": "LinearCurve", "rate": -1}'),
         lambda: from_json('{"type": "RenyiDP", "curve": {"type": "SummedCurve", "curves": []}}'),
     ):
-        with pytest.raises(ValueError, match=r"must be|must hold|no record|not a stored|unknown|holds no"):
+        with pytest.raises(
+            ValueError, match=r"must be|must hold|no record|not a stored|unknown|holds no"
+        ):
             make()
 
 
@@ -523,7 +653,9 @@ def test_noise_for_a_pure_budget():
         lambda z: PoissonSubsampled(sampling_probability=0.1, noise_multiplier=z, n_steps=10),
         lambda z: NoisyGradientDescent(n_steps=10, noise_multiplier=z, step_size=1.0),
     ):
-        with pytest.raises(CalibrationError, match="delta=0: this mechanism has no pure-epsilon guarantee"):
+        with pytest.raises(
+            CalibrationError, match="delta=0: this mechanism has no pure-epsilon guarantee"
+        ):
             least_noise(record, 1.0, 0)
     with pytest.raises(ValueError, match=r"delta=1 must be in \(0, 1\)"):
         split_budget(1.0, 1, (1, 1))

@@ -37,7 +37,8 @@ def models(**changes):
     ]
 
 
-# --- sensitivities -----------------------------------------------------------------------------------------------------------
+# --- sensitivities
+# -----------------------------------------------------------------------------------------------------------
 
 
 class Scripted:
@@ -71,7 +72,9 @@ def statistics(monkeypatch, scripted, X, y, adjacency, n_samples, *, target=Fals
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("kind", ["dense", "matrix", "sparse"])
-def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(monkeypatch, kind, adjacency):
+def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(
+    monkeypatch, kind, adjacency
+):
     """In units of what the recorded noise multiplier pays for; halving the noise of any part would fail this."""
     adjacency, rng = Adjacency(adjacency), np.random.default_rng(1)
     n, d = (200, 3) if kind == "matrix" else (40, 12)
@@ -82,7 +85,9 @@ def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(monkeypa
     shape = sparse.csr_array if kind == "sparse" else np.asarray
 
     def run(row, target, scripted):
-        return statistics(monkeypatch, scripted, shape(np.vstack([X, row])), np.append(y, target), adjacency, n)
+        return statistics(
+            monkeypatch, scripted, shape(np.vstack([X, row])), np.append(y, target), adjacency, n
+        )
 
     def without(scripted):
         return statistics(monkeypatch, scripted, shape(X), y, adjacency, n)
@@ -90,7 +95,9 @@ def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(monkeypa
     most = None
     for first in range(0, len(axes), 5):
         scripted = Scripted()
-        base, parts = run(axes[first], 1.0, scripted) if adjacency == "replace_one" else without(scripted)
+        base, parts = (
+            run(axes[first], 1.0, scripted) if adjacency == "replace_one" else without(scripted)
+        )
         assert len(base) == len(parts)
         most = np.zeros(len(parts)) if most is None else most
         for k, row in enumerate(axes):
@@ -101,7 +108,9 @@ def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(monkeypa
                 moved = np.linalg.norm((point - other) / scale) * parts[i].noise_multiplier
                 most[i] = max(most[i], moved)
     assert np.all(most <= 1 + 1e-9)
-    counts = np.array([scale.max() == part.noise_multiplier for (_, scale), part in zip(base, parts, strict=True)])
+    counts = np.array(
+        [scale.max() == part.noise_multiplier for (_, scale), part in zip(base, parts, strict=True)]
+    )
     assert most[counts].max() == 1
     assert np.all(most[:-1][~counts[:-1]] >= 0.9)
 
@@ -117,7 +126,9 @@ def test_sensitivity_of_the_curvature_is_reached(monkeypatch, container, adjacen
     monkeypatch.setattr(conditioning, "release", scripted)
     releases = Releases(1.0, Adjacency(adjacency), None)
     for rows in (X, other):
-        Conditioner(30, 1.0, {"curvature": 0.005}).learn_curvature(LocalRows(container(rows), map=row_map), 0.15, releases)
+        Conditioner(30, 1.0, {"curvature": 0.005}).learn_curvature(
+            LocalRows(container(rows), map=row_map), 0.15, releases
+        )
     (one, scale), (two, _) = scripted.seen
     assert 0.9 <= abs(one - two) / scale * releases.parts[0].noise_multiplier <= 1
 
@@ -125,18 +136,24 @@ def test_sensitivity_of_the_curvature_is_reached(monkeypatch, container, adjacen
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_noise_is_the_recorded_one(adjacency):
     """Chi-square of 4,000 mean squares: failure probability below 1e-6 at 8 %; half the noise is off by 75 %."""
-    adjacency, releases = Adjacency(adjacency), Releases(0.5, Adjacency(adjacency), np.random.default_rng(0))
+    adjacency, releases = (
+        Adjacency(adjacency),
+        Releases(0.5, Adjacency(adjacency), np.random.default_rng(0)),
+    )
     released = releases.release(np.zeros(4000), 3.0, 0.04)
     multiplier = releases.parts[0].noise_multiplier
     assert multiplier == pytest.approx(1 / (0.5 * 0.2))
     assert np.mean(released**2) == pytest.approx((3 * multiplier) ** 2, rel=0.12)
 
 
-# --- what it spends ----------------------------------------------------------------------------------------------------------
+# --- what it spends
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("container", [np.asarray, pytest.param(sparse.csr_array, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "container", [np.asarray, pytest.param(sparse.csr_array, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("index", range(3))
 def test_parts_compose_to_what_is_declared(index, container, adjacency):
     X, y = data()
@@ -157,7 +174,8 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("changes", "share"), [({"solver": "noisy_sgd", "conditioning": 0.1}, 0.1), ({"bound": "last_iterate"}, 0.2)]
+    ("changes", "share"),
+    [({"solver": "noisy_sgd", "conditioning": 0.1}, 0.1), ({"bound": "last_iterate"}, 0.2)],
 )
 def test_other_schedules_on_conditioned_rows(changes, share):
     X, y = data()
@@ -173,8 +191,12 @@ def test_other_schedules_on_conditioned_rows(changes, share):
 
 def test_off_where_sums_cannot_tell_one_record():
     many = PrivateLogisticRegression(classes=[0, 1]).privacy_cost(10**10, 20)
-    assert many == PrivateLogisticRegression(classes=[0, 1], conditioning=None).privacy_cost(10**10, 20)
-    with pytest.raises(ValueError, match=r"conditioning=0\.1: n_samples=10000000000 are too many to sum"):
+    assert many == PrivateLogisticRegression(classes=[0, 1], conditioning=None).privacy_cost(
+        10**10, 20
+    )
+    with pytest.raises(
+        ValueError, match=r"conditioning=0\.1: n_samples=10000000000 are too many to sum"
+    ):
         PrivateLogisticRegression(classes=[0, 1], conditioning=0.1).privacy_cost(10**10, 20)
 
 
@@ -182,10 +204,23 @@ def test_off_where_records_are_few_or_nothing_would_use_it():
     X, y = data(60)
     few = PrivateLogisticRegression(classes=[0, 1], epsilon=0.5).fit(X, y)
     assert few.conditioning_ is None
-    assert few.mechanism_ == PrivateLogisticRegression(classes=[0, 1], epsilon=0.5, conditioning=None).fit(X, y).mechanism_
-    for changes in ({"solver": "dp_svrg"}, {"bound": "langevin"}, {"solver": "output_perturbation"}):
-        with pytest.raises(ValueError, match=r"conditioning=0\.1: solver=.* cannot train on conditioned rows"):
-            PrivateLogisticRegression(classes=[0, 1], conditioning=0.1, **changes).privacy_cost(60, 4)
+    assert (
+        few.mechanism_
+        == PrivateLogisticRegression(classes=[0, 1], epsilon=0.5, conditioning=None)
+        .fit(X, y)
+        .mechanism_
+    )
+    for changes in (
+        {"solver": "dp_svrg"},
+        {"bound": "langevin"},
+        {"solver": "output_perturbation"},
+    ):
+        with pytest.raises(
+            ValueError, match=r"conditioning=0\.1: solver=.* cannot train on conditioned rows"
+        ):
+            PrivateLogisticRegression(classes=[0, 1], conditioning=0.1, **changes).privacy_cost(
+                60, 4
+            )
     for wrong in (0.0, 1.0, "on", True):
         with pytest.raises(ValueError, match=r"conditioning=.* must be 'auto', None"):
             PrivateLogisticRegression(classes=[0, 1], conditioning=wrong).privacy_cost(6000, 4)
@@ -195,7 +230,10 @@ def test_public_moments_are_free():
     X, y = data()
     public = Conditioning(mean=X.mean(0), second_moment=np.cov(X.T))
     fitted = PrivateLogisticRegression(classes=[0, 1], conditioning=public).fit(X, y)
-    assert [type(part).__name__ for part in fitted.mechanism_.mechanisms] == ["Gaussian", "NoisyGradientDescent"]
+    assert [type(part).__name__ for part in fitted.mechanism_.mechanisms] == [
+        "Gaussian",
+        "NoisyGradientDescent",
+    ]
     assert fitted.privacy_.mu * (1 - 1e-8) < composition(fitted.mechanism_).mu <= fitted.privacy_.mu
     np.testing.assert_array_equal(fitted.conditioning_.mean, X.mean(0))
     assert fitted.score(X, y) > 0.9
@@ -205,7 +243,8 @@ def test_public_moments_are_free():
         clone(fitted).set_params(fit_intercept=False).fit(X, y)
 
 
-# --- the map -----------------------------------------------------------------------------------------------------------------
+# --- the map
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -219,7 +258,9 @@ def test_coefficients_are_in_units_of_the_columns(index, dtype):
     learnt = fitted.conditioning_
     centred = X - learnt.mean
     weighted = centred * learnt.weights if learnt.weights.ndim == 1 else centred @ learnt.weights.T
-    inside = (np.linalg.norm(X, axis=1) < learnt.radius) & (np.linalg.norm(weighted, axis=1) < 0.999 * learnt.norm)
+    inside = (np.linalg.norm(X, axis=1) < learnt.radius) & (
+        np.linalg.norm(weighted, axis=1) < 0.999 * learnt.norm
+    )
     assert 0.2 < inside.mean() < 0.95
     linear = (X @ np.atleast_2d(fitted.coef_).T + fitted.intercept_).squeeze()
     raw = fitted.predict(X) if index == 2 else fitted.decision_function(X)
@@ -240,8 +281,12 @@ def test_training_is_on_the_rows_that_the_map_makes():
     np.testing.assert_allclose(np.linalg.norm(mapped, axis=1), norms, rtol=1e-6)
     theta = np.linalg.solve(weights.T, fitted.coef_[0] * row_map.norm)
     constant = fitted.intercept_[0] + fitted.coef_[0] @ row_map.centre
-    np.testing.assert_allclose(mapped @ theta + constant, fitted.decision_function(X), rtol=1e-6, atol=1e-8)
-    assert fitted.score(X, y) > PrivateLogisticRegression(classes=[0, 1], random_state=0, conditioning=None).fit(X, y).score(X, y)
+    np.testing.assert_allclose(
+        mapped @ theta + constant, fitted.decision_function(X), rtol=1e-6, atol=1e-8
+    )
+    assert fitted.score(X, y) > PrivateLogisticRegression(
+        classes=[0, 1], random_state=0, conditioning=None
+    ).fit(X, y).score(X, y)
 
 
 @pytest.mark.slow
@@ -260,7 +305,18 @@ def test_training_is_on_the_rows_that_the_map_makes():
         lambda X: np.tile(X[:300], 100),
         lambda X: sparse.csr_array(np.zeros_like(X)),
     ],
-    ids=["constant", "zero", "one column", "alike", "duplicated", "short", "long", "scales", "wide", "empty"],
+    ids=[
+        "constant",
+        "zero",
+        "one column",
+        "alike",
+        "duplicated",
+        "short",
+        "long",
+        "scales",
+        "wide",
+        "empty",
+    ],
 )
 def test_degenerate_rows(rows, index):
     X, y = data()
@@ -295,7 +351,8 @@ def test_models_without_the_parameter_load():
     assert pickle.loads(pickle.dumps(scaler)).get_params()["equalize"] is False
 
 
-# --- as a step of a pipeline -------------------------------------------------------------------------------------------------
+# --- as a step of a pipeline
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("with_mean", [True, False])
@@ -308,13 +365,19 @@ def test_the_scaler_offers_the_same(with_mean):
     assert Z.dtype == np.float32
     assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
     spread = np.linalg.eigvalsh(np.cov(Z.T))
-    assert spread[-1] / spread[0] < np.linalg.eigvalsh(np.cov(X.T))[-1] / np.linalg.eigvalsh(np.cov(X.T))[0] / 20
+    assert (
+        spread[-1] / spread[0]
+        < np.linalg.eigvalsh(np.cov(X.T))[-1] / np.linalg.eigvalsh(np.cov(X.T))[0] / 20
+    )
     with pytest.raises(ValueError, match=r"equalize=True takes dense rows|with_mean=False"):
         clone(scaler).fit(sparse.csr_array(X))
 
 
 def test_both_are_charged():
     X, y = data()
-    pipeline = make_pipeline(PrivateScaler(0.4, 1e-6, equalize=True), PrivateLogisticRegression(0.8, 1e-6, classes=[0, 1]))
+    pipeline = make_pipeline(
+        PrivateScaler(0.4, 1e-6, equalize=True),
+        PrivateLogisticRegression(0.8, 1e-6, classes=[0, 1]),
+    )
     total = total_privacy(pipeline.fit(X, y))
     assert total.mu == pytest.approx(math.hypot(pipeline[0].privacy_.mu, pipeline[1].privacy_.mu))

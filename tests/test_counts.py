@@ -14,7 +14,10 @@ from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
 
 THEOREMS = {
-    theorem.__code__ for judge in ACCOUNTANTS.values() for theorem in judge.registry.values() if hasattr(theorem, "__code__")
+    theorem.__code__
+    for judge in ACCOUNTANTS.values()
+    for theorem in judge.registry.values()
+    if hasattr(theorem, "__code__")
 }
 COUNTED = {
     gdp_mu.__code__: "inversions",
@@ -58,7 +61,8 @@ def test_a_plan_asks_no_cost_twice(name):
     assert called["budgets"] == 1
     assert called["objectives"] <= 2  # without the penalty, which is derived from it, and with it
     assert called["records"] <= 4
-    # Of nine accountants three have a theorem; langevin is asked only where last_iterate does not hold. The plan is judged again
+    # Of nine accountants three have a theorem; langevin is asked only where last_iterate does not
+    # hold. The plan is judged again
     assert called["theorems"] <= (3 if name == "softmax" else 2) * (called["records"] + 1)
     assert counts(lambda: model.fit(X, y)) == called
 

@@ -48,7 +48,13 @@ def test_file_is_the_published_one():
 
 def test_licence_and_source_travel_with_the_file():
     text = packaged("LICENSE-adult.txt").read_text(encoding="utf-8")
-    for needed in ("Becker", "Kohavi", "10.24432/C5XW20", "Creative Commons Attribution 4.0", "Changes"):
+    for needed in (
+        "Becker",
+        "Kohavi",
+        "10.24432/C5XW20",
+        "Creative Commons Attribution 4.0",
+        "Changes",
+    ):
         assert needed in text
     assert "10.24432/C5XW20" in load_adult.__doc__
 
@@ -62,7 +68,10 @@ def test_counts(complete):
     assert adult.data.shape == (n_samples, 14)
     assert adult.frame.shape == (n_samples, 15)
     assert adult.target.value_counts().to_dict() == {"<=50K": low, ">50K": high}
-    assert dict(zip(*np.unique(adult.split, return_counts=True), strict=True)) == {"train": train, "test": test}
+    assert dict(zip(*np.unique(adult.split, return_counts=True), strict=True)) == {
+        "train": train,
+        "test": test,
+    }
     missing = (adult.data == "?").any(axis=1).sum()
     assert missing == (0 if complete else 3_620)
 
@@ -79,7 +88,18 @@ def test_columns(adult):
 
 
 def test_order_is_that_of_the_source(adult):
-    first = [39, "State-gov", 77516, "Bachelors", 13, "Never-married", "Adm-clerical", "Not-in-family", "White", "Male"]
+    first = [
+        39,
+        "State-gov",
+        77516,
+        "Bachelors",
+        13,
+        "Never-married",
+        "Adm-clerical",
+        "Not-in-family",
+        "White",
+        "Male",
+    ]
     assert adult.data.iloc[0].tolist() == [*first, 2174, 0, 40, "United-States"]
     assert adult.split[0] == "train"
     assert adult.split[-1] == "test"
@@ -110,8 +130,12 @@ def test_categories_list_every_level(complete):
         assert occurring <= set(levels), name
         assert levels == sorted(set(levels)), name
     # One level of the census form, "Never-worked", occurs only beside a missing occupation
-    unused = {name: set(levels) - set(adult.data[name]) for name, levels in adult.categories.items()}
-    assert {name: levels for name, levels in unused.items() if levels} == ({"workclass": {"Never-worked"}} if complete else {})
+    unused = {
+        name: set(levels) - set(adult.data[name]) for name, levels in adult.categories.items()
+    }
+    assert {name: levels for name, levels in unused.items() if levels} == (
+        {"workclass": {"Never-worked"}} if complete else {}
+    )
 
 
 def test_changing_the_answer_does_not_change_the_next():
@@ -160,13 +184,26 @@ try:
 except ImportError as error:
     print(error.name)
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert run.stdout.splitlines() == ["(45222, 14) (45222,)", "(20000, 9)", "pandas"], run.stderr
 
 
-# --- flights -----------------------------------------------------------------------------------------------------------------
+# --- flights
+# -----------------------------------------------------------------------------------------------------------------
 
-FLIGHT_COLUMNS = ["month", "day", "carrier", "origin", "dest", "sched_dep_time", "sched_arr_time", "air_time", "distance"]
+FLIGHT_COLUMNS = [
+    "month",
+    "day",
+    "carrier",
+    "origin",
+    "dest",
+    "sched_dep_time",
+    "sched_arr_time",
+    "air_time",
+    "distance",
+]
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +217,13 @@ def test_the_flights_are_the_documented_sample_and_small():
     digest = hashlib.sha256(gzip.decompress(packed)).hexdigest()
     assert digest == "a502c42425fd2344c8be5be11f7dd0ca39add9e70e26a7d25400be6bb99d3010"
     text = packaged("LICENSE-flights.txt").read_text(encoding="utf-8")
-    for needed in ("nycflights13", "Wickham", "CC0 1.0", "Changes", "default_rng(0).choice(327346, 20000, replace=False)"):
+    for needed in (
+        "nycflights13",
+        "Wickham",
+        "CC0 1.0",
+        "Changes",
+        "default_rng(0).choice(327346, 20000, replace=False)",
+    ):
         assert needed in text
 
 

@@ -34,7 +34,13 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.numerical import SampledGaussian, _directions, _hockey_stick, discretised, largest_loss
+from skdpdyn.privacy.numerical import (
+    SampledGaussian,
+    _directions,
+    _hockey_stick,
+    discretised,
+    largest_loss,
+)
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
 from skdpdyn.solvers.dp_sgd import LEAST_BATCH
@@ -44,14 +50,19 @@ each_adjacency = pytest.mark.parametrize("adjacency", list(Adjacency))
 
 
 def problem(loss=logistic, n_samples=500, n_features=4, **changes):
-    return Objective(loss, n_samples, n_features, **{"data_norm": 1.0, "alpha": 0.01, "clip": 0.4, **changes})
+    return Objective(
+        loss, n_samples, n_features, **{"data_norm": 1.0, "alpha": 0.01, "clip": 0.4, **changes}
+    )
 
 
 def record_of(solver, objective, noise_multiplier=2.0, adjacency=Adjacency.REPLACE_ONE, **budget):
-    return solver.mechanism(objective, *spent(adjacency=adjacency, **{**BUDGET, **budget}))(noise_multiplier)
+    return solver.mechanism(objective, *spent(adjacency=adjacency, **{**BUDGET, **budget}))(
+        noise_multiplier
+    )
 
 
-# --- the record is what runs -------------------------------------------------------------------------------------------------
+# --- the record is what runs
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step_size", ["auto", "halved", "inverse", 0.3])
@@ -61,13 +72,21 @@ def record_of(solver, objective, noise_multiplier=2.0, adjacency=Adjacency.REPLA
 def test_realised_noise_is_the_records(loss, adjacency, batch_size, step_size):
     """Rows of zeros: theta is the noise of all steps alone, over C under both adjacencies. Fails with probability < 1e-6."""
     n_features = 400 // loss.n_outputs
-    objective = problem(loss, n_samples=40, n_features=n_features, alpha=1e-12 if step_size != "inverse" else 0.01)
+    objective = problem(
+        loss, n_samples=40, n_features=n_features, alpha=1e-12 if step_size != "inverse" else 0.01
+    )
     solver = DPSGD(n_steps=5, batch_size=batch_size, step_size=step_size)
     record = record_of(solver, objective, adjacency=adjacency)
-    theta = solver.solve(objective, record, LocalRows(np.zeros((40, n_features)), np.zeros(40)), generator=generator())
+    theta = solver.solve(
+        objective,
+        record,
+        LocalRows(np.zeros((40, n_features)), np.zeros(40)),
+        generator=generator(),
+    )
     steps = np.broadcast_to(record.step_size, 5)
     each = steps * record.noise_multiplier * 0.4 / (record.sampling_probability * 40)
-    kept = np.append(np.cumprod(1 - steps[:0:-1] * objective.alpha)[::-1], 1.0)  # by the regulariser of later steps
+    # by the regulariser of later steps
+    kept = np.append(np.cumprod(1 - steps[:0:-1] * objective.alpha)[::-1], 1.0)
     variance = np.sum((each * kept) ** 2)
     low, high = stats.chi2.isf([1 - 2e-9, 2e-9], theta.size)
     assert low < np.sum(theta**2) / variance < high
@@ -80,7 +99,9 @@ def test_realised_schedule_is_the_records(step_size, average):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 3)), (rng.random(50) < 0.5).astype(float)
     objective = problem(n_samples=50, n_features=3)
-    solver = DPSGD(n_steps=9, batch_size=50, step_size=step_size, momentum=0.3, average=average, radius=1.5)
+    solver = DPSGD(
+        n_steps=9, batch_size=50, step_size=step_size, momentum=0.3, average=average, radius=1.5
+    )
     record = record_of(solver, objective, noise_multiplier=1e-8)
     rows = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
     theta, velocity, iterates = np.zeros(3), 0.0, []
@@ -91,18 +112,28 @@ def test_realised_schedule_is_the_records(step_size, average):
         theta = theta - step * velocity
         theta = theta * min(1, 1.5 / np.linalg.norm(theta))
         iterates.append(theta)
-    weights = {None: [0.0] * 8 + [1.0], "uniform": [1 / 9] * 9, "weighted": [2 * t / 90 for t in range(1, 10)]}[average]
+    weights = {
+        None: [0.0] * 8 + [1.0],
+        "uniform": [1 / 9] * 9,
+        "weighted": [2 * t / 90 for t in range(1, 10)],
+    }[average]
     ours = solver.solve(objective, record, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, np.array(weights) @ np.array(iterates), rtol=1e-5)
-    other = solver.solve(objective, replace(record, step_size=0.01), LocalRows(X, y), generator=generator())
+    other = solver.solve(
+        objective, replace(record, step_size=0.01), LocalRows(X, y), generator=generator()
+    )
     assert not np.allclose(other, ours)
 
 
 def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
     """q = 1e-9: no record ever comes; the noise is divided by q n all the same."""
     objective = problem(n_samples=10, n_features=2000)
-    record = PoissonSubsampled(sampling_probability=1e-9, noise_multiplier=0.5, n_steps=1, step_size=2.0)
-    theta = DPSGD().solve(objective, record, LocalRows(np.ones((10, 2000)), np.zeros(10)), generator=generator())
+    record = PoissonSubsampled(
+        sampling_probability=1e-9, noise_multiplier=0.5, n_steps=1, step_size=2.0
+    )
+    theta = DPSGD().solve(
+        objective, record, LocalRows(np.ones((10, 2000)), np.zeros(10)), generator=generator()
+    )
     assert np.std(theta) == pytest.approx(2.0 * 0.5 * 0.4 / 1e-8, rel=0.1)
 
 
@@ -111,19 +142,28 @@ def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
 def test_realised_batches_are_the_records(q, adjacency):
     """A row for each column, one step, no noise: who moved was in. Binomial, fails with probability < 1e-6."""
     objective = problem(n_samples=20_000, n_features=20_000)
-    record = PoissonSubsampled(sampling_probability=q, noise_multiplier=1e-9, n_steps=1, adjacency=adjacency, step_size=1.0)
+    record = PoissonSubsampled(
+        sampling_probability=q, noise_multiplier=1e-9, n_steps=1, adjacency=adjacency, step_size=1.0
+    )
     theta = DPSGD().solve(
-        objective, record, LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000)), generator=generator()
+        objective,
+        record,
+        LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000)),
+        generator=generator(),
     )
     moved = theta > 1e-6
-    np.testing.assert_allclose(theta[moved], 0.4 / (q * 20_000), rtol=1e-7)  # clipped, and divided by what is public
+    # clipped, and divided by what is public
+    np.testing.assert_allclose(theta[moved], 0.4 / (q * 20_000), rtol=1e-7)
     assert stats.binom.sf(np.sum(moved) - 1, 20_000, q) > 4e-7
     assert stats.binom.cdf(np.sum(moved), 20_000, q) > 4e-7
 
 
 def test_schedules():
     objective = problem()
-    steps = {name: record_of(DPSGD(n_steps=5, step_size=name), objective).step_size for name in ("auto", "halved", "inverse")}
+    steps = {
+        name: record_of(DPSGD(n_steps=5, step_size=name), objective).step_size
+        for name in ("auto", "halved", "inverse")
+    }
     np.testing.assert_allclose(steps["halved"], steps["auto"] * np.array([1, 1, 1, 0.5, 0.5]))
     np.testing.assert_allclose(steps["inverse"], 100 / np.arange(1, 6))
     assert record_of(DPSGD(n_steps=5, step_size=0.7), objective).step_size == 0.7
@@ -133,19 +173,29 @@ def test_schedules():
 def test_defaults_train_as_long_as_the_noise_lets_pay(adjacency):
     objective = problem(n_samples=40_000, alpha=1e-7)
     record = record_of(DPSGD(), objective, adjacency=adjacency)
-    constants = {"n_samples": 40_000, "lipschitz": objective.lipschitz, "curvature": objective.curvature}
+    constants = {
+        "n_samples": 40_000,
+        "lipschitz": objective.lipschitz,
+        "curvature": objective.curvature,
+    }
     time_to_train = curvature_aware_time(1.0, 1e-6, adjacency=adjacency, **constants)
     assert record.n_steps * record.step_size == pytest.approx(time_to_train, rel=0.01)
     assert record.step_size <= 2 / (objective.smoothness + objective.alpha)
-    calibrated = least_noise(DPSGD().mechanism(objective, *spent(adjacency=adjacency, **BUDGET)), 1.0, 1e-6)
+    calibrated = least_noise(
+        DPSGD().mechanism(objective, *spent(adjacency=adjacency, **BUDGET)), 1.0, 1e-6
+    )
     assert 3.9 < calibrated.noise_multiplier < 4.4
-    long = record_of(DPSGD(), problem(softmax(5), n_samples=40_000, alpha=1e-7))  # clipped: no step contracts anyway
+    # clipped: no step contracts anyway
+    long = record_of(DPSGD(), problem(softmax(5), n_samples=40_000, alpha=1e-7))
     assert long.step_size > 2 / problem(softmax(5)).curvature
 
 
 def test_least_batches():
     assert record_of(DPSGD(), problem(n_samples=100)).sampling_probability == 1.0
-    assert record_of(DPSGD(), problem(n_samples=1000), epsilon=0.01).sampling_probability == LEAST_BATCH / 1000
+    assert (
+        record_of(DPSGD(), problem(n_samples=1000), epsilon=0.01).sampling_probability
+        == LEAST_BATCH / 1000
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,12 +225,15 @@ def test_inverse_steps_need_a_penalty():
         record_of(DPSGD(step_size="inverse"), problem(alpha=0.0))
 
 
-# --- the record --------------------------------------------------------------------------------------------------------------
+# --- the record
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_records_with_arrays_compare_hash_and_travel():
     one, same, other = (
-        PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=3, step_size=steps)
+        PoissonSubsampled(
+            sampling_probability=0.1, noise_multiplier=2.0, n_steps=3, step_size=steps
+        )
         for steps in ([1, 2, 3], [1.0, 2, 3], [1, 2, 4])
     )
     assert one == same
@@ -191,8 +244,11 @@ def test_records_with_arrays_compare_hash_and_travel():
         assert copy == one
         assert not copy.step_size.flags.writeable
     with pytest.raises(ValueError, match="step_size has shape"):
-        PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=4, step_size=[1, 2, 3])
-    assert subsampling(one).epsilon(1e-5) == subsampling(other).epsilon(1e-5)  # no bound depends on them
+        PoissonSubsampled(
+            sampling_probability=0.1, noise_multiplier=2.0, n_steps=4, step_size=[1, 2, 3]
+        )
+    # no bound depends on them
+    assert subsampling(one).epsilon(1e-5) == subsampling(other).epsilon(1e-5)
 
 
 @each_adjacency
@@ -210,21 +266,35 @@ def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
 def test_all_records_at_once_are_a_gaussian_mechanism():
     for adjacency, unit in (("replace_one", 2), ("add_remove", 1)):
         assert subsampling(
-            PoissonSubsampled(sampling_probability=1.0, noise_multiplier=5.0, n_steps=9, adjacency=adjacency)
+            PoissonSubsampled(
+                sampling_probability=1.0, noise_multiplier=5.0, n_steps=9, adjacency=adjacency
+            )
         ).mu == pytest.approx(unit * 3 / 5)
 
 
-# --- calibration -------------------------------------------------------------------------------------------------------------
+# --- calibration
+# -------------------------------------------------------------------------------------------------------------
 
 
 @each_adjacency
 @pytest.mark.parametrize(
     ("q", "n_steps", "epsilon", "delta"),
-    [(0.01, 1000, 1.0, 1e-5), (0.5, 60, 0.1, 1e-9), (0.02, 300, 8.0, 1e-6), (0.002, 200, 0.05, 1e-5), (1.0, 50, 1.0, 1e-5)],
+    [
+        (0.01, 1000, 1.0, 1e-5),
+        (0.5, 60, 0.1, 1e-9),
+        (0.02, 300, 8.0, 1e-6),
+        (0.002, 200, 0.05, 1e-5),
+        (1.0, 50, 1.0, 1e-5),
+    ],
 )
 def test_least_noise_is_on_the_safe_side_and_near(q, n_steps, epsilon, delta, adjacency):
     def mechanism(noise_multiplier):
-        return PoissonSubsampled(sampling_probability=q, noise_multiplier=noise_multiplier, n_steps=n_steps, adjacency=adjacency)
+        return PoissonSubsampled(
+            sampling_probability=q,
+            noise_multiplier=noise_multiplier,
+            n_steps=n_steps,
+            adjacency=adjacency,
+        )
 
     m = least_noise(mechanism, epsilon, delta)
     spent = tightest(m, delta=delta).epsilon(delta)
@@ -250,7 +320,9 @@ def test_least_noise_of_fresh_batches():
 
 
 def test_rough_values_are_upper_bounds_too():
-    record = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.5, n_steps=1000, adjacency="add_remove")
+    record = PoissonSubsampled(
+        sampling_probability=0.01, noise_multiplier=1.5, n_steps=1000, adjacency="add_remove"
+    )
     guarantee = subsampling(record)
     fine, coarse = guarantee.epsilon(1e-5), guarantee.with_accuracy(0.01)
     assert fine < coarse.epsilon(1e-5) < 1.02 * fine
@@ -277,7 +349,9 @@ def test_calibration_composes_few_grids(adjacency, monkeypatch):
     monkeypatch.setattr(numerical, "_composed", counted)
     discretised.cache_clear()
     least_noise(
-        lambda noise: PoissonSubsampled(sampling_probability=0.01, noise_multiplier=noise, n_steps=1000, adjacency=adjacency),
+        lambda noise: PoissonSubsampled(
+            sampling_probability=0.01, noise_multiplier=noise, n_steps=1000, adjacency=adjacency
+        ),
         1.0,
         1e-5,
     )
@@ -286,27 +360,41 @@ def test_calibration_composes_few_grids(adjacency, monkeypatch):
 
 def test_most_steps_turns_least_noise_around():
     def mechanism(n_steps):
-        return PoissonSubsampled(sampling_probability=0.05, noise_multiplier=3.0, n_steps=n_steps, adjacency="add_remove")
+        return PoissonSubsampled(
+            sampling_probability=0.05, noise_multiplier=3.0, n_steps=n_steps, adjacency="add_remove"
+        )
 
     m = most_steps(mechanism, 1.0, 1e-5)
-    assert tightest(m, delta=1e-5).epsilon(1e-5) <= 1.0 < tightest(mechanism(m.n_steps + 1), delta=1e-5).epsilon(1e-5)
+    assert (
+        tightest(m, delta=1e-5).epsilon(1e-5)
+        <= 1.0
+        < tightest(mechanism(m.n_steps + 1), delta=1e-5).epsilon(1e-5)
+    )
     assert isinstance(tightest(m).guarantee, PrivacyLossDP)
 
 
 def test_most_steps_of_a_closed_form():
     def mechanism(n_steps):
-        return NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0, strong_convexity=0.1, smoothness=1.0)
+        return NoisyGradientDescent(
+            n_steps=n_steps,
+            noise_multiplier=20.0,
+            step_size=1.0,
+            strong_convexity=0.1,
+            smoothness=1.0,
+        )
 
     for epsilon in (0.3, 0.5, 1.0):
         n_steps = most_steps(mechanism, epsilon, 1e-5, "composition").n_steps
         spent, more = (GaussianDP(math.sqrt(k) / 20).epsilon(1e-5) for k in (n_steps, n_steps + 1))
         assert spent <= epsilon < more
-    assert most_steps(mechanism, 2.0, 1e-5, largest=777).n_steps == 777  # the last iterate's loss converges
+    # the last iterate's loss converges
+    assert most_steps(mechanism, 2.0, 1e-5, largest=777).n_steps == 777
     with pytest.raises(CalibrationError, match="a single step"):
         most_steps(mechanism, 1e-3, 1e-5)
 
 
-# --- the estimators ----------------------------------------------------------------------------------------------------------
+# --- the estimators
+# ----------------------------------------------------------------------------------------------------------
 
 
 @each_adjacency
@@ -315,7 +403,9 @@ def test_fit_spends_what_was_asked(layout, adjacency):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 5))
     y = (X[:, 0] > 0).astype(int)
-    model = PrivateLogisticRegression(2.0, 1e-6, classes=[0, 1], solver="dp_sgd", adjacency=adjacency, random_state=0)
+    model = PrivateLogisticRegression(
+        2.0, 1e-6, classes=[0, 1], solver="dp_sgd", adjacency=adjacency, random_state=0
+    )
     cost = model.privacy_cost(2000, 5)
     model.fit(layout(X), y)
     assert 2 * (1 - 1.01 * NUMERICAL_SLACK) <= model.epsilon_ <= 2.0
@@ -331,7 +421,9 @@ def test_fit_spends_what_was_asked(layout, adjacency):
 def test_same_seed_same_bits_and_fresh_noise_without_one():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 3)), rng.integers(0, 3, 300)
-    model = PrivateSoftmaxRegression(5.0, 1e-5, classes=[0, 1, 2], solver=DPSGD(n_steps=20, batch_size=30))
+    model = PrivateSoftmaxRegression(
+        5.0, 1e-5, classes=[0, 1, 2], solver=DPSGD(n_steps=20, batch_size=30)
+    )
     one, two = (clone(model).fit(X, y).coef_ for _ in range(2))
     assert not np.any(one == two)
     model.set_params(random_state=3)
@@ -345,5 +437,7 @@ def test_targets_are_learnt_by_ridge():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (3000, 3))
     y = X @ [1.0, -0.5, 0.2]
-    model = PrivateRidge(5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved"), random_state=0).fit(X, y)
+    model = PrivateRidge(
+        5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved"), random_state=0
+    ).fit(X, y)
     assert model.score(X, y) > 0.8

@@ -17,7 +17,13 @@ SEARCHES = [
     ),
 ]
 
-ESTIMATORS = [PrivateLogisticRegression(), PrivateSoftmaxRegression(), PrivateRidge(), BoundsScaler(), PrivateScaler()]
+ESTIMATORS = [
+    PrivateLogisticRegression(),
+    PrivateSoftmaxRegression(),
+    PrivateRidge(),
+    BoundsScaler(),
+    PrivateScaler(),
+]
 
 
 @parametrize_with_checks(ESTIMATORS + SEARCHES)

@@ -19,7 +19,10 @@ sys.path.insert(0, str(SOURCE.parent))  # where worker processes find it too
 outside = importlib.import_module(SOURCE.stem)
 
 QUANTILE = test_models.Case(
-    outside.PrivateQuantileRegressor, {"target_bounds": (-1.0, 3.0)}, test_models.RIDGE.targets, outside.QUANTILE
+    outside.PrivateQuantileRegressor,
+    {"target_bounds": (-1.0, 3.0)},
+    test_models.RIDGE.targets,
+    outside.QUANTILE,
 )
 DEFAULTS = test_solvers_conformance.defaults_of([QUANTILE])
 PROBLEMS = [(*default, {}) for default in DEFAULTS]
@@ -47,6 +50,10 @@ def test_estimator(estimator, check):
 
 
 def test_no_law_hides_another():
-    laws = [law for suite in (test_losses, test_models, test_solvers_conformance) for law in suite.__all__]
+    laws = [
+        law
+        for suite in (test_losses, test_models, test_solvers_conformance)
+        for law in suite.__all__
+    ]
     assert len(laws) == len(set(laws))
     assert len(laws) > 50

@@ -28,16 +28,31 @@ LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
 
 each_kernel = pytest.mark.parametrize(
     ("layout", "loss"),
-    [pytest.param(LAYOUTS[name], loss, id=f"{name}-{loss.name}{loss.n_outputs}") for name in LAYOUTS for loss in LOSSES],
+    [
+        pytest.param(LAYOUTS[name], loss, id=f"{name}-{loss.name}{loss.n_outputs}")
+        for name in LAYOUTS
+        for loss in LOSSES
+    ],
 )
-needs_plain_python = pytest.mark.skipif(not numba.config.DISABLE_JIT, reason="compiled code holds its constants")
+needs_plain_python = pytest.mark.skipif(
+    not numba.config.DISABLE_JIT, reason="compiled code holds its constants"
+)
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
 
 def run(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=math.inf, n_threads=1):
     theta = np.zeros(objective.n_parameters)
     noise_std = np.broadcast_to(noise_std, len(step_size))
-    descend(theta, objective, LocalRows(X, y), np.array(step_size), noise_std, radius, generator(), n_threads)
+    descend(
+        theta,
+        objective,
+        LocalRows(X, y),
+        np.array(step_size),
+        noise_std,
+        radius,
+        generator(),
+        n_threads,
+    )
     return theta
 
 
@@ -46,13 +61,16 @@ def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=
     theta = np.zeros(objective.n_parameters)
     noise = StepNoise(generator(), len(step_size), theta.size, exact=not objective.contracts)
     for step in step_size:
-        theta = theta - step * (gradients(objective, X, y, theta).mean(axis=0) + objective.alpha * theta)
+        theta = theta - step * (
+            gradients(objective, X, y, theta).mean(axis=0) + objective.alpha * theta
+        )
         theta = noise.add(theta, noise_std)
         theta *= min(1.0, radius / np.linalg.norm(theta))
     return theta
 
 
-# --- the kernel is the algorithm ---------------------------------------------------------------------------------------------
+# --- the kernel is the algorithm
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -71,7 +89,9 @@ def test_against_numpy_on_the_same_noise(layout, loss, n_samples, n_features, ch
     objective = problem(loss, X, **changes)
     for radius in (math.inf, 0.05):
         ours = run(objective, LAYOUTS[layout](X), y, radius=radius)
-        np.testing.assert_allclose(ours, by_numpy(objective, X, y, radius=radius), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            ours, by_numpy(objective, X, y, radius=radius), rtol=1e-8, atol=1e-9
+        )
 
 
 def test_pairs_of_a_grid_are_covered_by_few_cases():
@@ -96,12 +116,20 @@ def test_any_number_of_classes(n_classes):
 @pytest.mark.parametrize(
     "shape",
     [(5003, 37), (31007, 51), (5003, 701), (53, 8009), (500, 3001)],
-    ids=["many chunks", "rows beyond the cache", "long rows beyond the cache", "wide", "long blocks"],
+    ids=[
+        "many chunks",
+        "rows beyond the cache",
+        "long rows beyond the cache",
+        "wide",
+        "long blocks",
+    ],
 )
 def test_large_data_against_numpy(layout, loss, shape):
     """Branches of the kernels for many rows, for more rows than a cache holds, and for more columns."""
     X, y = data(loss, *shape)
-    np.testing.assert_allclose(run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y), rtol=1e-7, atol=1e-9
+    )
 
 
 @each_kernel
@@ -118,7 +146,9 @@ def test_float32_and_float64_agree(layout, loss):
 def test_dense_and_csr_agree(loss, dtype):
     X, y = data(loss, 70, 12, dtype)
     dense, csr = (run(problem(loss, X), layout(X), y) for layout in LAYOUTS.values())
-    tolerances = {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-6}
+    tolerances = (
+        {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-6}
+    )
     np.testing.assert_allclose(csr, dense, **tolerances)
 
 
@@ -147,14 +177,19 @@ def test_how_many_steps_run_at_a_time_changes_no_bit(layout, loss, monkeypatch):
 def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     X, y = data(loss, 1100, 4, dtype)
     assert LocalRows(layout(X)).count_chunks(5 * loss.n_outputs) > 2
-    one, two, eight = (run(problem(loss, X), layout(X), y, (0.2, 0.5), n_threads=threads) for threads in (1, 2, 8))
+    one, two, eight = (
+        run(problem(loss, X), layout(X), y, (0.2, 0.5), n_threads=threads) for threads in (1, 2, 8)
+    )
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, eight)
 
 
 @pytest.mark.parametrize(
     "patient",
-    [pytest.param(True, marks=pytest.mark.slow, id="spins"), pytest.param(False, marks=needs_plain_python, id="pauses")],
+    [
+        pytest.param(True, marks=pytest.mark.slow, id="spins"),
+        pytest.param(False, marks=needs_plain_python, id="pauses"),
+    ],
 )
 @pytest.mark.parametrize("n_threads", [2, 3, 16])
 def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
@@ -162,7 +197,10 @@ def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
     if not patient:
         monkeypatch.setattr(descent, "_SPINS", 0)
     X, y = data(logistic, 5000, 3)
-    objective, step_size = problem(logistic, X), np.full(4 if numba.config.DISABLE_JIT else 2000, 0.1)
+    objective, step_size = (
+        problem(logistic, X),
+        np.full(4 if numba.config.DISABLE_JIT else 2000, 0.1),
+    )
     one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
     np.testing.assert_array_equal(many, one)
 
@@ -191,7 +229,8 @@ def _failing_chunk_gradients(
     residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling, start, stop, out
 ):  # fmt: skip
     """A kernel that finds no memory for the last rows that there are, before it has written anything."""
-    whole = y.size == 1100  # all rows, and not room for some of a batch, which the last ones do not fill
+    # all rows, and not room for some of a batch, which the last ones do not fill
+    whole = y.size == 1100
     if (stop == y.size) == whole:
         raise MemoryError
     out[:] = 1.0
@@ -203,16 +242,25 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     """Compiled code drops its error; the sum of other rows, left in place of its own, would count them twice."""
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
-    vars(family).update(vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients)
+    vars(family).update(
+        vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients
+    )
     for module in (descent, batches):
         monkeypatch.setattr(module, "kernel_family", lambda rows, n_outputs: family)
     theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
-    schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
+    schedule = {
+        "step_size": np.full(3, 0.1),
+        "noise_std": np.zeros(3),
+        "radius": math.inf,
+        "rng": generator(),
+    }
     try:
         if n_threads:
             descend(theta, *given, **schedule, n_threads=n_threads)
         else:
-            descend_on_batches(theta, *given, batches=FixedBatches(1100), divisor=1100.0, **schedule)
+            descend_on_batches(
+                theta, *given, batches=FixedBatches(1100), divisor=1100.0, **schedule
+            )
     except MemoryError:
         assert numba.config.DISABLE_JIT
     else:
@@ -223,7 +271,9 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
 def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
-    vars(family).update(vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients)
+    vars(family).update(
+        vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients
+    )
     monkeypatch.setattr(minimise_module, "kernel_family", lambda rows, n_outputs: family)
     with pytest.raises(MemoryError if numba.config.DISABLE_JIT else ConvergenceError):
         minimise(problem(logistic, X), LocalRows(X, y), tolerance=1e-3)
@@ -235,9 +285,17 @@ def test_csr_rows_of_any_kind(index):
     X, y = data(logistic)
     tidy = sparse.csr_array(X)
     rng = np.random.default_rng(0)
-    order = np.concatenate([rng.permutation(np.arange(*edges)) for edges in zip(tidy.indptr, tidy.indptr[1:], strict=False)])
+    order = np.concatenate(
+        [
+            rng.permutation(np.arange(*edges))
+            for edges in zip(tidy.indptr, tidy.indptr[1:], strict=False)
+        ]
+    )
     order = np.repeat(order.astype(int), 2)  # every value in two halves
-    X = sparse.csr_array((tidy.data[order] / 2, tidy.indices[order].astype(index), 2 * tidy.indptr.astype(index)), shape=X.shape)
+    X = sparse.csr_array(
+        (tidy.data[order] / 2, tidy.indices[order].astype(index), 2 * tidy.indptr.astype(index)),
+        shape=X.shape,
+    )
     for array in (X.data, X.indices, X.indptr):
         array.flags.writeable = False
     objective = problem(logistic, X)
@@ -256,12 +314,19 @@ def test_csr_columns_that_do_not_exist_are_refused(column):
 
 def test_chunks_do_not_outgrow_the_rows():
     """At most 64, of 256 rows or more, and their sums take at most a quarter of X."""
-    for n_samples, n_features, n_outputs in [(100, 3, 1), (10_000, 20, 1), (10_000, 20, 30), (100_000, 1, 2000)]:
+    for n_samples, n_features, n_outputs in [
+        (100, 3, 1),
+        (10_000, 20, 1),
+        (10_000, 20, 30),
+        (100_000, 1, 2000),
+    ]:
         n_sums = (n_features + 1) * n_outputs
         n_chunks = count_chunks((n_samples, n_features), np.float32, False, n_sums)
         n_bytes = 4 * n_samples * n_features
         assert 1 <= n_chunks <= 64
-        assert n_chunks == 1 or (n_chunks * n_sums * 8 <= n_bytes / 4 and n_samples >= 256 * n_chunks)
+        assert n_chunks == 1 or (
+            n_chunks * n_sums * 8 <= n_bytes / 4 and n_samples >= 256 * n_chunks
+        )
         edges = chunk_edges(n_samples, n_chunks)
         assert edges[0] == 0
         assert edges[-1] == n_samples
@@ -276,7 +341,9 @@ def test_the_number_of_chunks_of_csr_rows_does_not_depend_on_what_they_store():
     counts = set()
     for row_length in (1, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
-        X = sparse.csr_array((np.ones(columns.size), columns, np.arange(4001) * row_length), shape=(4000, 2500))
+        X = sparse.csr_array(
+            (np.ones(columns.size), columns, np.arange(4001) * row_length), shape=(4000, 2500)
+        )
         counts.add(LocalRows(X).count_chunks(2501))
     assert len(counts) == 1
     assert 1 < counts.pop() < 4000 // 256
@@ -290,7 +357,9 @@ def test_how_many_values_rows_store_is_not_public(loss, monkeypatch):
     monkeypatch.setattr(local, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
     for row_length in (2, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
-        X = sparse.csr_array((np.full(columns.size, 0.01), columns, np.arange(4001) * row_length), shape=(4000, 2500))
+        X = sparse.csr_array(
+            (np.full(columns.size, 0.01), columns, np.arange(4001) * row_length), shape=(4000, 2500)
+        )
         assert 1 < LocalRows(X).count_chunks(2501 * loss.n_outputs) < 4000 // 256
         run(problem(loss, X), X, np.zeros(4000))
     assert len(seen) == 3
@@ -309,13 +378,20 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     minimiser = minimise(objective, LocalRows(X, y), tolerance=tolerance)
     room = []
     for module in (descent, minimise_module):
-        monkeypatch.setattr(module, "chunk_sums", lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)))
+        monkeypatch.setattr(
+            module,
+            "chunk_sums",
+            lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)),
+        )
     np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
-    np.testing.assert_array_equal(minimise(objective, LocalRows(X, y), tolerance=tolerance, n_threads=2), minimiser)
+    np.testing.assert_array_equal(
+        minimise(objective, LocalRows(X, y), tolerance=tolerance, n_threads=2), minimiser
+    )
     assert room == [1]
 
 
-# --- bounds ------------------------------------------------------------------------------------------------------------------
+# --- bounds
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def gradient_sum(objective, X, y, weight, rows=None):
@@ -346,13 +422,17 @@ def gradient_sum(objective, X, y, weight, rows=None):
 
 @each_kernel
 @each_dtype
-@pytest.mark.parametrize(("start", "stop"), [(0, 1), (3, 5), (1, 8), (7, 40), (2, 45), (5, 72), (0, 119)])
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 1), (3, 5), (1, 8), (7, 40), (2, 45), (5, 72), (0, 119)]
+)
 def test_a_chunk_sums_its_own_rows_alone(layout, loss, dtype, start, stop):
     """Bit by bit what a chunk without neighbours sums: streams end where it ends, at any number of rows."""
     X, y = data(loss, 120, 11, dtype)
     objective = problem(loss, X)
     alone = gradient_sum(objective, layout(X[start:stop]), y[start:stop], 0.3)
-    np.testing.assert_array_equal(gradient_sum(objective, layout(X), y, 0.3, rows=(start, stop)), alone)
+    np.testing.assert_array_equal(
+        gradient_sum(objective, layout(X), y, 0.3, rows=(start, stop)), alone
+    )
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
@@ -365,7 +445,9 @@ def test_no_gradient_exceeds_the_bound_by_one_bit(layout, loss, dtype):
         X, y = data(loss, 1, 3, dtype, seed)
         objective = problem(loss, X, clip=0.4, data_norm=0.7)
         for weight in (0.0, 1.0, -3.0, 1e30, math.inf, math.nan):
-            norm = np.sqrt(np.sum(gradient_sum(objective, layout(X), y, weight).astype(np.longdouble) ** 2))
+            norm = np.sqrt(
+                np.sum(gradient_sum(objective, layout(X), y, weight).astype(np.longdouble) ** 2)
+            )
             assert norm <= objective.lipschitz
             largest = max(largest, norm)
     assert largest > 0.999 * objective.lipschitz
@@ -388,15 +470,29 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss):
     results = []
     for rows in (layout(X), layout(X.astype(np.float64))):
         theta = np.zeros(problem(loss, X).n_parameters)
-        schedule = {"step_size": np.full(3, 0.1), "noise_std": np.zeros(3), "radius": math.inf, "rng": generator()}
-        descend_on_batches(theta, problem(loss, X), LocalRows(rows, y), batches=FixedBatches(200), divisor=200.0, **schedule)
+        schedule = {
+            "step_size": np.full(3, 0.1),
+            "noise_std": np.zeros(3),
+            "radius": math.inf,
+            "rng": generator(),
+        }
+        descend_on_batches(
+            theta,
+            problem(loss, X),
+            LocalRows(rows, y),
+            batches=FixedBatches(200),
+            divisor=200.0,
+            **schedule,
+        )
         results.append(theta)
     np.testing.assert_array_equal(*results)
 
 
 def assert_summed_in_double(objective, layout, X, y):
     """Rows of single precision lead to what they lead to once converted, but for the order in which compilers add."""
-    single, double = (run(objective, layout(X.astype(dtype)), y) for dtype in (np.float32, np.float64))
+    single, double = (
+        run(objective, layout(X.astype(dtype)), y) for dtype in (np.float32, np.float64)
+    )
     np.testing.assert_allclose(single, double, rtol=1e-12, atol=1e-12 * np.abs(double).max())
 
 
@@ -425,7 +521,9 @@ def test_predictions_that_are_not_numbers_have_the_largest_residual(layout, weig
     X = np.array([[0.3, -0.4]])
     objective = problem(squared, X, intercept_scaling=0.0)
     expected = X[0] / np.linalg.norm(X) * objective.lipschitz
-    np.testing.assert_allclose(gradient_sum(objective, layout(X), np.zeros(1), weight)[:2], expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        gradient_sum(objective, layout(X), np.zeros(1), weight)[:2], expected, rtol=1e-9
+    )
 
 
 def raw_predictions(raw_prediction, y, out):
@@ -464,7 +562,8 @@ def neighbours(loss, data_norm, n_parameters):
             X[row] *= 100
             X2[row], y2[row] = X[row], (y[row] + 1) % n_labels
         start = rng.standard_normal(n_parameters) * rng.choice([0.0, 1.0, 30.0]) / data_norm
-        if trial % 7 == 0:  # almost the same row, on either side of a steep decision boundary, each mislabelled
+        # almost the same row, on either side of a steep decision boundary, each mislabelled
+        if trial % 7 == 0:
             X[row], X2[row] = np.array([[1, 0.1, 0], [1, -0.1, 0]]) * data_norm
             y[row], y2[row] = 0, 1
             start[:] = 0
@@ -476,11 +575,20 @@ def neighbours(loss, data_norm, n_parameters):
 
 @each_kernel
 @each_dtype
-@pytest.mark.parametrize(("data_norm", "intercept", "clip"), [(0.01, 0.0, math.inf), (1.0, 0.25, 0.5), (100.0, 1.0, 0.1)])
-def test_neighbours_move_one_update_by_at_most_the_sensitivity(layout, loss, dtype, data_norm, intercept, clip):
+@pytest.mark.parametrize(
+    ("data_norm", "intercept", "clip"), [(0.01, 0.0, math.inf), (1.0, 0.25, 0.5), (100.0, 1.0, 0.1)]
+)
+def test_neighbours_move_one_update_by_at_most_the_sensitivity(
+    layout, loss, dtype, data_norm, intercept, clip
+):
     """And some pair moves it by 0.9 of that."""
     clip = min(clip, 2.0) if math.isinf(loss.lipschitz) else clip
-    changes = {"data_norm": data_norm, "alpha": 1e-3, "clip": clip * data_norm, "intercept_scaling": intercept * data_norm}
+    changes = {
+        "data_norm": data_norm,
+        "alpha": 1e-3,
+        "clip": clip * data_norm,
+        "intercept_scaling": intercept * data_norm,
+    }
     objective = problem(loss, np.empty((9, 3)), **changes)
     largest = 0.0
     for X, y, X2, y2, start in neighbours(loss, data_norm, objective.n_parameters):
@@ -490,8 +598,11 @@ def test_neighbours_move_one_update_by_at_most_the_sensitivity(layout, loss, dty
             given = LocalRows(layout(rows.astype(dtype)), targets)
             descend(theta, objective, given, np.ones(1), np.zeros(1), math.inf, generator())
             moved.append(theta)
-        largest = max(largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(REPLACE_ONE))
-    assert 0.9 <= largest <= 1 + 1e-8  # the difference of two large iterates has fewer digits than the step
+        largest = max(
+            largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(REPLACE_ONE)
+        )
+    # the difference of two large iterates has fewer digits than the step
+    assert 0.9 <= largest <= 1 + 1e-8
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -507,11 +618,22 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
         points = rng.standard_normal((2, objective.n_parameters)) * scale
         before = np.linalg.norm(points[0] - points[1])
         for theta in points:
-            descend(theta, objective, LocalRows(layout(X), y), np.array([step_size]), np.zeros(1), math.inf, generator())
-        assert np.linalg.norm(points[0] - points[1]) <= (1 - step_size * objective.alpha) * before * (1 + 1e-12)
+            descend(
+                theta,
+                objective,
+                LocalRows(layout(X), y),
+                np.array([step_size]),
+                np.zeros(1),
+                math.inf,
+                generator(),
+            )
+        assert np.linalg.norm(points[0] - points[1]) <= (
+            1 - step_size * objective.alpha
+        ) * before * (1 + 1e-12)
 
 
-# --- the noise that ran ------------------------------------------------------------------------------------------------------
+# --- the noise that ran
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke

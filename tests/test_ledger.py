@@ -54,7 +54,8 @@ def rewrite(path, change):
     path.write_text(json.dumps({**content, "checksum": checksum(content)}))
 
 
-# --- what is charged -------------------------------------------------------------------------------
+# --- what is charged
+# -------------------------------------------------------------------------------
 
 
 def test_a_reservation_is_charged_before_the_fit_and_settled_after_it(ledger, path):
@@ -112,9 +113,14 @@ def test_what_is_settled_cannot_be_taken_back(ledger):
     assert ledger.total == GaussianDP(0.1)
 
 
-@pytest.mark.parametrize("spent", [GaussianDP(0.11), GaussianDP(1.5 * MU), ApproximateDP(0.9, 1e-7)])
+@pytest.mark.parametrize(
+    "spent", [GaussianDP(0.11), GaussianDP(1.5 * MU), ApproximateDP(0.9, 1e-7)]
+)
 def test_more_than_was_reserved_is_charged_and_an_error(ledger, spent):
-    with pytest.raises(ValueError, match="spent more than was reserved"), ledger.reserve("fit", GaussianDP(0.1)) as entry:
+    with (
+        pytest.raises(ValueError, match="spent more than was reserved"),
+        ledger.reserve("fit", GaussianDP(0.1)) as entry,
+    ):
         entry.settle(SimpleNamespace(privacy_=spent))
     assert ledger.total == spent
     assert "spent more" in ledger.entries["fit"].note
@@ -210,14 +216,18 @@ def test_senseless_reservations_change_nothing(ledger, path, name, cost, message
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("cap", [0.5, (0, 1e-6), (1.0, 1.0), (1.0, math.nan), (math.inf, 1e-6), (1, 2, 3), GaussianDP(1.0)])
+@pytest.mark.parametrize(
+    "cap",
+    [0.5, (0, 1e-6), (1.0, 1.0), (1.0, math.nan), (math.inf, 1e-6), (1, 2, 3), GaussianDP(1.0)],
+)
 def test_senseless_caps_open_nothing(path, cap):
     with pytest.raises(ValueError, match=r"cap|epsilon|delta"):
         Ledger(path, cap)
     assert not path.exists()
 
 
-# --- the file --------------------------------------------------------------------------------------
+# --- the file
+# --------------------------------------------------------------------------------------
 
 
 def test_the_cap_is_that_of_the_file(ledger, path):
@@ -235,7 +245,11 @@ def test_books_that_are_gone_are_not_begun_anew(ledger, path):
     with pytest.raises(FileNotFoundError, match="give cap"):
         Ledger(path.with_name("typo.json"))
     path.unlink()
-    for action in (lambda: ledger.epsilon, lambda: ledger.reserve("fit", GaussianDP(0.1)), lambda: Ledger(path, CAP)):
+    for action in (
+        lambda: ledger.epsilon,
+        lambda: ledger.reserve("fit", GaussianDP(0.1)),
+        lambda: Ledger(path, CAP),
+    ):
         with pytest.raises(FileNotFoundError, match="bring it back"):
             action()
     Path(f"{path}.lock").unlink()
@@ -253,7 +267,11 @@ def test_links_modes_and_folders_are_kept(ledger, path, monkeypatch):
     assert link.is_symlink()
     assert ledger.total == GaussianDP(0.1)
     assert path.stat().st_mode & 0o777 == 0o640
-    assert {file.name for file in path.parent.iterdir()} == {"books.json", "books.json.lock", "link.json"}
+    assert {file.name for file in path.parent.iterdir()} == {
+        "books.json",
+        "books.json.lock",
+        "link.json",
+    }
 
 
 def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
@@ -286,9 +304,15 @@ def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
         (lambda content: content.update(format="diary"), "no ledger"),
         (lambda content: content["cap"].update(epsilon=-1), "epsilon=-1"),
         (lambda content: content["events"].pop(0), "cannot be settled there"),
-        (lambda content: content["events"].append(content["events"][0]), "cannot be reserved there"),
+        (
+            lambda content: content["events"].append(content["events"][0]),
+            "cannot be reserved there",
+        ),
         (lambda content: content["events"][1].update(cost=None), "cannot be settled there"),
-        (lambda content: content["events"][1]["cost"].update(adjacency="add_remove"), "cannot be settled there"),
+        (
+            lambda content: content["events"][1]["cost"].update(adjacency="add_remove"),
+            "cannot be settled there",
+        ),
         (lambda content: content["events"][1]["cost"].update(mu=-0.1), "mu=-0.1"),
         (lambda content: content["events"][1].update(state="erased"), "cannot be erased"),
         (lambda content: content["events"][1].update(colour="red"), "colour"),
@@ -343,20 +367,28 @@ def test_a_full_disk_leaves_the_old_file(ledger, path, monkeypatch, broken):
 
 def test_a_full_disk_opens_no_ledger(path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        patch.setattr(
+            os,
+            "fsync",
+            lambda fd: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+        )
         with pytest.raises(OSError, match="No space left"):
             Ledger(path, CAP)
     assert Ledger(path, CAP).epsilon == 0.0
 
 
-# --- several processes -----------------------------------------------------------------------------
+# --- several processes
+# -----------------------------------------------------------------------------
 
 PRELUDE = "import os, sys\nfrom skdpdyn.privacy import GaussianDP, Ledger\nledger = Ledger(sys.argv[1], (1.0, 1e-6))\n"
 
 
 def start(code, path):
     return subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + code, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PRELUDE + code, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -365,7 +397,9 @@ def finish(process):
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize(("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)])
+@pytest.mark.parametrize(
+    ("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)]
+)
 def test_killed_in_the_middle_of_a_write(ledger, path, moment, reserved):
     """Before the replacement nothing has happened; after it the entry is charged, and nobody waits for a dead lock."""
     ledger.reserve("before", GaussianDP(0.1))
@@ -426,7 +460,10 @@ except BudgetExceededError:
 
 
 def test_threads_take_turns_and_do_not_wait_for_ever(ledger, path, monkeypatch):
-    workers = [threading.Thread(target=ledger.reserve, args=(str(number), GaussianDP(0.01))) for number in range(8)]
+    workers = [
+        threading.Thread(target=ledger.reserve, args=(str(number), GaussianDP(0.01)))
+        for number in range(8)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -440,7 +477,8 @@ def test_threads_take_turns_and_do_not_wait_for_ever(ledger, path, monkeypatch):
         ledger.reserve("elsewhere", GaussianDP(0.01))
 
 
-# --- all of it in any order ------------------------------------------------------------------------
+# --- all of it in any order
+# ------------------------------------------------------------------------
 
 MUS = st.sampled_from([0.02, 0.05, 0.1, 0.2, MU])
 
@@ -531,7 +569,8 @@ TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 
 
-# --- shown -----------------------------------------------------------------------------------------
+# --- shown
+# -----------------------------------------------------------------------------------------
 
 
 def test_text_html_and_plot(ledger):

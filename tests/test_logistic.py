@@ -38,10 +38,13 @@ def data(n_samples=60, n_features=3, seed=0):
 
 
 def model(**changes):
-    return PrivateLogisticRegression(**{"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], "conditioning": None, **changes})
+    return PrivateLogisticRegression(
+        **{"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], "conditioning": None, **changes}
+    )
 
 
-# --- what it learns ----------------------------------------------------------------------------------------------------------
+# --- what it learns
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -57,7 +60,9 @@ def test_the_accuracy_check_of_scikit_learn_for_100_seeds(seeds):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    "container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.csr_matrix]
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_rows_are_learnt_as_dense_ones(container, dtype):
     X, y = data()
@@ -74,17 +79,26 @@ def test_sparse_rows_are_learnt_as_dense_ones(container, dtype):
 def test_with_a_large_budget_it_is_the_minimiser_of_its_objective():
     """Unclipped, at epsilon 1e5: scikit-learn's coefficients with C = 1/(n alpha), intercept penalised as a column."""
     X, y = data(2000)
-    private = model(epsilon=1e5, alpha=0.01, clip=10.0, intercept_scaling=1.0, solver=NoisyGD(n_steps=4000)).fit(X, y)
+    private = model(
+        epsilon=1e5, alpha=0.01, clip=10.0, intercept_scaling=1.0, solver=NoisyGD(n_steps=4000)
+    ).fit(X, y)
     with_column = np.column_stack([X, np.ones(2000)])
-    exact = LogisticRegression(C=1 / (2000 * 0.01), fit_intercept=False, tol=1e-10).fit(with_column, y).coef_.ravel()
-    np.testing.assert_allclose(np.append(private.coef_, private.intercept_), exact, rtol=0.02, atol=0.01)
+    exact = (
+        LogisticRegression(C=1 / (2000 * 0.01), fit_intercept=False, tol=1e-10)
+        .fit(with_column, y)
+        .coef_.ravel()
+    )
+    np.testing.assert_allclose(
+        np.append(private.coef_, private.intercept_), exact, rtol=0.02, atol=0.01
+    )
 
 
 def test_scaling_the_data_and_its_norm_changes_nothing():
     """Every default is in units of data_norm."""
     X, y = data()
     small = model(random_state=0).fit(X, y)
-    large = model(random_state=0, data_norm=1024.0).fit(1024 * X, y)  # a power of two, as are the lattices of what is released
+    # a power of two, as are the lattices of what is released
+    large = model(random_state=0, data_norm=1024.0).fit(1024 * X, y)
     assert large.n_iter_ == small.n_iter_
     np.testing.assert_allclose(large.predict_proba(1024 * X), small.predict_proba(X), rtol=1e-9)
 
@@ -96,7 +110,9 @@ def test_rows_outside_the_ball_are_mapped_in_fit_and_in_prediction():
     far, near = model(random_state=0).fit(X, y), model(random_state=0).fit(inside, y)
     np.testing.assert_allclose(far.coef_, near.coef_, rtol=1e-9)
     np.testing.assert_allclose(far.decision_function(X), near.decision_function(inside), rtol=1e-9)
-    np.testing.assert_allclose(far.decision_function(1e6 * X), far.decision_function(inside), rtol=1e-9)
+    np.testing.assert_allclose(
+        far.decision_function(1e6 * X), far.decision_function(inside), rtol=1e-9
+    )
 
 
 @pytest.mark.smoke
@@ -114,7 +130,13 @@ def test_predictions_agree_with_each_other():
 
 @pytest.mark.parametrize(
     ("classes", "labels"),
-    [([0, 1], [0, 1]), ([1, -1], [-1, 1]), (["b", "a"], ["a", "b"]), ([False, True], [False, True]), ([2.0, 1.0], [1.0, 2.0])],
+    [
+        ([0, 1], [0, 1]),
+        ([1, -1], [-1, 1]),
+        (["b", "a"], ["a", "b"]),
+        ([False, True], [False, True]),
+        ([2.0, 1.0], [1.0, 2.0]),
+    ],
 )
 def test_classes_of_any_kind(classes, labels):
     X, y = data()
@@ -132,7 +154,8 @@ def test_intercept_is_optional():
     assert model(intercept_scaling=0.3).fit(X, y).intercept_scaling_ == 0.3
 
 
-# --- what it spends ----------------------------------------------------------------------------------------------------------
+# --- what it spends
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -167,7 +190,9 @@ def test_sigma_is_the_langevin_noise():
 def test_realised_noise_of_a_whole_fit():
     """Rows of zeros teach nothing: coefficients are noise alone. Chi-square, failure probability 1e-6."""
     y = np.tile([0, 1], 10)
-    fitted = model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(np.zeros((20, 2000)), y)
+    fitted = model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(
+        np.zeros((20, 2000)), y
+    )
     std = math.sqrt(3) * math.sqrt(2 * fitted.step_size_) * fitted.sigma_
     statistic = np.sum((fitted.coef_ / std) ** 2)
     assert stats.chi2.ppf(5e-7, 2000) < statistic < stats.chi2.isf(5e-7, 2000)
@@ -220,12 +245,17 @@ def test_warnings_and_output_do_not_depend_on_the_records(capsys, verbose):
     assert bool(said[0][1].out) == bool(verbose)
 
 
-# --- randomness --------------------------------------------------------------------------------------------------------------
+# --- randomness
+# --------------------------------------------------------------------------------------------------------------
 
 
 def noise_of(estimator, n_features=500):
     """The noise of a fit that has nothing else: correlation between two such fits tells whether they share it."""
-    return estimator.set_params(fit_intercept=False).fit(np.zeros((20, n_features)), np.tile([0, 1], 10)).coef_.ravel()
+    return (
+        estimator.set_params(fit_intercept=False)
+        .fit(np.zeros((20, n_features)), np.tile([0, 1], 10))
+        .coef_.ravel()
+    )
 
 
 def assert_independent(noises):
@@ -237,7 +267,12 @@ def assert_independent(noises):
 def test_clones_and_refits_draw_fresh_noise():
     estimator = model()
     assert_independent(
-        [noise_of(estimator), noise_of(estimator), noise_of(clone(estimator)), noise_of(pickle.loads(pickle.dumps(estimator)))]
+        [
+            noise_of(estimator),
+            noise_of(estimator),
+            noise_of(clone(estimator)),
+            noise_of(pickle.loads(pickle.dumps(estimator))),
+        ]
     )
 
 
@@ -249,7 +284,9 @@ def test_planted_bug_a_reused_seed(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_workers_and_folds_draw_independent_noise(n_jobs):
-    assert_independent(joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(noise_of)(model()) for _ in range(4)))
+    assert_independent(
+        joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(noise_of)(model()) for _ in range(4))
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
@@ -267,7 +304,9 @@ for _ in range(2):
     os.wait()
 """
     program = program.format(path=os.path.dirname(__file__))
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     assert_independent([np.array(line.split(), dtype=float) for line in out.splitlines()])
 
 
@@ -293,7 +332,8 @@ def test_generators_are_refused(state):
         model(random_state=state).fit(X, y)
 
 
-# --- inside scikit-learn -----------------------------------------------------------------------------------------------------
+# --- inside scikit-learn
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -301,7 +341,10 @@ def test_inside_pipelines_and_searches():
     X, y = data()
     pipeline = make_pipeline(BoundsScaler((-0.5, 0.5), (-1, 1)), model(epsilon=100.0))
     assert cross_val_score(pipeline, X, y, cv=3).shape == (3,)
-    grid = {"privatelogisticregression__solver__step_size": [0.5, 1.0], "privatelogisticregression__clip": [0.3, 1.0]}
+    grid = {
+        "privatelogisticregression__solver__step_size": [0.5, 1.0],
+        "privatelogisticregression__clip": [0.3, 1.0],
+    }
     pipeline.set_params(privatelogisticregression__solver=NoisyGD())
     search = GridSearchCV(pipeline, grid, cv=2, n_jobs=2).fit(X, y)
     assert search.best_estimator_[-1].step_size_ in (0.5, 1.0)
@@ -335,8 +378,12 @@ def test_read_only_memory_mapped_and_fortran_ordered_input(tmp_path):
     X.tofile(tmp_path / "X")
     mapped = np.memmap(tmp_path / "X", dtype=float, mode="r", shape=X.shape)
     np.testing.assert_array_equal(model(random_state=0).fit(mapped, y).coef_, expected)
-    np.testing.assert_array_equal(model(random_state=0).fit(np.asfortranarray(X), y).coef_, expected)
-    np.testing.assert_array_equal(model(random_state=0).fit(np.hstack([X, X])[:, :3], y).coef_, expected)
+    np.testing.assert_array_equal(
+        model(random_state=0).fit(np.asfortranarray(X), y).coef_, expected
+    )
+    np.testing.assert_array_equal(
+        model(random_state=0).fit(np.hstack([X, X])[:, :3], y).coef_, expected
+    )
     single = model(random_state=0).fit(X.astype(np.float32), y)
     assert single.coef_.dtype == np.float32
     assert single.predict_proba(X.astype(np.float32)).dtype == np.float32
@@ -366,7 +413,8 @@ def test_wide_data():
     assert model(solver=NoisyGD(n_steps=2)).fit(X, [0, 1, 0, 1, 1]).coef_.shape == (1, 20_000)
 
 
-# --- what it shows -----------------------------------------------------------------------------------------------------------
+# --- what it shows
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_display_shows_what_was_spent():
@@ -382,12 +430,15 @@ def test_display_shows_what_was_spent():
     assert "".join(repr(estimator).split()) == shown
 
 
-# --- what it refuses ---------------------------------------------------------------------------------------------------------
+# --- what it refuses
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_classes_taken_from_y_are_marked():
     X, y = data()
-    with pytest.warns(PrivacyLeakWarning, match=r"classes=None: the labels were taken from y.*Pass classes="):
+    with pytest.warns(
+        PrivacyLeakWarning, match=r"classes=None: the labels were taken from y.*Pass classes="
+    ):
         fitted = model(classes=None).fit(X, y)
     assert fitted.leaks_ == ("classes were taken from y",)
 
@@ -401,7 +452,13 @@ def test_the_labels_that_occur_are_not_a_release():
 
 @pytest.mark.parametrize(
     ("classes", "dtype"),
-    [([0.0, 0.5], float), ([-1, 2**40], np.int64), (["a", "b"], object), (["a", "b"], "U3"), ([0, 1], object)],
+    [
+        ([0.0, 0.5], float),
+        ([-1, 2**40], np.int64),
+        (["a", "b"], object),
+        (["a", "b"], "U3"),
+        ([0, 1], object),
+    ],
 )
 def test_which_valid_labels_occur_is_never_an_error(classes, dtype):
     """Errors are per record: any mixture of valid labels fits."""
@@ -413,14 +470,18 @@ def test_which_valid_labels_occur_is_never_an_error(classes, dtype):
 
 def test_a_seed_of_zero_is_marked_too():
     X, y = data()
-    assert model(random_state=0).fit(X, y).leaks_ == ("random_state=0 lets anyone recompute the noise",)
+    assert model(random_state=0).fit(X, y).leaks_ == (
+        "random_state=0 lets anyone recompute the noise",
+    )
 
 
 def test_prediction_uses_the_norm_of_the_fit():
     X, y = data()
     fitted = model(random_state=0).fit(X, y)
     before = fitted.decision_function(10 * X)
-    np.testing.assert_array_equal(fitted.set_params(data_norm=100.0).decision_function(10 * X), before)
+    np.testing.assert_array_equal(
+        fitted.set_params(data_norm=100.0).decision_function(10 * X), before
+    )
 
 
 def test_parameters_beyond_floating_point_are_refused():
@@ -431,7 +492,9 @@ def test_parameters_beyond_floating_point_are_refused():
 
 def test_numpy_integers_do_not_overflow_in_the_cost():
     for n in (65537, 50000):
-        assert model(delta="auto").privacy_cost(np.int32(n), 3) == model(delta="auto").privacy_cost(n, 3)
+        assert model(delta="auto").privacy_cost(np.int32(n), 3) == model(delta="auto").privacy_cost(
+            n, 3
+        )
 
 
 def test_display_can_be_turned_off():
@@ -456,7 +519,12 @@ BAD_FITS = [
     ({"classes": None}, X, X[:, 0], "Unknown label type: continuous"),
     ({}, X * 1e200, Y, "norm exceeds 1.3e[+]154, the largest that float64 can train on: rescale X"),
     ({}, X, Y + 1, r"y holds labels that are not in classes=\[0, 1\]"),
-    ({"classes": ["a", "b"]}, X, Y, r"in classes=\['a', 'b'\], which are strings: .*pass classes=\[0, 1, ...\]"),
+    (
+        {"classes": ["a", "b"]},
+        X,
+        Y,
+        r"in classes=\['a', 'b'\], which are strings: .*pass classes=\[0, 1, ...\]",
+    ),
     ({}, X, Y.astype(str), "which are numbers"),
     ({"classes": [0]}, X, Y, "two classes are needed, and there is only one class"),
     ({"classes": None}, X, np.ones(60), "two classes are needed, and there is only one class"),
@@ -472,20 +540,40 @@ BAD_FITS = [
         np.arange(60) % 3,
         "Only binary classification is supported. The type of the target is multiclass; use PrivateSoftmaxRegression",
     ),
-    ({"delta": "auto"}, X[:1], Y[:1], r"n_samples=1: delta='auto' is 1/n\^2 = 1, which protects nothing"),
+    (
+        {"delta": "auto"},
+        X[:1],
+        Y[:1],
+        r"n_samples=1: delta='auto' is 1/n\^2 = 1, which protects nothing",
+    ),
     ({"epsilon": 0}, X, Y, "epsilon=0 must be a finite number > 0: the privacy budget"),
     ({"epsilon": -1.0}, X, Y, "epsilon=-1.0 must be a finite number > 0"),
     ({"epsilon": math.inf}, X, Y, "epsilon=inf must be a finite number > 0"),
     ({"epsilon": math.nan}, X, Y, "epsilon=nan must be a finite number > 0"),
     ({"epsilon": "1"}, X, Y, "epsilon='1' must be a finite number > 0"),
     ({"epsilon": 1e300}, X, Y, "no noise can be computed for so extreme a budget"),
-    ({"delta": 0}, X, Y, r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"),
+    (
+        {"delta": 0},
+        X,
+        Y,
+        r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee",
+    ),
     ({"delta": 1.5}, X, Y, r"delta=1.5 must be in \(0, 1\)"),
     ({"delta": "tiny"}, X, Y, r"delta='tiny' must be a number in \(0, 1\), or 'auto'"),
-    ({"data_norm": 0}, X, Y, "data_norm=0 must be a finite number > 0: a public bound on the norm of a row"),
+    (
+        {"data_norm": 0},
+        X,
+        Y,
+        "data_norm=0 must be a finite number > 0: a public bound on the norm of a row",
+    ),
     ({"data_norm": -1.0}, X, Y, "data_norm=-1.0 must be a finite number > 0"),
     ({"data_norm": None}, X, Y, "data_norm=None must be a finite number > 0"),
-    ({"data_norm": 1e200}, X, Y, r"data_norm=1e\+200 is not between 1e-50 and 1e\+50: rescale the data"),
+    (
+        {"data_norm": 1e200},
+        X,
+        Y,
+        r"data_norm=1e\+200 is not between 1e-50 and 1e\+50: rescale the data",
+    ),
     ({"intercept_scaling": 1e200}, X, Y, "intercept_scaling=.* is not between"),
     ({"clip": 1e-300}, X, Y, "clip=1e-300 is not between"),
     ({"alpha": 1.7e308}, X, Y, "alpha=.* is not between"),
@@ -508,13 +596,30 @@ BAD_FITS = [
     ({"random_state": 1.5}, X, Y, "random_state=1.5 must be None"),
     ({"n_jobs": 0}, X, Y, "n_jobs=0 must be None or an integer, not 0"),
     ({"bound": "langevin", "alpha": 0.0}, X, Y, "langevin .* needs strong_convexity > 0, not 0.0"),
-    ({"bound": "langevin", "solver": NoisyGD(step_size=10.0)}, X, Y, "langevin .* needs step_size < 1/smoothness"),
-    ({"bound": "last_iterate", "solver": NoisyGD(step_size=10.0)}, X, Y, "last_iterate .* needs step_size <= 2/smoothness"),
-    ({"solver": NoisyGD(n_steps="worst_case"), "alpha": 0.0}, X, Y, "worst-case number of steps is finite only above 0"),
+    (
+        {"bound": "langevin", "solver": NoisyGD(step_size=10.0)},
+        X,
+        Y,
+        "langevin .* needs step_size < 1/smoothness",
+    ),
+    (
+        {"bound": "last_iterate", "solver": NoisyGD(step_size=10.0)},
+        X,
+        Y,
+        "last_iterate .* needs step_size <= 2/smoothness",
+    ),
+    (
+        {"solver": NoisyGD(n_steps="worst_case"), "alpha": 0.0},
+        X,
+        Y,
+        "worst-case number of steps is finite only above 0",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "X", "y", "message"), BAD_FITS, ids=[f"{c[0]}-{c[3][:30]}" for c in BAD_FITS])
+@pytest.mark.parametrize(
+    ("changes", "X", "y", "message"), BAD_FITS, ids=[f"{c[0]}-{c[3][:30]}" for c in BAD_FITS]
+)
 def test_bad_input_is_refused_and_nothing_is_half_fitted(changes, X, y, message):
     estimator = model(**changes)
     with pytest.raises((ValueError, TypeError), match=message):

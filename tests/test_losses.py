@@ -1,7 +1,7 @@
 """Losses: derivatives against 30 digits, constants as suprema.
 
-Tests marked ``@law`` hold of every loss. A package outside runs them on its own: ``from test_losses import *``, and a fixture
-``loss`` of its own, see test_extension.py.
+Tests marked ``@law`` hold of every loss. A package outside runs them on its own: ``from test_losses
+import *``, and a fixture ``loss`` of its own, see test_extension.py.
 """
 
 import math
@@ -43,7 +43,10 @@ def residuals(loss, raw, y):
 
 
 @pytest.mark.parametrize("y", [0.0, 1.0])
-@pytest.mark.parametrize("raw", [-1e308, -1e3, -709.0, -40.0, -1.0, -1e-9, 0.0, 1e-300, 0.3, 2.0, 36.0, 708.5, 1e4, 1e308])
+@pytest.mark.parametrize(
+    "raw",
+    [-1e308, -1e3, -709.0, -40.0, -1.0, -1e-9, 0.0, 1e-300, 0.3, 2.0, 36.0, 708.5, 1e4, 1e308],
+)
 def test_logistic_derivative(raw, y):
     """Oracle: 1/(1 + exp(-r)) - y by mpmath at 30 digits."""
     with mpmath.workdps(30):
@@ -61,7 +64,9 @@ def test_logistic_derivative_in_blocks_of_any_length():
     raw = np.linspace(-30, 30, 37)
     for size in (1, 3, 16, 37):
         one_by_one = [residuals(logistic, [r], [1.0])[0] for r in raw[:size]]
-        np.testing.assert_allclose(residuals(logistic, raw[:size], np.ones(size)), one_by_one, rtol=0, atol=2.3e-16)
+        np.testing.assert_allclose(
+            residuals(logistic, raw[:size], np.ones(size)), one_by_one, rtol=0, atol=2.3e-16
+        )
 
 
 def test_a_derivative_that_raises_is_refused():
@@ -80,7 +85,9 @@ def test_a_derivative_that_raises_is_refused():
 
 
 def test_squared_derivative():
-    np.testing.assert_array_equal(residuals(squared, [1.5, -2.0, 0.0], [1.0, 3.0, 0.0]), [0.5, -5.0, 0.0])
+    np.testing.assert_array_equal(
+        residuals(squared, [1.5, -2.0, 0.0], [1.0, 3.0, 0.0]), [0.5, -5.0, 0.0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,18 +110,24 @@ def test_softmax_derivative(raw):
         probabilities = np.array([float(power / sum(powers)) for power in powers])
     for y in range(min(len(raw), 5)):
         exact = probabilities - (np.arange(len(raw)) == y)
-        np.testing.assert_allclose(residuals(softmax(len(raw)), [raw], [y])[0], exact, rtol=1e-13, atol=3e-16)
+        np.testing.assert_allclose(
+            residuals(softmax(len(raw)), [raw], [y])[0], exact, rtol=1e-13, atol=3e-16
+        )
 
 
 def test_softmax_in_blocks_of_any_length():
     raw = np.linspace(-30, 30, 37 * 3).reshape(37, 3)[:, ::-1] ** 2
     for size in (1, 3, 16, 37):
         one_by_one = [residuals(softmax(3), [r], [1.0])[0] for r in raw[:size]]
-        np.testing.assert_allclose(residuals(softmax(3), raw[:size], np.ones(size)), one_by_one, rtol=0, atol=5e-16)
+        np.testing.assert_allclose(
+            residuals(softmax(3), raw[:size], np.ones(size)), one_by_one, rtol=0, atol=5e-16
+        )
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize("raw", [[math.nan] * 3, [math.nan, 1.0, 2.0], [math.inf, 1.0, math.inf], [-math.inf] * 3])
+@pytest.mark.parametrize(
+    "raw", [[math.nan] * 3, [math.nan, 1.0, 2.0], [math.inf, 1.0, math.inf], [-math.inf] * 3]
+)
 def test_softmax_of_what_is_not_a_number_is_bounded(raw):
     residual = residuals(softmax(3), [raw], [0.0])[0]
     assert np.linalg.norm(residual) <= math.sqrt(2)
@@ -128,7 +141,9 @@ def test_softmax_needs_two_classes(n_classes):
 
 @law
 def test_constants_are_suprema(loss, targets):
-    check = check_constants_of_one_output if loss.n_outputs == 1 else check_constants_of_several_outputs
+    check = (
+        check_constants_of_one_output if loss.n_outputs == 1 else check_constants_of_several_outputs
+    )
     check(loss, targets)
 
 
@@ -145,7 +160,9 @@ def check_constants_of_one_output(loss, targets):
 def check_constants_of_several_outputs(loss, targets):
     """A search at random, and from where the suprema are: a sure mistake, and a tie of two classes."""
     rng = np.random.default_rng(0)
-    raw = rng.standard_normal((2000, loss.n_outputs)) * rng.choice([0.1, 1.0, 10.0, 60.0], (2000, 1))
+    raw = rng.standard_normal((2000, loss.n_outputs)) * rng.choice(
+        [0.1, 1.0, 10.0, 60.0], (2000, 1)
+    )
     y = rng.choice(targets, 2000)
     raw[0], y[0] = np.append(60, np.zeros(loss.n_outputs - 1)), 1
     slopes = np.linalg.norm(residuals(loss, raw, y), axis=1)
@@ -170,6 +187,10 @@ def test_how_far_a_loss_can_fall_from_zero(loss, targets):
         one = loss.n_outputs == 1
         direction = -np.sign(residuals(loss, [0.0], [y])) if one else np.arange(loss.n_outputs) == y
         raw = steps * direction if one else steps[:, None] * direction
-        slopes = (residuals(loss, raw, np.full(steps.size, y)) * direction).reshape(steps.size, -1).sum(axis=1)
+        slopes = (
+            (residuals(loss, raw, np.full(steps.size, y)) * direction)
+            .reshape(steps.size, -1)
+            .sum(axis=1)
+        )
         fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), steps))
     assert max(fallen) == pytest.approx(loss.at_zero, rel=1e-6)

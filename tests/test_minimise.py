@@ -35,7 +35,8 @@ def with_column(X, constant=0.5):
     return np.column_stack([X, np.full(len(X), constant)])
 
 
-# --- against other optimisers ------------------------------------------------------------------------------------------------
+# --- against other optimisers
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
@@ -44,7 +45,9 @@ def test_logistic_regression(layout, dtype):
     X, y = rows(dtype=dtype)
     objective = problem(logistic, X)
     theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-11)
-    exact = LogisticRegression(C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13)
+    exact = LogisticRegression(
+        C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13
+    )
     exact.fit(with_column(X.astype(float)), y)
     np.testing.assert_allclose(theta, exact.coef_[0], atol=1e-8)
 
@@ -55,7 +58,9 @@ def test_softmax_regression(layout, dtype):
     X, y = rows(n_classes=4, dtype=dtype)
     objective = problem(softmax(4), X)
     theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-11)
-    exact = LogisticRegression(C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13)
+    exact = LogisticRegression(
+        C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13
+    )
     exact.fit(with_column(X.astype(float)), y)
     coef, intercept = objective.split(theta)
     np.testing.assert_allclose(coef, exact.coef_[:, :-1], atol=1e-8)
@@ -67,7 +72,9 @@ def test_ridge_regression(layout):
     X, y = rows()
     objective = problem(squared, X, clip=1e3)
     theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-10)
-    exact = Ridge(len(y) * objective.alpha, fit_intercept=False, solver="cholesky").fit(with_column(X), y)
+    exact = Ridge(len(y) * objective.alpha, fit_intercept=False, solver="cholesky").fit(
+        with_column(X), y
+    )
     np.testing.assert_allclose(theta, exact.coef_, atol=1e-7)
 
 
@@ -80,18 +87,23 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
     linear = 0.02 * np.arange(objective.n_parameters)
     theta = minimise(objective, LocalRows(X, y), tolerance=1e-10, linear=linear)
     rows_, bound = with_column(X), LocalRows(X).bounded(objective, 1).bound
-    knee = np.log(bound / (1 - bound)) if loss is logistic else bound  # where sigmoid(t) or t reaches the bound
+    # where sigmoid(t) or t reaches the bound
+    knee = np.log(bound / (1 - bound)) if loss is logistic else bound
 
     def value(theta):
         raw = (2 * y - 1) * (rows_ @ theta) if loss is logistic else rows_ @ theta - y
         if loss is logistic:  # log(1 + e^-raw), its slope clamped to [-bound, 0]
             start = -knee
-            huber = np.where(raw >= start, np.logaddexp(0, -raw), np.logaddexp(0, -start) + bound * (start - raw))
+            huber = np.where(
+                raw >= start, np.logaddexp(0, -raw), np.logaddexp(0, -start) + bound * (start - raw)
+            )
         else:
             huber = np.where(np.abs(raw) <= bound, raw**2 / 2, bound * np.abs(raw) - bound**2 / 2)
         return np.mean(huber) + objective.alpha / 2 * theta @ theta + linear @ theta
 
-    other = optimize.minimize(value, np.zeros(theta.size), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    other = optimize.minimize(
+        value, np.zeros(theta.size), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9}
+    )
     assert value(theta) <= other.fun + 1e-15
     np.testing.assert_allclose(theta, other.x, atol=2e-5)
 
@@ -99,23 +111,38 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
 def test_any_number_of_threads_gives_the_same_bits():
     X, y = rows(3000, 5, n_classes=3)
     objective = problem(softmax(3), X)
-    one, three = (minimise(objective, LocalRows(X, y), tolerance=1e-10, n_threads=n_threads) for n_threads in (1, 3))
+    one, three = (
+        minimise(objective, LocalRows(X, y), tolerance=1e-10, n_threads=n_threads)
+        for n_threads in (1, 3)
+    )
     np.testing.assert_array_equal(one, three)
 
 
-# --- the certificate ---------------------------------------------------------------------------------------------------------
+# --- the certificate
+# ---------------------------------------------------------------------------------------------------------
 
 
 def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
     given = LocalRows(X)
-    row_scale, bound, _, _ = given.bounded(objective, given.count_chunks(objective.n_parameters), np.float64)
+    row_scale, bound, _, _ = given.bounded(
+        objective, given.count_chunks(objective.n_parameters), np.float64
+    )
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     for i, row in enumerate(X.tolist()):
-        row = mpmath.matrix([[*(mpmath.mpf(row_scale[i]) * mpmath.mpf(v) for v in row), objective.intercept_scaling]])
-        weights = mpmath.matrix(np.column_stack([coef.reshape(objective.n_outputs, -1), column]).tolist())
+        row = mpmath.matrix(
+            [
+                [
+                    *(mpmath.mpf(row_scale[i]) * mpmath.mpf(v) for v in row),
+                    objective.intercept_scaling,
+                ]
+            ]
+        )
+        weights = mpmath.matrix(
+            np.column_stack([coef.reshape(objective.n_outputs, -1), column]).tolist()
+        )
         raw = list(weights * row.T)
         if objective.n_outputs > 1:
             powers = [mpmath.exp(r) for r in raw]
@@ -125,18 +152,31 @@ def exact_gradient(objective, X, y, theta, linear):
             residual = [min(max(slope - y[i], -bound[i]), mpmath.mpf(bound[i]))]
         total += mpmath.matrix(residual) * row
     mean = [v / len(y) for v in total[:, :-1]] + [v / len(y) for v in total[:, -1]]
-    return [g + objective.alpha * mpmath.mpf(t) + mpmath.mpf(v) for g, t, v in zip(mean, theta, linear, strict=True)]
+    return [
+        g + objective.alpha * mpmath.mpf(t) + mpmath.mpf(v)
+        for g, t, v in zip(mean, theta, linear, strict=True)
+    ]
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 100.0])
-@pytest.mark.parametrize(("loss", "clip"), [(logistic, math.inf), (logistic, 0.3), (squared, 0.5), (softmax(3), math.inf)])
+@pytest.mark.parametrize(
+    ("loss", "clip"),
+    [(logistic, math.inf), (logistic, 0.3), (squared, 0.5), (softmax(3), math.inf)],
+)
 def test_the_certificate_holds_in_exact_arithmetic(loss, clip, data_norm, dtype):
     X, y = rows(40, 3, loss.n_outputs, dtype)
     X *= data_norm
     scale = math.hypot(data_norm, data_norm / 4)
-    objective = problem(loss, X, data_norm=data_norm, alpha=1e-3 * scale**2, clip=clip * scale, intercept_scaling=data_norm / 4)
+    objective = problem(
+        loss,
+        X,
+        data_norm=data_norm,
+        alpha=1e-3 * scale**2,
+        clip=clip * scale,
+        intercept_scaling=data_norm / 4,
+    )
     linear = np.linspace(0, 0.1, objective.n_parameters) * scale
     tolerance = 1e-8 * scale
     theta = minimise(objective, LocalRows(X, y), tolerance=tolerance, linear=linear)
@@ -199,7 +239,9 @@ def test_hard_problems(loss):
 
 
 def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]
 
 
 def test_products_take_one_thread_and_only_meanwhile():
@@ -214,9 +256,12 @@ def test_products_take_one_thread_and_only_meanwhile():
 
 def test_an_unreachable_tolerance_is_an_error():
     X, y = rows()
-    with pytest.raises(ConvergenceError, match=r"tolerance=1e-17: the minimiser could not be certified") as error:
+    with pytest.raises(
+        ConvergenceError, match=r"tolerance=1e-17: the minimiser could not be certified"
+    ) as error:
         minimise(problem(logistic, X), LocalRows(X, y), tolerance=1e-17)
-    assert re.findall(r"\d\S*", str(error.value)) == ["1e-17:"]  # no number that was measured on the records
+    # no number that was measured on the records
+    assert re.findall(r"\d\S*", str(error.value)) == ["1e-17:"]
 
 
 @pytest.mark.slow
@@ -227,7 +272,9 @@ def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):
     objective = problem(loss, X, alpha=1e-2, clip=math.inf if loss.n_outputs > 1 else 0.5)
     expected = minimise(objective, LocalRows(X, y), tolerance=1e-11)
     monkeypatch.setattr(_minimise, "_MAX_STEPS", n_steps)
-    np.testing.assert_allclose(minimise(objective, LocalRows(X, y), tolerance=1e-11), expected, atol=2e-11 / 1e-2)
+    np.testing.assert_allclose(
+        minimise(objective, LocalRows(X, y), tolerance=1e-11), expected, atol=2e-11 / 1e-2
+    )
 
 
 @pytest.mark.slow
@@ -237,7 +284,10 @@ def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
     rng = np.random.default_rng(0)
     for _ in range(20):
         n_samples, n_features = int(rng.integers(1, 10)), int(rng.integers(1, 4))
-        X, y = rng.standard_normal((n_samples, n_features)), rng.integers(0, 2, n_samples).astype(float)
+        X, y = (
+            rng.standard_normal((n_samples, n_features)),
+            rng.integers(0, 2, n_samples).astype(float),
+        )
         loss, alpha = (logistic, squared)[rng.integers(2)], 10 ** rng.uniform(-4, 0)
         objective = problem(loss, X, alpha=alpha, clip=10 ** rng.uniform(-3, 0))
         minimise(objective, LocalRows(X, y), tolerance=1e-6 * objective.lipschitz)  # must not raise
@@ -246,9 +296,23 @@ def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
 @pytest.mark.slow
 def test_kinks_that_stall_newton():
     """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do not arrive."""
-    X = np.array([[237, 383, 218], [-5, -313, 1268], [-16479, -34320, -14459], [343548, -551983, 1666409], [-18, 0, -33]]) / 1e6
-    objective = problem(squared, X, alpha=3.06e-7, clip=0.00227, intercept_scaling=1.0, data_norm=1.0)
-    minimise(objective, LocalRows(X, np.array([0.0, 1.0, 1.0, 0.0, 0.5])), tolerance=4.54e-10)  # must not raise
+    X = (
+        np.array(
+            [
+                [237, 383, 218],
+                [-5, -313, 1268],
+                [-16479, -34320, -14459],
+                [343548, -551983, 1666409],
+                [-18, 0, -33],
+            ]
+        )
+        / 1e6
+    )
+    objective = problem(
+        squared, X, alpha=3.06e-7, clip=0.00227, intercept_scaling=1.0, data_norm=1.0
+    )
+    # must not raise
+    minimise(objective, LocalRows(X, np.array([0.0, 1.0, 1.0, 0.0, 0.5])), tolerance=4.54e-10)
 
 
 def test_what_is_certified_is_the_computed_norm_and_its_rounding():
@@ -265,7 +329,9 @@ def test_what_is_certified_is_the_computed_norm_and_its_rounding():
 
 def test_without_a_unique_minimiser_it_refuses():
     X, y = rows()
-    with pytest.raises(ValueError, match=r"alpha=0.0, clip=inf: a unique minimiser needs alpha > 0"):
+    with pytest.raises(
+        ValueError, match=r"alpha=0.0, clip=inf: a unique minimiser needs alpha > 0"
+    ):
         minimise(problem(logistic, X, alpha=0.0), LocalRows(X, y), tolerance=1e-6)
     with pytest.raises(ValueError, match="a loss of several outputs unclipped"):
         minimise(problem(softmax(3), X, clip=0.5), LocalRows(X, y), tolerance=1e-6)
@@ -273,7 +339,13 @@ def test_without_a_unique_minimiser_it_refuses():
 
 @pytest.mark.parametrize(
     ("loss", "clip", "reached"),
-    [(logistic, 0.1, 0.99), (logistic, 0.5, 0.99), (squared, 0.1, 0.99), (squared, 2.0, 0.7), (softmax(3), math.inf, 0.99)],
+    [
+        (logistic, 0.1, 0.99),
+        (logistic, 0.5, 0.99),
+        (squared, 0.1, 0.99),
+        (squared, 2.0, 0.7),
+        (softmax(3), math.inf, 0.99),
+    ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_minimiser_is_within_its_bound(loss, clip, reached):
@@ -305,15 +377,25 @@ def test_the_unit_of_the_rows_does_not_matter(norm):
 def test_a_penalty_that_double_precision_does_not_see_is_refused():
     _minimise.check_condition(Objective(logistic, 50, 2, 10.0, alpha=1e-10))
     for solver in ("objective_perturbation", "output_perturbation"):
-        model = PrivateLogisticRegression(epsilon=50.0, classes=[0, 1], data_norm=10.0, alpha=1e-12, solver=solver)
-        with pytest.raises(ValueError, match=r"alpha=1e-12 is less than 1e-12 of the loss's curvature 26.6.* Raise alpha"):
+        model = PrivateLogisticRegression(
+            epsilon=50.0, classes=[0, 1], data_norm=10.0, alpha=1e-12, solver=solver
+        )
+        with pytest.raises(
+            ValueError,
+            match=r"alpha=1e-12 is less than 1e-12 of the loss's curvature 26.6.* Raise alpha",
+        ):
             model.privacy_cost(10**15, 2)
 
 
 @pytest.mark.slow
 def test_what_makes_the_minimiser_long_does_not_make_it_fail():
     """Rows of norm sqrt(alpha), where a coefficient of 1/(2 sqrt(alpha)) fits the targets best."""
-    X = sparse.csr_array((np.full(300_000, 1e-3), np.zeros(300_000, np.int32), np.arange(300_001)), shape=(300_000, 200))
-    model = PrivateRidge(epsilon=3.0, alpha=1e-6, clip=0.1, target_bounds=(-1, 1), fit_intercept=False)
+    X = sparse.csr_array(
+        (np.full(300_000, 1e-3), np.zeros(300_000, np.int32), np.arange(300_001)),
+        shape=(300_000, 200),
+    )
+    model = PrivateRidge(
+        epsilon=3.0, alpha=1e-6, clip=0.1, target_bounds=(-1, 1), fit_intercept=False
+    )
     model.set_params(adjacency="add_remove", solver="objective_perturbation")
     assert 450 < np.linalg.norm(model.fit(X, np.ones(300_000)).coef_) < 550

@@ -50,7 +50,14 @@ from sklearn.preprocessing import (
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
-from skdpdyn.model_selection import PrivacyTotal, PrivateSearchCV, _trials, private_search, search_privacy, total_privacy
+from skdpdyn.model_selection import (
+    PrivacyTotal,
+    PrivateSearchCV,
+    _trials,
+    private_search,
+    search_privacy,
+    total_privacy,
+)
 from skdpdyn.model_selection._scores import score_of
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.noise import generators
@@ -85,13 +92,19 @@ X, Y = data()
 
 
 def search(estimator=LOGISTIC, grid=GRID, **changes):
-    return PrivateSearchCV(estimator, grid, **{"epsilon": 2.0, "delta": 1e-4, "expected_trials": 3, **changes})
+    return PrivateSearchCV(
+        estimator, grid, **{"epsilon": 2.0, "delta": 1e-4, "expected_trials": 3, **changes}
+    )
 
 
-# --- the law of the number of trials -----------------------------------------------------------------------------------------
+# --- the law of the number of trials
+# -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mean", "shape"), [(4.0, 0.0), (4.0, 1.0), (10.0, 2.5), (10.0, 0.0), (1.0, 0.0), (4.0, math.inf)])
+@pytest.mark.parametrize(
+    ("mean", "shape"),
+    [(4.0, 0.0), (4.0, 1.0), (10.0, 2.5), (10.0, 0.0), (1.0, 0.0), (4.0, math.inf)],
+)
 def test_law_of_the_number_of_trials(mean, shape):
     """Chi-square against the law as scipy has it; failure probability 1e-7 in each of six."""
     record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
@@ -111,7 +124,12 @@ def test_law_of_the_number_of_trials(mean, shape):
     assert law @ k == pytest.approx(mean, rel=1e-4)
     common = 20_000 * law > 20
     expected = 20_000 * np.append(law[common], 1 - law[common].sum())
-    counts = np.array([*(np.count_nonzero(draws == value) for value in k[common]), np.count_nonzero(~np.isin(draws, k[common]))])
+    counts = np.array(
+        [
+            *(np.count_nonzero(draws == value) for value in k[common]),
+            np.count_nonzero(~np.isin(draws, k[common])),
+        ]
+    )
     statistic = np.sum((counts - expected) ** 2 / expected)
     assert statistic < stats.chi2.isf(1e-7, counts.size - 1)
 
@@ -127,10 +145,12 @@ def test_candidates_are_equally_likely():
     mixed = search(grid={"alpha": stats.uniform(0, 1), "clip": [0.3, 0.6]})
     drawn = [mixed._candidates().draw(generator) for _ in range(2000)]
     assert stats.kstest([candidate["alpha"] for candidate in drawn], "uniform").pvalue > 1e-7
-    assert abs(sum(candidate["clip"] == 0.3 for candidate in drawn) - 1000) < 120  # 5.4 standard deviations
+    # 5.4 standard deviations
+    assert abs(sum(candidate["clip"] == 0.3 for candidate in drawn) - 1000) < 120
 
 
-# --- what is spent -----------------------------------------------------------------------------------------------------------
+# --- what is spent
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -147,7 +167,9 @@ def test_the_total_meets_the_budget_and_dp_accounting(adjacency, changes):
         == tightest(fitted.mechanism_).alternatives.get("selection", fitted.privacy_)
     )
     orders = 1 + np.exp(np.linspace(math.log(1e-1), math.log(1e3), 500))
-    accountant = RdpAccountant(orders, fitted.privacy_.neighboring_relation).compose(fitted.privacy_.dp_event)
+    accountant = RdpAccountant(orders, fitted.privacy_.neighboring_relation).compose(
+        fitted.privacy_.dp_event
+    )
     assert 2.0 * (1 - 1e-4) <= accountant.get_epsilon(1e-4) <= 2.0 * (1 + 1e-4)
 
 
@@ -162,7 +184,11 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
         return outcome
 
     monkeypatch.setattr(private_search, "run_trial", spy)
-    for changes, sizes in (({}, (160, 40)), ({"test_size": 50}, (150, 50)), ({"test_size": None}, (200, 200))):
+    for changes, sizes in (
+        ({}, (160, 40)),
+        ({"test_size": 50}, (150, 50)),
+        ({"test_size": None}, (200, 200)),
+    ):
         trials.clear()
         chosen = search(**changes)
         fitted = chosen.fit(X, Y)
@@ -174,7 +200,11 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
             assert parts == [sizes[0], sizes[0], sizes[1], sizes[1]]
             assert privacy.mu == pytest.approx(plan.fit_mu, rel=1e-6)
             assert privacy.mu <= plan.fit_mu
-        together = max(plan.fit_mu, plan.score_mu) if sum(sizes) == 200 else math.hypot(plan.fit_mu, plan.score_mu)
+        together = (
+            max(plan.fit_mu, plan.score_mu)
+            if sum(sizes) == 200
+            else math.hypot(plan.fit_mu, plan.score_mu)
+        )
         assert together == pytest.approx(mu, rel=1e-12)
 
 
@@ -204,9 +234,12 @@ def test_guarantees_that_are_not_gaussian(test_size):
     assert 2.0 * (1 - 1e-3) <= fitted.epsilon_ <= 2.0
     plan = chosen._plan(200, X[:2], {})
     orders = np.array([1.5, 5.0, 50.0])
-    fits = np.max([guarantee.rdp(orders) for guarantee in (GaussianDP(plan.fit_mu), *plan.candidates)], axis=0)
+    fits = np.max(
+        [guarantee.rdp(orders) for guarantee in (GaussianDP(plan.fit_mu), *plan.candidates)], axis=0
+    )
     score = GaussianDP(plan.score_mu).rdp(orders)
-    together = np.maximum(fits, score) if test_size else fits + score  # of other records, or of the same
+    # of other records, or of the same
+    together = np.maximum(fits, score) if test_size else fits + score
     np.testing.assert_allclose(fitted.mechanism_.trial.rdp(orders), together, rtol=1e-12)
     with pytest.raises(UnsupportedMechanismError, match="distributions can be searched only if"):
         search(estimator, {"alpha": stats.uniform(0.01, 0.1)}).fit(X, Y)
@@ -224,13 +257,16 @@ def test_a_drawn_candidate_of_another_kind_is_refused():
 
 
 def test_the_sharper_poisson_bound_leaves_more():
-    printed, sharp = (search(**POISSON, bound=bound).fit(X, Y) for bound in ("selection", "tightest"))
+    printed, sharp = (
+        search(**POISSON, bound=bound).fit(X, Y) for bound in ("selection", "tightest")
+    )
     assert sharp.mechanism_.trial.mu > 1.1 * printed.mechanism_.trial.mu
     assert sharp.epsilon_ <= 2.0
     assert sharp.bound_ == "selection"
 
 
-# --- scores ------------------------------------------------------------------------------------------------------------------
+# --- scores
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_mean_squared_error"])
@@ -247,7 +283,8 @@ def test_one_record_moves_a_score_by_its_part(scoring):
         before = score.mean(fitted, held, labels)
         other, other_labels = held.copy(), labels.copy()
         other[3] = rng.uniform(-50, 50, 3)
-        other_labels[3] = rng.uniform(-1e3, 1e3) if "squared" in scoring else rng.integers(0, 3)  # 2 is not among the classes
+        # 2 is not among the classes
+        other_labels[3] = rng.uniform(-1e3, 1e3) if "squared" in scoring else rng.integers(0, 3)
         moved.append(abs(score.mean(fitted, other, other_labels) - before))
         assert 0 <= before <= 1
     assert 0.9 / 20 <= max(moved) <= 1 / 20 + 1e-12
@@ -275,10 +312,13 @@ def test_the_winner_has_the_best_noisy_score():
     assert fitted.best_estimator_.clip == 1.0
     assert fitted.score(X, Y) > 0.8
     ridge = clone(RIDGE).set_params(solver=NoisyGD(n_steps=100))
-    assert search(ridge, {"clip": [1e-6, 1.0]}, **rich).fit(X, X[:, 0]).best_params_ == {"clip": 1.0}
+    assert search(ridge, {"clip": [1e-6, 1.0]}, **rich).fit(X, X[:, 0]).best_params_ == {
+        "clip": 1.0
+    }
 
 
-# --- what is shown -----------------------------------------------------------------------------------------------------------
+# --- what is shown
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_but_the_winner_is_shown():
@@ -334,14 +374,17 @@ def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monk
 def test_no_trial_predicts_a_class_of_any_kind(classes, monkeypatch):
     monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
     labels = np.array(classes)[Y]
-    predicted = search(clone(LOGISTIC).set_params(classes=classes), **POISSON).fit(X, labels).predict(X)
+    predicted = (
+        search(clone(LOGISTIC).set_params(classes=classes), **POISSON).fit(X, labels).predict(X)
+    )
     np.testing.assert_array_equal(predicted, np.full(200, classes[0], labels.dtype))
 
 
 def test_an_error_leaves_a_search_as_it_was(monkeypatch):
     fitted = search().fit(X, Y)
     before = dict(vars(fitted))
-    monkeypatch.setattr(private_search, "validate_data", lambda *args, **kwargs: 1 / 0)  # the last thing that can fail
+    # the last thing that can fail
+    monkeypatch.setattr(private_search, "validate_data", lambda *args, **kwargs: 1 / 0)
     monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
     with pytest.raises(ValueError, match="ZeroDivisionError"):
         fitted.fit(X, Y)
@@ -353,8 +396,14 @@ def test_poisson_may_make_no_trial():
     record = Selection(trial=GaussianDP(0.1), expected_trials=1.0, shape=math.inf)
     assert min(_trials.number_of_trials(record, generator) for _ in range(100)) == 0
     seeds = (seed for seed in range(100))
-    while search(**POISSON, random_state=next(seeds)).set_params(expected_trials=1).fit(X, Y).best_params_:
-        pass  # of one hundred seeds one has T = 0 but with probability 1e-20, and the seeds are fixed
+    while (
+        search(**POISSON, random_state=next(seeds))
+        .set_params(expected_trials=1)
+        .fit(X, Y)
+        .best_params_
+    ):
+        # of one hundred seeds one has T = 0 but with probability 1e-20, and the seeds are fixed
+        pass
 
 
 def test_fitted_searches_travel(tmp_path):
@@ -405,7 +454,12 @@ def test_trials_draw_independent_noise(n_jobs):
     plan = chosen._plan(40, WIDE[:2], {})
     trials = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_trials.run_trial)(
-            chosen._candidates().build({"clip": 0.5}, plan.trial_budget, {}, None), plan.score, WIDE, HALVES, WIDE, HALVES
+            chosen._candidates().build({"clip": 0.5}, plan.trial_budget, {}, None),
+            plan.score,
+            WIDE,
+            HALVES,
+            WIDE,
+            HALVES,
         )
         for _ in range(4)
     )
@@ -413,7 +467,8 @@ def test_trials_draw_independent_noise(n_jobs):
     assert_independent([model.coef_[0] for model in [*(model for model, _ in trials), *winners]])
 
 
-# --- a simulated attack ------------------------------------------------------------------------------------------------------
+# --- a simulated attack
+# ------------------------------------------------------------------------------------------------------
 
 
 class Mean:
@@ -437,7 +492,9 @@ def attack(plan, chosen, n_runs, monkeypatch):
     outcomes = [[], []]
     for outcome, sign in zip(outcomes, (1.0, -1.0), strict=True):
         rows = np.vstack([[[sign, 0.0]], np.zeros((9, 2))])
-        outcome += [chosen.fit(rows, np.ones(10, dtype=int)).best_estimator_.coef_ for _ in range(n_runs)]
+        outcome += [
+            chosen.fit(rows, np.ones(10, dtype=int)).best_estimator_.coef_ for _ in range(n_runs)
+        ]
     return np.array(outcomes)
 
 
@@ -450,7 +507,13 @@ def largest_loss(outcomes, delta_of):
         there, not_there = (np.count_nonzero(row > threshold) for row in outcomes)
         low = stats.beta.ppf(level, there, n - there + 1) if there else 0.0
         high = stats.beta.isf(level, not_there + 1, n - not_there) if not_there < n else 1.0
-        worst = max(worst, *(low - math.exp(epsilon) * high - delta_of(epsilon) for epsilon in np.linspace(0, 3, 4)))
+        worst = max(
+            worst,
+            *(
+                low - math.exp(epsilon) * high - delta_of(epsilon)
+                for epsilon in np.linspace(0, 3, 4)
+            ),
+        )
     return worst
 
 
@@ -460,17 +523,23 @@ def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
                              holdout=np.arange(4, 10))  # fmt: skip
     plan = chosen._plan(10, np.zeros((2, 2)), {})
     assert largest_loss(attack(plan, chosen, 500, monkeypatch), plan.guarantee.delta) <= 0
-    # The attack has teeth: were each trial given the whole budget, and the best of them shown, it would be seen
+    # The attack has teeth: were each trial given the whole budget, and the best of them shown, it
+    # would be seen
     claimed = GaussianDP(gdp_mu(3.0, 1e-2))
     many = Selection(trial=claimed, expected_trials=60.0, shape=3.0)
-    greedy = private_search._SearchPlan(**dict(vars(plan), mechanism=many, fit_mu=claimed.mu, score_mu=100.0))
+    greedy = private_search._SearchPlan(
+        **dict(vars(plan), mechanism=many, fit_mu=claimed.mu, score_mu=100.0)
+    )
     assert largest_loss(attack(greedy, chosen, 600, monkeypatch), claimed.delta) > 0
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------------------
+# --- what is refused
+# ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds"])
+@pytest.mark.parametrize(
+    "name", ["epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds"]
+)
 def test_the_budget_and_public_facts_are_not_tuned(name):
     for grid in ({name: [1.0]}, [{"clip": [0.5]}, {f"privatelogisticregression__{name}": [1.0]}]):
         with pytest.raises(ValueError, match=rf"holds '.*{name}'"):
@@ -502,10 +571,22 @@ def test_the_budget_and_public_facts_are_not_tuned(name):
         ({"grid": {"clip": "auto"}}, ValueError, "param_distributions"),
         ({"grid": {"solver__n_stepz": [3]}}, ValueError, "n_stepz"),
         ({"estimator": LogisticRegression()}, ValueError, "no privacy_cost"),
-        ({"estimator": clone(LOGISTIC).set_params(random_state=1)}, ValueError, "would repeat the noise in every trial"),
+        (
+            {"estimator": clone(LOGISTIC).set_params(random_state=1)},
+            ValueError,
+            "would repeat the noise in every trial",
+        ),
         ({"grid": {"clip": {0.3, 0.6}}}, ValueError, "must be a list or an array of values"),
-        ({"grid": {"clip": {0: 0.3}, "alpha": stats.uniform(0, 0.1)}}, ValueError, "must be a list or an array of values"),
-        ({"epsilon": 1e-6}, CalibrationError, "epsilon is so small that .* nothing is left for one trial"),
+        (
+            {"grid": {"clip": {0: 0.3}, "alpha": stats.uniform(0, 0.1)}},
+            ValueError,
+            "must be a list or an array of values",
+        ),
+        (
+            {"epsilon": 1e-6},
+            CalibrationError,
+            "epsilon is so small that .* nothing is left for one trial",
+        ),
         ({"epsilon": 1e-9}, CalibrationError, "epsilon"),
     ],
 )
@@ -569,7 +650,9 @@ def test_labels_and_bounds_from_y_are_marked():
 )
 def test_targets_that_the_model_refuses_are_refused(y):
     for estimator in (RIDGE, search(RIDGE, {"clip": [0.3]})):
-        with pytest.raises(ValueError, match=r"y holds no numbers: regression needs a target of numbers"):
+        with pytest.raises(
+            ValueError, match=r"y holds no numbers: regression needs a target of numbers"
+        ):
             clone(estimator).fit(X, y)
 
 
@@ -633,7 +716,9 @@ NOT_FREE = [
     FunctionTransformer(np.square, np.sqrt),
     SimpleImputer(keep_empty_features=True),
     SimpleImputer(strategy="constant", fill_value=0.0),
-    SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True, add_indicator=True),
+    SimpleImputer(
+        strategy="constant", fill_value=0.0, keep_empty_features=True, add_indicator=True
+    ),
     SimpleImputer(strategy="constant", keep_empty_features=True),
     MissingIndicator(),
 ]
@@ -648,13 +733,19 @@ def test_steps_that_learn_public_numbers_are_free(step):
 
 
 def test_a_cost_needs_the_columns_that_reach_the_model():
-    encoder = make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["sex"]), (BoundsScaler((-1, 1)), ["age"]))
+    encoder = make_column_transformer(
+        (OneHotEncoder(categories=[["a", "b"]]), ["sex"]), (BoundsScaler((-1, 1)), ["age"])
+    )
     model = clone(LOGISTIC).set_params(solver="objective_perturbation")  # its cost depends on them
-    pipeline = search(make_pipeline(encoder, model), {"privatelogisticregression__clip": [0.3, 0.6]})
+    pipeline = search(
+        make_pipeline(encoder, model), {"privatelogisticregression__clip": [0.3, 0.6]}
+    )
     with pytest.raises(ValueError, match=r"rows of zeros .*of the model alone"):
         pipeline.privacy_cost(200, 2)
     people = pd.DataFrame({"sex": np.where(X[:, 1] > 0, "a", "b"), "age": X[:, 0]})
-    assert pipeline.fit(people, Y).privacy_ == search(model, {"clip": [0.3, 0.6]}).privacy_cost(200, 3)
+    assert pipeline.fit(people, Y).privacy_ == search(model, {"clip": [0.3, 0.6]}).privacy_cost(
+        200, 3
+    )
 
 
 @pytest.mark.parametrize("step", NOT_FREE, ids=lambda step: type(step).__name__)
@@ -673,7 +764,9 @@ def test_kinds_of_data():
     columns = make_column_transformer(
         (BoundsScaler((-1, 1)), ["a", "b", "c"]), (OneHotEncoder(categories=[["u", "v"]]), ["kind"])
     )
-    pipeline = make_pipeline(columns, PrivateSoftmaxRegression(classes=["no", "yes"], solver=NoisyGD(n_steps=3)))
+    pipeline = make_pipeline(
+        columns, PrivateSoftmaxRegression(classes=["no", "yes"], solver=NoisyGD(n_steps=3))
+    )
     labels = pd.Series(np.where(Y == 1, "yes", "no"))
     fitted = search(pipeline, {"privatesoftmaxregression__clip": [0.3, 0.6]}).fit(frame, labels)
     assert set(fitted.predict(frame)) <= {"no", "yes"}
@@ -682,7 +775,8 @@ def test_kinds_of_data():
         assert search(scoring="neg_log_loss").fit(rows, Y.tolist()).n_features_in_ == 3
 
 
-# --- what searches that are not private spent --------------------------------------------------------------------------------
+# --- what searches that are not private spent
+# --------------------------------------------------------------------------------
 
 MANY = {"clip": [0.3, 0.6, 1.0], "alpha": [1e-3, 1e-2]}
 
@@ -711,9 +805,12 @@ def test_a_grid_search_is_counted_fit_by_fit(monkeypatch):
         sizes.clear()
         fitted = GridSearchCV(model, MANY, cv=cv, refit=refit).fit(X[:199], Y[:199])
         total = priced(fitted, 199, n_features=3)
-        assert sorted(int(name.split()[2]) for name, _ in total.parts if name != "refit") == sorted(sizes[: len(sizes) - refit])
+        assert sorted(int(name.split()[2]) for name, _ in total.parts if name != "refit") == sorted(
+            sizes[: len(sizes) - refit]
+        )
         assert len(total.parts) == len(sizes)
-        # By hand: a record is in all folds but one a repetition; the dearest is one that is out of the cheapest
+        # By hand: a record is in all folds but one a repetition; the dearest is one that is out of
+        # the cheapest
         of_size = {n: model.privacy_cost(n, 3).mu for n in (*sizes, 199)}
         repeats = 2 if isinstance(cv, RepeatedKFold) else 1
         folds = sorted(of_size[n] for n in sizes[: fitted.n_splits_])[repeats:]
@@ -730,9 +827,16 @@ def test_a_grid_search_is_counted_fit_by_fit(monkeypatch):
 
 def test_hyperparameters_that_change_the_cost_are_counted_as_they_are():
     grid = {"epsilon": [0.5, 1.0, 2.0]}
-    fitted = RandomizedSearchCV(clone(LOGISTIC).set_params(delta=1e-4), grid, n_iter=3, cv=KFold(4), refit=False).fit(X, Y)
-    costs = [clone(LOGISTIC).set_params(epsilon=epsilon, delta=1e-4).privacy_cost(150, 3).mu for epsilon in grid["epsilon"]]
-    assert priced(fitted, 200, n_features=3).mu == pytest.approx(math.sqrt(3 * np.sum(np.square(costs))), rel=1e-12)
+    fitted = RandomizedSearchCV(
+        clone(LOGISTIC).set_params(delta=1e-4), grid, n_iter=3, cv=KFold(4), refit=False
+    ).fit(X, Y)
+    costs = [
+        clone(LOGISTIC).set_params(epsilon=epsilon, delta=1e-4).privacy_cost(150, 3).mu
+        for epsilon in grid["epsilon"]
+    ]
+    assert priced(fitted, 200, n_features=3).mu == pytest.approx(
+        math.sqrt(3 * np.sum(np.square(costs))), rel=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -749,7 +853,10 @@ def test_halving_is_counted_by_its_resources(monkeypatch):
     total = priced(fitted)
     counted_sizes = [int(name.split()[2]) for name, _ in total.parts if name != "refit"]
     assert sorted([*counted_sizes, 200]) == sorted(sizes)
-    expected = sum(0.75 * model.privacy_cost(n, 3).mu ** 2 for n in counted_sizes) + model.privacy_cost(200, 3).mu ** 2
+    expected = (
+        sum(0.75 * model.privacy_cost(n, 3).mu ** 2 for n in counted_sizes)
+        + model.privacy_cost(200, 3).mu ** 2
+    )
     assert total.mu == pytest.approx(math.sqrt(expected), rel=1e-12)
     steps = HalvingGridSearchCV(clone(LOGISTIC), {"clip": [0.3, 0.6]}, cv=KFold(4), resource="solver__n_steps",
                                 max_resources=8, factor=2, min_resources=2).fit(X, Y)  # fmt: skip
@@ -774,14 +881,20 @@ def test_cross_validation_is_counted(cv, sizes):
     total = priced(model, cv=cv, n_samples=200, n_features=3)
     spent = [model.privacy_cost(n, 3).mu ** 2 for n in sizes]
     if isinstance(cv, KFold):
-        spent = max(sum(model.privacy_cost(n, 3).mu ** 2 for n in s) for s in ([171] * 3 + [172] * 3, [171] * 4 + [172] * 2))
+        spent = max(
+            sum(model.privacy_cost(n, 3).mu ** 2 for n in s)
+            for s in ([171] * 3 + [172] * 3, [171] * 4 + [172] * 2)
+        )
     assert total.mu == pytest.approx(math.sqrt(np.sum(spent)), rel=1e-12)
     assert priced(model.fit(X, Y), cv=cv, n_samples=200, n_features=3).mu == total.mu
 
 
 def test_random_splits_are_counted_as_if_a_record_were_in_all_of_them():
     """Which records come is drawn anew in every split, whatever one seed says."""
-    model, cv = clone(LOGISTIC).set_params(epsilon=1.0, delta=1e-4), ShuffleSplit(10, test_size=0.5, random_state=0)
+    model, cv = (
+        clone(LOGISTIC).set_params(epsilon=1.0, delta=1e-4),
+        ShuffleSplit(10, test_size=0.5, random_state=0),
+    )
     trains = [set(train.tolist()) for train, _ in cv.split(np.zeros((20, 1)))]
     assert not set.intersection(*trains)
     total = priced(model, cv=cv, n_samples=20, n_features=3)
@@ -806,7 +919,12 @@ def test_what_cannot_be_counted_is_refused():
 
 
 def test_leave_one_out_and_private_searches_are_counted():
-    total = priced(clone(RIDGE).set_params(epsilon=1.0, delta=1e-4), cv=LeaveOneOut(), n_samples=20, n_features=3)
+    total = priced(
+        clone(RIDGE).set_params(epsilon=1.0, delta=1e-4),
+        cv=LeaveOneOut(),
+        n_samples=20,
+        n_features=3,
+    )
     one = clone(RIDGE).set_params(epsilon=1.0, delta=1e-4).privacy_cost(19, 3)
     assert total.mu == pytest.approx(one.mu * math.sqrt(19))
     nested = priced(search(), cv=KFold(4), n_samples=200, n_features=3)
@@ -821,7 +939,8 @@ def test_guarantees_of_unlike_folds_that_are_not_gaussian():
     assert total.rdp(9.0) == pytest.approx(max(2 * costs[133], costs[133] + costs[134]))
 
 
-# --- totals ------------------------------------------------------------------------------------------------------------------
+# --- totals
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_record_that_is_drawn_twice_into_a_fold_is_refused():
@@ -872,19 +991,39 @@ def test_what_decides_over_sparse_rows_is_looked_at(threshold):
         [make_pipeline(alike, PolynomialFeatures(2)), scaler],
         [columns((passed, [0]), sparse_threshold=0), passed],
     ]
-    for parts, reason in [(parts, None) for parts in free] + [(parts, "choose between sparse") for parts in refused]:
+    for parts, reason in [(parts, None) for parts in free] + [
+        (parts, "choose between sparse") for parts in refused
+    ]:
         step = columns(*((part, [k]) for k, part in enumerate(parts)), sparse_threshold=threshold)
         found = chooses_by_records(step)
         assert found is None if reason is None else reason in found, parts
         assert chooses_by_records(step.set_params(sparse_threshold=0)) is None
     inside = columns((columns((unlike, [0])), [0]), (scaler, [1]), sparse_threshold=0)
     assert "choose between sparse" in reads_records(inside)
-    for places in (0, slice(0, 2), slice("age", "income"), [0, 1], np.array([True, True, False]), [0, "income"], []):
-        assert "choose between sparse" in chooses_by_records(columns((passed, places), (scaler, [2]), sparse_threshold=threshold))
-    of_a_frame = columns((scaler, ["age"]), (make_pipeline(taken), "income"), remainder="passthrough", sparse_threshold=threshold)
+    for places in (
+        0,
+        slice(0, 2),
+        slice("age", "income"),
+        [0, 1],
+        np.array([True, True, False]),
+        [0, "income"],
+        [],
+    ):
+        assert "choose between sparse" in chooses_by_records(
+            columns((passed, places), (scaler, [2]), sparse_threshold=threshold)
+        )
+    of_a_frame = columns(
+        (scaler, ["age"]),
+        (make_pipeline(taken), "income"),
+        remainder="passthrough",
+        sparse_threshold=threshold,
+    )
     assert reads_records(of_a_frame) is None
-    for part in (PolynomialFeatures(2), FunctionTransformer(np.log1p, validate=True)):  # they make sparse columns sparse rows
-        assert "choose between sparse" in reads_records(columns((scaler, ["age"]), (part, "income"), sparse_threshold=threshold))
+    # they make sparse columns sparse rows
+    for part in (PolynomialFeatures(2), FunctionTransformer(np.log1p, validate=True)):
+        assert "choose between sparse" in reads_records(
+            columns((scaler, ["age"]), (part, "income"), sparse_threshold=threshold)
+        )
 
 
 @pytest.mark.parametrize(("zeros", "kind"), [(51, "sparse"), (50, "dense")])
@@ -892,7 +1031,9 @@ def test_scikit_learn_counts_what_is_stored(zeros, kind):
     """The reason for refusing: one record decides, whatever parts are dense."""
     rows = np.ones((100, 2))
     rows[:zeros, 1] = 0.0
-    step = make_column_transformer((BoundsScaler(), []), ("passthrough", [0, 1]), sparse_threshold=0.75)
+    step = make_column_transformer(
+        (BoundsScaler(), []), ("passthrough", [0, 1]), sparse_threshold=0.75
+    )
     assert sparse.issparse(step.fit_transform(sparse.csr_array(rows))) == (kind == "sparse")
     with pytest.raises(ValueError, match="choose between sparse"):
         total_privacy(step)
@@ -933,7 +1074,9 @@ def test_the_seed_of_a_private_search_is_told():
 
 
 def test_nothing_of_the_trials_is_kept_on_disk(tmp_path, capsys):
-    pipeline = make_pipeline(BoundsScaler((-1, 1)), clone(LOGISTIC), memory=joblib.Memory(tmp_path, verbose=11))
+    pipeline = make_pipeline(
+        BoundsScaler((-1, 1)), clone(LOGISTIC), memory=joblib.Memory(tmp_path, verbose=11)
+    )
     fitted = search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
     assert fitted.best_estimator_.memory is None
     assert not list(tmp_path.rglob("*.pkl"))
@@ -946,10 +1089,22 @@ def test_nothing_of_the_trials_is_kept_on_disk(tmp_path, capsys):
 def test_totals_compose():
     model = clone(LOGISTIC).set_params(epsilon=1.0, delta=1e-4)
     one, other = clone(model).fit(X, Y), clone(model).set_params(epsilon=0.5).fit(X, Y)
-    total = total_privacy(one, make_pipeline(Normalizer(), other), GaussianDP(0.2), tightest(Gaussian(5.0)), BoundsScaler())
-    assert total.mu == pytest.approx(math.sqrt(one.privacy_.mu**2 + other.privacy_.mu**2 + 2 * 0.2**2), rel=1e-12)
-    assert [name for name, _ in total.parts] == ["PrivateLogisticRegression"] * 2 + ["GaussianDP"] * 2
-    assert total_privacy(total, GaussianDP(0.3)).mu == pytest.approx(math.hypot(total.mu, 0.3), rel=1e-12)
+    total = total_privacy(
+        one,
+        make_pipeline(Normalizer(), other),
+        GaussianDP(0.2),
+        tightest(Gaussian(5.0)),
+        BoundsScaler(),
+    )
+    assert total.mu == pytest.approx(
+        math.sqrt(one.privacy_.mu**2 + other.privacy_.mu**2 + 2 * 0.2**2), rel=1e-12
+    )
+    assert [name for name, _ in total.parts] == ["PrivateLogisticRegression"] * 2 + [
+        "GaussianDP"
+    ] * 2
+    assert total_privacy(total, GaussianDP(0.3)).mu == pytest.approx(
+        math.hypot(total.mu, 0.3), rel=1e-12
+    )
     assert total.epsilon(1e-4) > 1.0
     assert GaussianDP(0.3).compose(total).mu == pytest.approx(math.hypot(total.mu, 0.3))
     text = str(total)
@@ -969,18 +1124,32 @@ def test_leaks_are_carried():
     seeded = clone(LOGISTIC).set_params(random_state=1, classes=None).fit(X, Y)
     assert total_privacy(seeded, seeded).leaks == seeded.leaks_
     assert len(seeded.leaks_) == 2
-    total = priced(clone(LOGISTIC).set_params(random_state=1, classes=None), n_samples=200, n_features=3)
-    assert [leak for leak in total.leaks if "random_state=1" in leak or "classes" in leak] == list(total.leaks[-2:])
-    assert priced(search(clone(LOGISTIC).set_params(classes=None)), n_samples=200, n_features=3).leaks[-1].startswith("classes")
+    total = priced(
+        clone(LOGISTIC).set_params(random_state=1, classes=None), n_samples=200, n_features=3
+    )
+    assert [leak for leak in total.leaks if "random_state=1" in leak or "classes" in leak] == list(
+        total.leaks[-2:]
+    )
+    assert (
+        priced(search(clone(LOGISTIC).set_params(classes=None)), n_samples=200, n_features=3)
+        .leaks[-1]
+        .startswith("classes")
+    )
 
 
 def test_disjoint_parts_cost_the_worst():
-    parts = GaussianDP(0.3), GaussianDP(0.4), make_pipeline(clone(LOGISTIC).set_params(epsilon=1e-3, delta=1e-4).fit(X, Y))
+    parts = (
+        GaussianDP(0.3),
+        GaussianDP(0.4),
+        make_pipeline(clone(LOGISTIC).set_params(epsilon=1e-3, delta=1e-4).fit(X, Y)),
+    )
     assert total_privacy(*parts, disjoint=True).guarantee == GaussianDP(0.4)
     chosen = search().fit(X, Y)
     mixed = total_privacy(chosen, GaussianDP(0.4), disjoint=True)
     assert mixed.rdp(9.0) == max(chosen.privacy_.rdp(9.0), GaussianDP(0.4).rdp(9.0))
-    sampled = subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5))
+    sampled = subsampling(
+        PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=5)
+    )
     assert total_privacy(sampled, sampled, disjoint=True).guarantee == sampled
     mixed = total_privacy(sampled, GaussianDP(0.4), disjoint=True)
     assert mixed.rdp(9.0) == max(sampled.rdp(9.0), GaussianDP(0.4).rdp(9.0))
@@ -1006,7 +1175,8 @@ def test_totals_that_are_not_known_are_refused():
     assert isinstance(total_privacy(composition(Gaussian(2.0))), PrivacyTotal)
 
 
-# --- scikit-learn's own search over our estimators ---------------------------------------------------------------------------
+# --- scikit-learn's own search over our estimators
+# ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -1016,7 +1186,14 @@ def test_grid_searches_are_quiet_and_their_noise_independent(n_jobs):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         folds = [
-            cross_validate(clone(model).set_params(clip=clip), WIDE, HALVES, cv=3, n_jobs=n_jobs, return_estimator=True)
+            cross_validate(
+                clone(model).set_params(clip=clip),
+                WIDE,
+                HALVES,
+                cv=3,
+                n_jobs=n_jobs,
+                return_estimator=True,
+            )
             for clip in (0.3, 0.6)
         ]
         grid = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=3, n_jobs=n_jobs).fit(WIDE, HALVES)
@@ -1025,21 +1202,38 @@ def test_grid_searches_are_quiet_and_their_noise_independent(n_jobs):
     assert all(model.random_state is None for model in models)
 
 
-# --- what would tell how many trials there were, or decide by one record -----------------------------------------------------
+# --- what would tell how many trials there were, or decide by one record
+# -----------------------------------------------------
 
 
 @pytest.mark.parametrize("column", [False, True], ids=["vector", "column"])
-@pytest.mark.parametrize("estimator", [LOGISTIC, make_pipeline(BoundsScaler((-1, 1)), LOGISTIC)], ids=["model", "pipeline"])
+@pytest.mark.parametrize(
+    "estimator",
+    [LOGISTIC, make_pipeline(BoundsScaler((-1, 1)), LOGISTIC)],
+    ids=["model", "pipeline"],
+)
 def test_nothing_is_said_of_the_trials(estimator, column, capsys):
     """Neither printed by verbose steps nor warned of: a warning for each trial would count them."""
     estimator = clone(estimator).set_params(verbose=True)
-    path = "privatelogisticregression__clip" if estimator is not LOGISTIC and hasattr(estimator, "steps") else "clip"
+    path = (
+        "privatelogisticregression__clip"
+        if estimator is not LOGISTIC and hasattr(estimator, "steps")
+        else "clip"
+    )
     said = []
     for seed in (0, 1, 2):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            search(estimator, {path: [0.3, 0.6]}, random_state=seed, expected_trials=6).fit(X, Y[:, None] if column else Y)
-        said.append([str(warning.message).split(":")[0] for warning in caught if "random_state" not in str(warning.message)])
+            search(estimator, {path: [0.3, 0.6]}, random_state=seed, expected_trials=6).fit(
+                X, Y[:, None] if column else Y
+            )
+        said.append(
+            [
+                str(warning.message).split(":")[0]
+                for warning in caught
+                if "random_state" not in str(warning.message)
+            ]
+        )
     assert capsys.readouterr() == ("", "")
     assert said[0] == said[1] == said[2]
     assert len(said[0]) == column
@@ -1070,13 +1264,22 @@ def test_warnings_of_steps_do_not_count_the_trials():
     for seed in range(4):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}, random_state=seed, expected_trials=6).fit(X, Y)
+            search(
+                pipeline,
+                {"privatelogisticregression__clip": [0.3, 0.6]},
+                random_state=seed,
+                expected_trials=6,
+            ).fit(X, Y)
         assert not any("complaint" in str(warning.message) for warning in caught)
 
 
 @pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
 def test_one_held_out_record_cannot_make_a_score_nan(kind):
-    fitted, target = (clone(LOGISTIC).fit(X, Y), Y) if kind == "neg_log_loss" else (clone(RIDGE).fit(X, Y.astype(float)), Y * 1.0)
+    fitted, target = (
+        (clone(LOGISTIC).fit(X, Y), Y)
+        if kind == "neg_log_loss"
+        else (clone(RIDGE).fit(X, Y.astype(float)), Y * 1.0)
+    )
     score = score_of(kind, fitted, {})
     fitted.coef_ = np.full_like(fitted.coef_, math.nan)
     with np.errstate(invalid="ignore"):
@@ -1087,7 +1290,11 @@ def test_one_held_out_record_cannot_make_a_score_nan(kind):
 def test_missing_targets_are_refused(bad):
     target = pd.Series(X[:, 0], dtype=object)
     target[7] = bad
-    for model in (RIDGE, search(RIDGE, {"clip": [0.3]}), search(clone(RIDGE).set_params(target_bounds=None), {"clip": [0.3]})):
+    for model in (
+        RIDGE,
+        search(RIDGE, {"clip": [0.3]}),
+        search(clone(RIDGE).set_params(target_bounds=None), {"clip": [0.3]}),
+    ):
         with pytest.raises(ValueError, match=r"contains NaN|contains infinity"):
             clone(model).fit(X, target)
 
@@ -1139,7 +1346,9 @@ def test_a_model_that_keeps_the_records_is_not_free():
     with pytest.raises(ValueError, match="no total is known: GaussianProcessRegressor learns"):
         total_privacy(GaussianProcessRegressor(optimizer=None).fit(X, Y))
     with pytest.raises(ValueError, match="GaussianProcessRegressor learns"):
-        total_privacy(make_pipeline(BoundsScaler((-1, 1)), GaussianProcessRegressor(optimizer=None)).fit(X, Y))
+        total_privacy(
+            make_pipeline(BoundsScaler((-1, 1)), GaussianProcessRegressor(optimizer=None)).fit(X, Y)
+        )
 
 
 def test_private_scalers_anywhere_are_counted():
@@ -1157,22 +1366,34 @@ def test_a_search_is_counted_with_its_private_scaler():
     pipeline = make_pipeline(PrivateScaler(0.5, 1e-4), clone(LOGISTIC).set_params(delta=1e-4))
     grid = {"privatescaler__epsilon": [0.3, 0.5], "privatelogisticregression__clip": [0.3, 0.6]}
     fitted = GridSearchCV(pipeline, grid, cv=KFold(4)).fit(X, Y)
-    scalers = [PrivateScaler(epsilon, 1e-4).privacy_cost(150, 3).mu for epsilon in (0.3, 0.3, 0.5, 0.5)]
+    scalers = [
+        PrivateScaler(epsilon, 1e-4).privacy_cost(150, 3).mu for epsilon in (0.3, 0.3, 0.5, 0.5)
+    ]
     fits = sum(3 * (mu**2 + pipeline[-1].privacy_cost(150, 3).mu ** 2) for mu in scalers)
     refit = sum(step.privacy_.mu**2 for step in fitted.best_estimator_)
     assert priced(fitted).mu == pytest.approx(math.sqrt(fits + refit), rel=1e-12)
     assert total_privacy(fitted).guarantee == priced(fitted).guarantee
     runs = cross_validate(pipeline, X, Y, cv=KFold(4), return_estimator=True)["estimator"]
-    assert priced(pipeline, cv=KFold(4), n_samples=200, n_features=3).mu == pytest.approx(total_privacy(*runs[1:]).mu, rel=1e-12)
+    assert priced(pipeline, cv=KFold(4), n_samples=200, n_features=3).mu == pytest.approx(
+        total_privacy(*runs[1:]).mu, rel=1e-12
+    )
     seeded = make_pipeline(PrivateScaler(0.5, 1e-4, random_state=3), LOGISTIC)
-    assert any("random_state=3" in leak for leak in priced(seeded, n_samples=200, n_features=3).leaks)
-    with pytest.raises(ValueError, match="spends a budget of its own, where one budget has to pay for all"):
+    assert any(
+        "random_state=3" in leak for leak in priced(seeded, n_samples=200, n_features=3).leaks
+    )
+    with pytest.raises(
+        ValueError, match="spends a budget of its own, where one budget has to pay for all"
+    ):
         search(pipeline).fit(X, Y)
 
 
 def test_a_grid_search_can_be_priced_before_it_is_fitted():
     model = clone(LOGISTIC).set_params(delta=1e-4)
-    for grid, refit in (({"epsilon": [0.5, 1.0, 2.0]}, True), ({"epsilon": [0.5, 1.0]}, False), ([{"clip": [0.3]}, {}], True)):
+    for grid, refit in (
+        ({"epsilon": [0.5, 1.0, 2.0]}, True),
+        ({"epsilon": [0.5, 1.0]}, False),
+        ([{"clip": [0.3]}, {}], True),
+    ):
         plan = GridSearchCV(model, grid, cv=KFold(4), refit=refit)
         planned = priced(plan, 200, n_features=3)
         fitted = priced(plan.fit(X, Y), 200, n_features=3)
@@ -1180,16 +1401,26 @@ def test_a_grid_search_can_be_priced_before_it_is_fitted():
         assert planned.mu >= fitted.mu  # whichever candidate is the best
         if refit and isinstance(grid, dict):
             dearest = clone(model).set_params(epsilon=2.0).privacy_cost(200, 3).mu
-            assert planned.mu**2 - fitted.mu**2 == pytest.approx(dearest**2 - fitted.parts[-1][1].mu ** 2, abs=1e-12)
-    for unknown in (RandomizedSearchCV(model, {"clip": [0.3, 0.6]}), HalvingGridSearchCV(model, {"clip": [0.3, 0.6]})):
-        with pytest.raises(ValueError, match="its candidates are not known, since it is not fitted"):
+            assert planned.mu**2 - fitted.mu**2 == pytest.approx(
+                dearest**2 - fitted.parts[-1][1].mu ** 2, abs=1e-12
+            )
+    for unknown in (
+        RandomizedSearchCV(model, {"clip": [0.3, 0.6]}),
+        HalvingGridSearchCV(model, {"clip": [0.3, 0.6]}),
+    ):
+        with pytest.raises(
+            ValueError, match="its candidates are not known, since it is not fitted"
+        ):
             search_privacy(unknown, 200, n_features=3)
-        with pytest.raises(ValueError, match="what it released is not known, since it is not fitted"):
+        with pytest.raises(
+            ValueError, match="what it released is not known, since it is not fitted"
+        ):
             total_privacy(unknown)
 
 
 def test_candidates_that_change_columns_anywhere_are_seen():
-    model = clone(LOGISTIC).set_params(delta=1e-4, solver="objective_perturbation")  # its cost depends on them
+    # its cost depends on them
+    model = clone(LOGISTIC).set_params(delta=1e-4, solver="objective_perturbation")
     inner = Pipeline([("terms", PolynomialFeatures(1)), ("model", model)])
     outer = Pipeline([("bounds", BoundsScaler((-1, 1))), ("rest", inner)])
     replaced = Pipeline([("bounds", BoundsScaler((-1, 1))), ("model", model)])
@@ -1198,13 +1429,20 @@ def test_candidates_that_change_columns_anywhere_are_seen():
         (replaced, {"model": [model, make_pipeline(PolynomialFeatures(3), model)]}),
     ):
         fitted = GridSearchCV(pipeline, grid, cv=2).fit(X, Y)
-        with pytest.raises(ValueError, match="depends on the number of columns, which candidates may change"):
+        with pytest.raises(
+            ValueError, match="depends on the number of columns, which candidates may change"
+        ):
             search_privacy(fitted)
-    assert priced(GridSearchCV(outer, {"rest__model__clip": [0.3, 0.5]}, cv=2).fit(X, Y)).epsilon(1e-4) > 1
+    assert (
+        priced(GridSearchCV(outer, {"rest__model__clip": [0.3, 0.5]}, cv=2).fit(X, Y)).epsilon(1e-4)
+        > 1
+    )
 
 
 def test_an_estimator_that_was_changed_after_the_search_is_refused():
-    fitted = GridSearchCV(clone(LOGISTIC).set_params(delta=1e-4), {"clip": [0.3, 0.6]}, cv=2).fit(X, Y)
+    fitted = GridSearchCV(clone(LOGISTIC).set_params(delta=1e-4), {"clip": [0.3, 0.6]}, cv=2).fit(
+        X, Y
+    )
     assert priced(fitted).mu > 0
     fitted.estimator.set_params(epsilon=1e-3)
     with pytest.raises(ValueError, match="was changed after the fit"):
@@ -1241,7 +1479,10 @@ def test_splits_that_may_be_others_are_not_believed(cv):
         search_privacy(fitted)
 
 
-@pytest.mark.parametrize("cv", [[([0, 200], [1])], [([True] * 3, [1])], [(["a"], [1])], [(None, [1])], [1, 2], [([0.5], [1])]])
+@pytest.mark.parametrize(
+    "cv",
+    [[([0, 200], [1])], [([True] * 3, [1])], [(["a"], [1])], [(None, [1])], [1, 2], [([0.5], [1])]],
+)
 def test_splits_that_are_none_are_named(cv):
     with pytest.raises(ValueError, match=r"cv=.* does not split 200 records into pairs"):
         search_privacy(LOGISTIC, 200, cv=cv, n_features=3)
@@ -1259,16 +1500,26 @@ def test_searches_that_do_not_say_what_they_fitted():
 def test_advice_on_meta_estimators():
     model = clone(LOGISTIC).set_params(delta=1e-4)
     voting = VotingClassifier([("one", model)]).fit(X, Y)
-    with pytest.raises(ValueError, match=r"Pass what was fitted in it: total_privacy\(\*fitted.estimators_\)"):
+    with pytest.raises(
+        ValueError, match=r"Pass what was fitted in it: total_privacy\(\*fitted.estimators_\)"
+    ):
         total_privacy(voting)
     with pytest.raises(ValueError, match="which labels occur it has taken from y itself"):
         total_privacy(voting)
     assert total_privacy(*voting.estimators_).mu == pytest.approx(voting.estimators_[0].privacy_.mu)
-    for other in (BaggingClassifier(model), OneVsOneClassifier(model), TunedThresholdClassifierCV(model)):
-        with pytest.raises(ValueError, match="Nor is one known of the private fits inside it") as refused:
+    for other in (
+        BaggingClassifier(model),
+        OneVsOneClassifier(model),
+        TunedThresholdClassifierCV(model),
+    ):
+        with pytest.raises(
+            ValueError, match="Nor is one known of the private fits inside it"
+        ) as refused:
             total_privacy(other)
         assert "estimators_)" not in str(refused.value)
-    with pytest.raises(ValueError, match=r"StandardScaler learns from the records without privacy$"):
+    with pytest.raises(
+        ValueError, match=r"StandardScaler learns from the records without privacy$"
+    ):
         total_privacy(StandardScaler())
 
 
@@ -1285,7 +1536,9 @@ def test_warnings_come_back_after_trials_that_overlap():
     other.__exit__(None, None, None)
     assert warnings.filters == before
     with joblib.parallel_config(backend="threading"):
-        PrivateSearchCV(LOGISTIC, GRID, epsilon=50.0, expected_trials=20, n_jobs=4, random_state=0).fit(X, Y)
+        PrivateSearchCV(
+            LOGISTIC, GRID, epsilon=50.0, expected_trials=20, n_jobs=4, random_state=0
+        ).fit(X, Y)
     assert warnings.filters == before
 
 
@@ -1302,23 +1555,32 @@ def test_marks_stay_wherever_a_total_goes():
     total = total_privacy(seeded)
     assert total.leaks
     for use in (GaussianDP(1.0).compose, lambda trial: Selection(trial=trial, expected_trials=3.0)):
-        with pytest.raises(ValueError, match=r"PrivacyTotal that does not cover all .* would be taken for a plain guarantee"):
+        with pytest.raises(
+            ValueError,
+            match=r"PrivacyTotal that does not cover all .* would be taken for a plain guarantee",
+        ):
             use(total)
     assert total.compose(GaussianDP(1.0)).leaks == total.leaks
-    report = privacy_report(seeded.mechanism_, total, delta=1e-4, bound=seeded.bound_, leaks=["another"])
+    report = privacy_report(
+        seeded.mechanism_, total, delta=1e-4, bound=seeded.bound_, leaks=["another"]
+    )
     assert report.as_dict()["assumed"]["not private in this run"] == ["another", *total.leaks]
     assert TradeoffDisplay.from_guarantee(total, plot=False).name == "NOT PRIVATE"
 
 
 def test_displays_of_pipelines_hide_no_step():
     model = clone(LOGISTIC).set_params(delta=1e-4)
-    nested = Pipeline([("before", Pipeline([("scale", PrivateScaler(1.0, 1e-6))])), ("model", model)]).fit(X, Y)
+    nested = Pipeline(
+        [("before", Pipeline([("scale", PrivateScaler(1.0, 1e-6))])), ("model", model)]
+    ).fit(X, Y)
     with pytest.raises(ValueError, match="has several private steps"):
         TradeoffDisplay.from_estimator(nested)
     with pytest.raises(ValueError, match="StandardScaler learns from the records without privacy"):
         TradeoffDisplay.from_estimator(make_pipeline(StandardScaler(), model).fit(X, Y))
     alone = make_pipeline(BoundsScaler((-5, 5)), "passthrough", model).fit(X, Y)
-    assert TradeoffDisplay.from_estimator(alone, plot=False).advantage == alone[-1].privacy_.advantage
+    assert (
+        TradeoffDisplay.from_estimator(alone, plot=False).advantage == alone[-1].privacy_.advantage
+    )
 
 
 def test_splits_by_groups_are_passed():
@@ -1328,17 +1590,33 @@ def test_splits_by_groups_are_passed():
         search_privacy(fitted)
     pairs = list(GroupKFold(3).split(X, Y, groups))
     total = priced(fitted, cv=pairs)
-    worst = max(sum(2 * model.privacy_cost(len(t), 3).mu ** 2 for t, _ in pairs if record in t) for record in range(200))
-    assert total.mu == pytest.approx(math.sqrt(worst + model.privacy_cost(200, 3).mu ** 2), rel=1e-12)
+    worst = max(
+        sum(2 * model.privacy_cost(len(t), 3).mu ** 2 for t, _ in pairs if record in t)
+        for record in range(200)
+    )
+    assert total.mu == pytest.approx(
+        math.sqrt(worst + model.privacy_cost(200, 3).mu ** 2), rel=1e-12
+    )
     assert priced(fitted, cv=tuple(pairs)).guarantee == total.guarantee
     with pytest.raises(ValueError, match="made 3 splits"):
         search_privacy(fitted, cv=pairs[:2])
     with pytest.raises(ValueError, match="makes no splits"):
         search_privacy(model, 200, n_features=3, cv=[])
-    labelled = GridSearchCV(model, {"clip": [0.3]}, cv=StratifiedGroupKFold(3)).fit(X, Y, groups=groups)
-    assert any("stratified by y" in leak for leak in priced(labelled, cv=list(labelled.cv.split(X, Y, groups))).leaks)
+    labelled = GridSearchCV(model, {"clip": [0.3]}, cv=StratifiedGroupKFold(3)).fit(
+        X, Y, groups=groups
+    )
+    assert any(
+        "stratified by y" in leak
+        for leak in priced(labelled, cv=list(labelled.cv.split(X, Y, groups))).leaks
+    )
     known = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=KFold(3)).fit(X, Y)
-    for search_, cv in ((known, pairs), (known, 3), (known, "nonsense"), (fitted, KFold(3)), (clone(known), pairs)):
+    for search_, cv in (
+        (known, pairs),
+        (known, 3),
+        (known, "nonsense"),
+        (fitted, KFold(3)),
+        (clone(known), pairs),
+    ):
         with pytest.raises(ValueError, match="a search knows its own"):
             search_privacy(search_, 200, n_features=3, cv=cv)
 
@@ -1348,7 +1626,8 @@ def test_repeated_folds_are_counted_for_the_worst_draw():
     model = clone(LOGISTIC).set_params(delta="auto")
     with pytest.warns(PrivacyLeakWarning):
         totals = [
-            search_privacy(model, cv=cv, n_samples=11, n_features=3) for cv in (RepeatedKFold(n_splits=2, n_repeats=20),) * 2
+            search_privacy(model, cv=cv, n_samples=11, n_features=3)
+            for cv in (RepeatedKFold(n_splits=2, n_repeats=20),) * 2
         ]
     worst = max(model.privacy_cost(size, 3).mu for size in (5, 6))
     assert totals[0].mu == totals[1].mu == pytest.approx(worst * math.sqrt(20), rel=1e-9)
@@ -1377,7 +1656,9 @@ def test_what_is_no_search_is_not_taken_for_one():
     """Others have a cv, an estimator and results too, and fit them more often than once a candidate and split."""
     for other in (RFECV(LOGISTIC, cv=3), TunedThresholdClassifierCV(LOGISTIC, cv=3)):
         for estimator in (other, clone(other).fit(X, Y)):
-            with pytest.raises(ValueError, match=f"no total is known: {type(other).__name__} learns"):
+            with pytest.raises(
+                ValueError, match=f"no total is known: {type(other).__name__} learns"
+            ):
                 total_privacy(estimator)
             with pytest.raises(ValueError, match="has no privacy_cost"):
                 search_privacy(estimator)
@@ -1394,7 +1675,9 @@ def test_equal_rows_of_a_total_are_one_row():
 
 def test_a_part_without_columns_released_nothing():
     for none in ([], np.zeros(3, dtype=bool), np.array([], dtype=int)):
-        parts = make_column_transformer((PrivateScaler(), [0, 1, 2]), (PrivateScaler(epsilon=9.0), none), sparse_threshold=0)
+        parts = make_column_transformer(
+            (PrivateScaler(), [0, 1, 2]), (PrivateScaler(epsilon=9.0), none), sparse_threshold=0
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             total = total_privacy(parts.fit(X))
@@ -1403,7 +1686,10 @@ def test_a_part_without_columns_released_nothing():
 
 def test_a_search_that_cannot_be_counted_says_who_can():
     grid = GridSearchCV(LOGISTIC, GRID, refit=False).fit(X, Y)
-    with pytest.raises(ValueError, match=r"n_samples=None must be given.*total_privacy\(search_privacy\(search, \.\.\.\)\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"n_samples=None must be given.*total_privacy\(search_privacy\(search, \.\.\.\)\)",
+    ):
         total_privacy(grid)
     assert total_privacy(priced(grid, n_samples=200, n_features=3)).mu > 0
 
@@ -1424,8 +1710,14 @@ def test_a_plan_asks_no_cost_twice(monkeypatch):
 def test_no_arithmetic_of_a_trial_is_heard():
     """T28: nor an error for a user who asks numpy for one, as where a step takes the logarithm of a zero."""
     pipeline = make_pipeline(FunctionTransformer(np.log), BoundsScaler((-5, 0)), LOGISTIC)
-    for place, n_jobs in ((0, None), (100, None), (100, 2)):  # of the rows that the plan looks at, of others
+    # of the rows that the plan looks at, of others
+    for place, n_jobs in ((0, None), (100, None), (100, 2)):
         rows = np.abs(X)
         rows[place] = 0.0
         with np.errstate(all="raise"), pytest.raises(ValueError, match="Input X contains infinity"):
-            search(pipeline, {"privatelogisticregression__clip": [0.3]}, expected_trials=1, n_jobs=n_jobs).fit(rows, Y)
+            search(
+                pipeline,
+                {"privatelogisticregression__clip": [0.3]},
+                expected_trials=1,
+                n_jobs=n_jobs,
+            ).fit(rows, Y)

@@ -1,7 +1,7 @@
 """What every estimator promises alike, whatever it learns; then what softmax and ridge regression promise beyond that.
 
-Tests marked ``@each`` hold of every estimator. A package outside runs them on its own: ``from test_models import *``, and a
-fixture ``case`` of its own, see test_extension.py.
+Tests marked ``@each`` hold of every estimator. A package outside runs them on its own: ``from
+test_models import *``, and a fixture ``case`` of its own, see test_extension.py.
 """
 
 import math
@@ -58,7 +58,9 @@ class Case:
         return (high - low) / 2 if centred else max(abs(low), abs(high))
 
     def model(self, **changes):
-        return self.estimator(**{"epsilon": 2.0, "delta": 1e-4, "conditioning": None, **self.public, **changes})
+        return self.estimator(
+            **{"epsilon": 2.0, "delta": 1e-4, "conditioning": None, **self.public, **changes}
+        )
 
     def data(self, n_samples=60, n_features=3, seed=0):
         """Rows with zeros, some of them empty, some longer than 1; targets that need not follow from them."""
@@ -68,7 +70,9 @@ class Case:
         return X, self.targets(X[:, 0] + 0.1 * rng.standard_normal(n_samples))
 
 
-LOGISTIC = Case(PrivateLogisticRegression, {"classes": [0, 1]}, lambda score: (score > 0).astype(int), 1.0)
+LOGISTIC = Case(
+    PrivateLogisticRegression, {"classes": [0, 1]}, lambda score: (score > 0).astype(int), 1.0
+)
 SOFTMAX = Case(
     PrivateSoftmaxRegression,
     {"classes": [0, 1, 2]},
@@ -95,7 +99,9 @@ def each(test):
 
 
 each_classifier = pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
-each_sparse = pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array])
+each_sparse = pytest.mark.parametrize(
+    "container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array]
+)
 
 
 def raw(fitted, X):
@@ -105,7 +111,9 @@ def raw(fitted, X):
 
 def public_state(fitted):
     """All attributes of a fitted estimator but what it learnt."""
-    return {name: value for name, value in vars(fitted).items() if name not in ("coef_", "intercept_")}
+    return {
+        name: value for name, value in vars(fitted).items() if name not in ("coef_", "intercept_")
+    }
 
 
 def assert_same_state(first, second):
@@ -114,19 +122,29 @@ def assert_same_state(first, second):
         assert np.all(np.asarray(first[name] == second[name])), name
 
 
-# --- what it spends ----------------------------------------------------------------------------------------------------------
+# --- what it spends
+# ----------------------------------------------------------------------------------------------------------
 
 UNCLIPPED = {"clip": 1e6}
 BOUNDS = [
-    *[(case, {}, bound) for case in (LOGISTIC, RIDGE) for bound in ("tightest", "composition", "langevin", "last_iterate")],
-    *[(SOFTMAX, UNCLIPPED, bound) for bound in ("tightest", "composition", "langevin", "last_iterate")],
+    *[
+        (case, {}, bound)
+        for case in (LOGISTIC, RIDGE)
+        for bound in ("tightest", "composition", "langevin", "last_iterate")
+    ],
+    *[
+        (SOFTMAX, UNCLIPPED, bound)
+        for bound in ("tightest", "composition", "langevin", "last_iterate")
+    ],
     *[(SOFTMAX, {}, bound) for bound in ("tightest", "composition")],
 ]
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize(("case", "changes", "bound"), BOUNDS, ids=[f"{c}-{[*changes]}-{b}" for c, changes, b in BOUNDS])
+@pytest.mark.parametrize(
+    ("case", "changes", "bound"), BOUNDS, ids=[f"{c}-{[*changes]}-{b}" for c, changes, b in BOUNDS]
+)
 def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency):
     estimator = case.model(adjacency=adjacency, bound=bound, **changes)
     cost = clone(estimator).privacy_cost(60, 3)
@@ -140,7 +158,10 @@ def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency)
     assert fitted.bound_ == (default if bound == "tightest" else bound)
     assert isinstance(fitted.privacy_, RenyiDP if bound == "langevin" else GaussianDP)
     assert fitted.privacy_.adjacency == fitted.mechanism_.adjacency == adjacency
-    assert fitted.mechanism_.sensitivity == (2 if adjacency == "replace_one" else 1) * fitted.clip_ / 60
+    assert (
+        fitted.mechanism_.sensitivity
+        == (2 if adjacency == "replace_one" else 1) * fitted.clip_ / 60
+    )
     assert fitted.leaks_ == ()
 
 
@@ -148,7 +169,9 @@ def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency)
 def test_a_clipped_softmax_has_no_last_iterate_bound(bound):
     X, y = SOFTMAX.data()
     estimator = SOFTMAX.model(bound=bound)
-    with pytest.raises(UnsupportedMechanismError, match=rf"{bound} .*needs a known smoothness, not None"):
+    with pytest.raises(
+        UnsupportedMechanismError, match=rf"{bound} .*needs a known smoothness, not None"
+    ):
         estimator.fit(X, y)
     with pytest.raises(UnsupportedMechanismError, match="smoothness"):
         estimator.privacy_cost(60, 3)
@@ -171,7 +194,11 @@ def test_fields_of_the_record_are_the_fitted_attributes(case):
         fitted.step_size_,
         fitted.noise_multiplier_,
     )
-    assert (record.strong_convexity, fitted.n_samples_, fitted.n_features_in_) == (fitted.alpha_, 60, 3)
+    assert (record.strong_convexity, fitted.n_samples_, fitted.n_features_in_) == (
+        fitted.alpha_,
+        60,
+        3,
+    )
     assert math.sqrt(2 * fitted.step_size_) * fitted.sigma_ == pytest.approx(
         fitted.noise_multiplier_ * fitted.step_size_ * record.sensitivity, rel=1e-12
     )
@@ -184,13 +211,18 @@ def test_the_clip_never_exceeds_the_largest_gradient(case):
     assert case.model(clip=0.1).fit(*case.data()).clip_ == 0.1
 
 
-# --- realised noise ----------------------------------------------------------------------------------------------------------
+# --- realised noise
+# ----------------------------------------------------------------------------------------------------------
 
 
 def assert_chi_square(deviates, std):
     """Failure probability 1e-6 for independent normals of this standard deviation."""
     statistic = np.sum((np.ravel(deviates) / std) ** 2)
-    assert stats.chi2.ppf(5e-7, np.size(deviates)) < statistic < stats.chi2.isf(5e-7, np.size(deviates))
+    assert (
+        stats.chi2.ppf(5e-7, np.size(deviates))
+        < statistic
+        < stats.chi2.isf(5e-7, np.size(deviates))
+    )
 
 
 @each
@@ -198,7 +230,9 @@ def assert_chi_square(deviates, std):
 def test_realised_noise_of_the_coefficients(case, layout):
     """Rows of zeros teach nothing: after three steps without penalty, coefficients are noise alone. Failure probability 1e-6."""
     _, y = case.data(2)
-    fitted = case.model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(layout(np.zeros((2, 10_000))), y)
+    fitted = case.model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(
+        layout(np.zeros((2, 10_000))), y
+    )
     record = fitted.mechanism_
     std = math.sqrt(3) * record.step_size * record.sensitivity * record.noise_multiplier
     assert_chi_square(fitted.coef_, std * case.unit(centred=False))
@@ -211,14 +245,25 @@ def test_realised_noise_of_the_intercept(case):
     estimator = case.model(alpha=0.0, solver=NoisyGD(n_steps=1))
     intercepts = np.array([np.ravel(estimator.fit(X, y).intercept_) for _ in range(200)])
     record = estimator.mechanism_
-    std = record.step_size * record.sensitivity * record.noise_multiplier * estimator.intercept_scaling_
-    assert_chi_square(intercepts[::2] - intercepts[1::2], math.sqrt(2) * std * case.unit(centred=True))
+    std = (
+        record.step_size
+        * record.sensitivity
+        * record.noise_multiplier
+        * estimator.intercept_scaling_
+    )
+    assert_chi_square(
+        intercepts[::2] - intercepts[1::2], math.sqrt(2) * std * case.unit(centred=True)
+    )
 
 
 def noise_of(estimator, n_features=500):
     """The noise of a fit that has nothing else, one row for each output."""
     y = np.zeros(20, dtype=int)
-    return estimator.set_params(fit_intercept=False).fit(np.zeros((20, n_features)), y).coef_.reshape(-1, n_features)
+    return (
+        estimator.set_params(fit_intercept=False)
+        .fit(np.zeros((20, n_features)), y)
+        .coef_.reshape(-1, n_features)
+    )
 
 
 def assert_independent(noises):
@@ -229,7 +274,12 @@ def assert_independent(noises):
 
 def noises_of_clones_and_refits(case):
     estimator = case.model()
-    return [noise_of(estimator), noise_of(estimator), noise_of(clone(estimator)), noise_of(pickle.loads(pickle.dumps(estimator)))]
+    return [
+        noise_of(estimator),
+        noise_of(estimator),
+        noise_of(clone(estimator)),
+        noise_of(pickle.loads(pickle.dumps(estimator))),
+    ]
 
 
 @each
@@ -249,7 +299,9 @@ def test_planted_bug_a_reused_seed(case, monkeypatch):
 def test_folds_draw_independent_noise(case, n_jobs):
     """In workers too."""
     X, y = np.zeros((20, 500)), np.arange(20) % 2
-    folds = cross_validate(case.model(fit_intercept=False), X, y, cv=3, n_jobs=n_jobs, return_estimator=True)
+    folds = cross_validate(
+        case.model(fit_intercept=False), X, y, cv=3, n_jobs=n_jobs, return_estimator=True
+    )
     assert_independent([fitted.coef_ for fitted in folds["estimator"]])
 
 
@@ -261,7 +313,8 @@ def test_classes_of_softmax_draw_independent_noise(seed):
     assert_independent([noise])
 
 
-# --- what it learns ----------------------------------------------------------------------------------------------------------
+# --- what it learns
+# ----------------------------------------------------------------------------------------------------------
 
 
 @each
@@ -295,7 +348,10 @@ def test_nothing_but_the_parameters_depends_on_the_records(case):
     """Two data sets, with the same noise and with fresh noise: all else that the fitted estimators hold is equal."""
     (X, y), (X2, y2) = case.data(), case.data(seed=5)
     for seed in (0, None):
-        first, second = case.model(random_state=seed).fit(X, y), case.model(random_state=seed).fit(7 * X2, y2[::-1])
+        first, second = (
+            case.model(random_state=seed).fit(X, y),
+            case.model(random_state=seed).fit(7 * X2, y2[::-1]),
+        )
         assert_same_state(public_state(first), public_state(second))
         assert not np.any(first.coef_ == second.coef_)
         assert not np.any(first.intercept_ == second.intercept_)
@@ -321,20 +377,27 @@ def test_warnings_and_output_do_not_depend_on_the_records(case, verbose, capsys)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_sparse_rows_are_learnt_and_predicted_as_dense_ones(case, container, fit_intercept):
     X, y = case.data(70, 12)
-    dense, ours = (case.model(random_state=0, fit_intercept=fit_intercept).fit(rows, y) for rows in (X, container(X)))
+    dense, ours = (
+        case.model(random_state=0, fit_intercept=fit_intercept).fit(rows, y)
+        for rows in (X, container(X))
+    )
     tolerance = {"rtol": 1e-10, "atol": 1e-10 * np.abs(dense.coef_).max()}
     np.testing.assert_allclose(ours.coef_, dense.coef_, **tolerance)
     np.testing.assert_allclose(ours.intercept_, dense.intercept_, **tolerance)
     np.testing.assert_allclose(raw(ours, container(X)), raw(dense, X), rtol=1e-8)
     if is_classifier(ours):
         np.testing.assert_array_equal(ours.predict(container(X)), ours.predict(X))
-        np.testing.assert_allclose(ours.predict_proba(container(X)), dense.predict_proba(X), rtol=1e-8)
+        np.testing.assert_allclose(
+            ours.predict_proba(container(X)), dense.predict_proba(X), rtol=1e-8
+        )
     assert_same_state(public_state(ours), public_state(dense))
     assert isinstance(ours.coef_, np.ndarray)
 
 
 @each
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_array], ids=["dense", "csr", "csc"])
+@pytest.mark.parametrize(
+    "layout", [np.asarray, sparse.csr_array, sparse.csc_array], ids=["dense", "csr", "csc"]
+)
 def test_single_precision_agrees_with_double(case, layout):
     X, y = case.data()
     double = case.model(random_state=0).fit(layout(X), y)
@@ -355,7 +418,10 @@ def test_single_precision_agrees_with_double(case, layout):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_any_number_of_threads_gives_the_same_bits(case, layout):
     X, y = case.data(1100, 4)
-    one, two = (case.model(random_state=0, n_jobs=n_jobs, solver=NoisyGD(n_steps=2)).fit(layout(X), y) for n_jobs in (1, 2))
+    one, two = (
+        case.model(random_state=0, n_jobs=n_jobs, solver=NoisyGD(n_steps=2)).fit(layout(X), y)
+        for n_jobs in (1, 2)
+    )
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.intercept_, two.intercept_)
 
@@ -365,8 +431,16 @@ def test_rows_of_integers_booleans_and_lists(case):
     X, y = case.data()
     X = np.round(3 * X)
     expected = case.model(random_state=0).fit(X, y).coef_
-    for rows in (X.astype(np.int8), X.astype(np.int64), X.tolist(), X.astype(object), sparse.csr_array(X.astype(np.int32))):
-        np.testing.assert_allclose(case.model(random_state=0).fit(rows, list(y)).coef_, expected, rtol=1e-10)
+    for rows in (
+        X.astype(np.int8),
+        X.astype(np.int64),
+        X.tolist(),
+        X.astype(object),
+        sparse.csr_array(X.astype(np.int32)),
+    ):
+        np.testing.assert_allclose(
+            case.model(random_state=0).fit(rows, list(y)).coef_, expected, rtol=1e-10
+        )
     case.model().fit(X > 0, y)
 
 
@@ -386,7 +460,9 @@ def test_intercept_is_optional(case):
 def test_numbers_of_any_precision(case, kind, name):
     X, y = case.data()
     ours = case.model(random_state=0, **{name: kind(0.5)}).fit(X, y)
-    np.testing.assert_array_equal(ours.coef_, case.model(random_state=0, **{name: 0.5}).fit(X, y).coef_)
+    np.testing.assert_array_equal(
+        ours.coef_, case.model(random_state=0, **{name: 0.5}).fit(X, y).coef_
+    )
 
 
 @each
@@ -397,7 +473,8 @@ def test_wide_rows(case):
     assert fitted.n_iter_ == 2
 
 
-# --- inside scikit-learn -----------------------------------------------------------------------------------------------------
+# --- inside scikit-learn
+# -----------------------------------------------------------------------------------------------------
 
 
 @each
@@ -417,7 +494,11 @@ def test_pandas_in_and_names(case):
 def test_pipelines_with_pandas_output(case):
     X, y = case.data()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    pipeline = make_pipeline(BoundsScaler((-1, 1)), case.model()).set_output(transform="pandas").fit(frame, y)
+    pipeline = (
+        make_pipeline(BoundsScaler((-1, 1)), case.model())
+        .set_output(transform="pandas")
+        .fit(frame, y)
+    )
     assert list(pipeline[-1].feature_names_in_) == ["a", "b", "c"]
     assert isinstance(pipeline.predict(frame), np.ndarray)
     assert np.isfinite(pipeline.score(frame, y))
@@ -462,7 +543,8 @@ def test_a_seed_repeats_and_is_marked(case):
     assert noise.SEEDED not in str(case.model().fit(X, y).privacy_report())
 
 
-# --- what it refuses ---------------------------------------------------------------------------------------------------------
+# --- what it refuses
+# ---------------------------------------------------------------------------------------------------------
 
 
 def spoilt(value, container=sparse.csr_array):
@@ -493,8 +575,14 @@ BAD_ROWS = [
     (X[:-1], "inconsistent numbers of samples"),
     (sparse.csr_array(X[:-1]), "inconsistent numbers of samples"),
     (X * 1e200, "norm exceeds .*e[+]154, the largest that float64 can train on: rescale X"),
-    (sparse.csr_array(X * 1e200), "norm exceeds .*e[+]154, the largest that float64 can train on: rescale X"),
-    ((X * 1e30).astype(np.float32), "norm exceeds 1.8e[+]19, the largest that float32 can train on: rescale X"),
+    (
+        sparse.csr_array(X * 1e200),
+        "norm exceeds .*e[+]154, the largest that float64 can train on: rescale X",
+    ),
+    (
+        (X * 1e30).astype(np.float32),
+        "norm exceeds 1.8e[+]19, the largest that float32 can train on: rescale X",
+    ),
     (None, "Expected 2D array, got scalar array"),
 ]
 BAD_PARAMETERS = [
@@ -503,7 +591,10 @@ BAD_PARAMETERS = [
     ({"epsilon": math.inf}, "epsilon=inf must be a finite number > 0"),
     ({"delta": 0}, r"delta=0 must be in \(0, 1\)"),
     ({"delta": 1}, r"delta=1 must be in \(0, 1\)"),
-    ({"data_norm": 0}, "data_norm=0 must be a finite number > 0: a public bound on the norm of a row"),
+    (
+        {"data_norm": 0},
+        "data_norm=0 must be a finite number > 0: a public bound on the norm of a row",
+    ),
     ({"data_norm": math.nan}, "data_norm=nan must be a finite number > 0"),
     ({"clip": -1.0}, "clip=-1.0 must be a finite number > 0"),
     ({"clip": math.inf}, "clip=inf must be a finite number > 0"),
@@ -512,7 +603,10 @@ BAD_PARAMETERS = [
     ({"intercept_scaling": 0}, "intercept_scaling=0 must be a finite number > 0"),
     ({"solver": "saga"}, "solver='saga' must be 'auto', one of"),
     ({"bound": "moments"}, "bound='moments' must be 'tightest' or one of"),
-    ({"bound": "langevin", "alpha": 0.0, "clip": 1e6}, "langevin .* needs strong_convexity > 0, not 0.0"),
+    (
+        {"bound": "langevin", "alpha": 0.0, "clip": 1e6},
+        "langevin .* needs strong_convexity > 0, not 0.0",
+    ),
     (
         {"bound": "last_iterate", "alpha": 1e-9, "clip": 1e6, "solver": NoisyGD(step_size=20.0)},
         "last_iterate .* needs step_size <= 2/smoothness",
@@ -535,10 +629,30 @@ BAD_TARGETS = [
     (CLASSIFIERS, {}, lambda y: y + 1, r"y holds labels that are not in classes=\[0, 1"),
     (CLASSIFIERS, {}, lambda y: y - 0.5, r"y holds labels that are not in classes=\[0, 1"),
     (CLASSIFIERS, {}, lambda y: y.astype(str), r"y holds labels that are not in classes=\[0, 1"),
-    (CLASSIFIERS, {}, lambda y: [str(y[0]), *y[1:].tolist()], r"y holds labels that are not in classes=\[0, 1"),
-    (CLASSIFIERS, {"classes": None}, lambda y: [str(y[0]), *y[1:].tolist()], "y holds strings and other labels"),
-    (CLASSIFIERS, {"classes": ["a", "b"]}, lambda y: y, r"y holds labels that are not in classes=\['a', 'b'\]"),
-    (CLASSIFIERS, {"classes": None}, lambda y: y + np.arange(60) / 100, "Unknown label type: continuous"),
+    (
+        CLASSIFIERS,
+        {},
+        lambda y: [str(y[0]), *y[1:].tolist()],
+        r"y holds labels that are not in classes=\[0, 1",
+    ),
+    (
+        CLASSIFIERS,
+        {"classes": None},
+        lambda y: [str(y[0]), *y[1:].tolist()],
+        "y holds strings and other labels",
+    ),
+    (
+        CLASSIFIERS,
+        {"classes": ["a", "b"]},
+        lambda y: y,
+        r"y holds labels that are not in classes=\['a', 'b'\]",
+    ),
+    (
+        CLASSIFIERS,
+        {"classes": None},
+        lambda y: y + np.arange(60) / 100,
+        "Unknown label type: continuous",
+    ),
     (CLASSIFIERS, {"classes": None}, lambda y: 0 * y, "there is only one class"),
     (CLASSIFIERS, {"classes": [0]}, lambda y: 0 * y, "there is only one class"),
     (CLASSIFIERS, {"classes": [1, 1.0]}, lambda y: 0 * y + 1, "there is only one class"),
@@ -549,7 +663,12 @@ BAD_TARGETS = [
     (CLASSIFIERS, {"classes": [0, "a"]}, lambda y: y, "all finite numbers or all strings"),
     (CLASSIFIERS, {"classes": [0, math.nan]}, lambda y: 0 * y, "classes"),
     ([RIDGE], {}, lambda y: np.where(y > 0, "high", "low"), "regression needs a target of numbers"),
-    ([RIDGE], {}, lambda y: np.where(y > 0, "high", "low").astype(object), "could not convert string to float"),
+    (
+        [RIDGE],
+        {},
+        lambda y: np.where(y > 0, "high", "low").astype(object),
+        "could not convert string to float",
+    ),
     ([RIDGE], {}, lambda y: np.arange(60).astype("datetime64[s]"), "date|numeric|number"),
     *[
         (
@@ -616,24 +735,45 @@ def test_errors_of_steps_in_a_search_quote_no_records():
     X, y = LOGISTIC.data()
     rows = pd.DataFrame({"number": X[:, 0], "ward": ["a"] * 59 + ["surgery of 12 May"]})
     columns = make_column_transformer(
-        (OneHotEncoder(categories=[["a", "b"]]), ["ward"]), remainder="passthrough", sparse_threshold=0
+        (OneHotEncoder(categories=[["a", "b"]]), ["ward"]),
+        remainder="passthrough",
+        sparse_threshold=0,
     )
     pipeline = make_pipeline(columns, LOGISTIC.model())
-    with pytest.raises(ValueError, match=r"Found unknown categories\. Pass every category that can occur") as caught:
-        PrivateSearchCV(pipeline, {"privatelogisticregression__clip": [0.1]}, test_size=None).fit(rows, y)
+    with pytest.raises(
+        ValueError, match=r"Found unknown categories\. Pass every category that can occur"
+    ) as caught:
+        PrivateSearchCV(pipeline, {"privatelogisticregression__clip": [0.1]}, test_size=None).fit(
+            rows, y
+        )
     assert "surgery" not in str(caught.value)
 
 
 BAD_FITS = [
     *[(case, {}, rows, True, message) for case in CASES for rows, message in BAD_ROWS],
     *[(case, changes, X, True, message) for case in CASES for changes, message in BAD_PARAMETERS],
-    *[(case, {"delta": "auto"}, X[:1], lambda y: y[:1], r"n_samples=1: delta='auto' is 1/n\^2 = 1") for case in CASES],
-    *[(case, changes, X, spoil, message) for cases, changes, spoil, message in BAD_TARGETS for case in cases],
+    *[
+        (
+            case,
+            {"delta": "auto"},
+            X[:1],
+            lambda y: y[:1],
+            r"n_samples=1: delta='auto' is 1/n\^2 = 1",
+        )
+        for case in CASES
+    ],
+    *[
+        (case, changes, X, spoil, message)
+        for cases, changes, spoil, message in BAD_TARGETS
+        for case in cases
+    ],
 ]
 
 
 @pytest.mark.parametrize(
-    ("case", "changes", "X", "spoil", "message"), BAD_FITS, ids=[f"{c}-{[*b]}-{m[:40]}" for c, b, _, _, m in BAD_FITS]
+    ("case", "changes", "X", "spoil", "message"),
+    BAD_FITS,
+    ids=[f"{c}-{[*b]}-{m[:40]}" for c, b, _, _, m in BAD_FITS],
 )
 def test_bad_input_is_refused_and_nothing_is_half_fitted(case, changes, X, spoil, message):
     """By a fresh estimator, and by one that was fitted before, which stays as it was."""
@@ -763,7 +903,9 @@ def test_privacy_cost_of_a_fit_that_would_be_refused_is_refused(case, public, me
 
 @each_classifier
 def test_classes_taken_from_y_are_marked(case):
-    with pytest.warns(PrivacyLeakWarning, match=r"classes=None: the labels were taken from y.*Pass classes="):
+    with pytest.warns(
+        PrivacyLeakWarning, match=r"classes=None: the labels were taken from y.*Pass classes="
+    ):
         fitted = case.model(classes=None).fit(*case.data())
     assert fitted.leaks_ == ("classes were taken from y",)
 
@@ -781,12 +923,16 @@ def test_the_order_and_container_of_the_classes_do_not_matter(case, repeat):
     X, y = case.data()
     classes = case.public["classes"]
     given = np.array(classes[::-1] * repeat)
-    ours, expected = case.model(classes=given, random_state=0).fit(X, y), case.model(random_state=0).fit(X, y)
+    ours, expected = (
+        case.model(classes=given, random_state=0).fit(X, y),
+        case.model(random_state=0).fit(X, y),
+    )
     np.testing.assert_array_equal(ours.coef_, expected.coef_)
     np.testing.assert_array_equal(ours.classes_, classes)
 
 
-# --- softmax regression ------------------------------------------------------------------------------------------------------
+# --- softmax regression
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_probabilities_are_the_softmax_of_the_raw_predictions():
@@ -850,13 +996,18 @@ def test_any_number_of_classes(n_classes):
 
 
 def test_cost_needs_the_number_of_classes():
-    with pytest.raises(ValueError, match="classes=None: the privacy cost depends on the number of classes"):
+    with pytest.raises(
+        ValueError, match="classes=None: the privacy cost depends on the number of classes"
+    ):
         SOFTMAX.model(classes=None).privacy_cost(60, 3)
 
 
 def test_the_budget_is_not_split_among_the_classes():
     """Noise a step, over the largest gradient, is the same for 3 and 300 classes."""
-    few, many = (SOFTMAX.model(classes=range(k), solver=NoisyGD(n_steps=5)).fit(*SOFTMAX.data()) for k in (3, 300))
+    few, many = (
+        SOFTMAX.model(classes=range(k), solver=NoisyGD(n_steps=5)).fit(*SOFTMAX.data())
+        for k in (3, 300)
+    )
     assert many.noise_multiplier_ == pytest.approx(few.noise_multiplier_)
     assert many.mechanism_.sensitivity == few.mechanism_.sensitivity
 
@@ -866,11 +1017,23 @@ def test_softmax_with_a_large_budget_minimises_its_objective():
     """Unclipped, at epsilon 1e5: scikit-learn's coefficients with C = 1/(n alpha), intercept penalised as a column."""
     X, y = SOFTMAX.data(2000)
     X *= 0.5
-    changes = {"epsilon": 1e5, "alpha": 0.01, "clip": 10.0, "intercept_scaling": 1.0, "solver": NoisyGD(n_steps=4000)}
+    changes = {
+        "epsilon": 1e5,
+        "alpha": 0.01,
+        "clip": 10.0,
+        "intercept_scaling": 1.0,
+        "solver": NoisyGD(n_steps=4000),
+    }
     private = SOFTMAX.model(**changes).fit(X, y)
     with_column = np.column_stack([X, np.ones(2000)])
-    exact = LogisticRegression(C=1 / (2000 * 0.01), fit_intercept=False, tol=1e-10, max_iter=1000).fit(with_column, y).coef_
-    np.testing.assert_allclose(np.column_stack([private.coef_, private.intercept_]), exact, rtol=0.02, atol=0.01)
+    exact = (
+        LogisticRegression(C=1 / (2000 * 0.01), fit_intercept=False, tol=1e-10, max_iter=1000)
+        .fit(with_column, y)
+        .coef_
+    )
+    np.testing.assert_allclose(
+        np.column_stack([private.coef_, private.intercept_]), exact, rtol=0.02, atol=0.01
+    )
 
 
 @pytest.mark.slow
@@ -880,11 +1043,14 @@ def test_the_accuracy_check_of_scikit_learn_for_100_seeds(layout):
     X, y = make_blobs(n_samples=300, random_state=0)
     X, y = shuffle(X, y, random_state=7)
     X = layout(StandardScaler().fit_transform(X))
-    scores = np.array([PrivateSoftmaxRegression(random_state=seed).fit(X, y).score(X, y) for seed in range(100)])
+    scores = np.array(
+        [PrivateSoftmaxRegression(random_state=seed).fit(X, y).score(X, y) for seed in range(100)]
+    )
     assert np.sum(scores > 0.83) >= 95
 
 
-# --- ridge regression --------------------------------------------------------------------------------------------------------
+# --- ridge regression
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -895,10 +1061,14 @@ def test_units_of_the_target_do_not_matter(fit_intercept):
     for factor, shift in [(1e-6, 0.0), (1e6, 0.0), (3.0, 1000.0), (0.01, -5.0)]:
         shift *= fit_intercept
         bounds = tuple(factor * bound + shift for bound in (-1.0, 3.0))
-        ours = RIDGE.model(random_state=0, target_bounds=bounds, fit_intercept=fit_intercept).fit(X, factor * y + shift)
+        ours = RIDGE.model(random_state=0, target_bounds=bounds, fit_intercept=fit_intercept).fit(
+            X, factor * y + shift
+        )
         assert ours.target_bounds_ == bounds
         assert ours.privacy_ == expected.privacy_
-        np.testing.assert_allclose(ours.predict(X), factor * expected.predict(X) + shift, rtol=1e-9, atol=1e-10 * factor)
+        np.testing.assert_allclose(
+            ours.predict(X), factor * expected.predict(X) + shift, rtol=1e-9, atol=1e-10 * factor
+        )
         np.testing.assert_allclose(ours.coef_, factor * expected.coef_, rtol=1e-8)
 
 
@@ -913,13 +1083,17 @@ def test_predictions_are_linear_on_rows_within_the_ball():
 def test_targets_outside_the_bounds_are_clipped():
     X, y = RIDGE.data()
     y[::7], y[3::7] = 1e9, -1e300
-    ours, clipped = (RIDGE.model(random_state=0).fit(X, targets) for targets in (y, np.clip(y, -1, 3)))
+    ours, clipped = (
+        RIDGE.model(random_state=0).fit(X, targets) for targets in (y, np.clip(y, -1, 3))
+    )
     np.testing.assert_array_equal(ours.coef_, clipped.coef_)
     assert ours.intercept_ == clipped.intercept_
 
 
 @pytest.mark.parametrize(
-    "bounds", [(-1, 3), [-1.0, 3.0], np.array([-1, 3]), (np.int64(-1), np.int8(3)), np.float32([-1, 3])], ids=repr
+    "bounds",
+    [(-1, 3), [-1.0, 3.0], np.array([-1, 3]), (np.int64(-1), np.int8(3)), np.float32([-1, 3])],
+    ids=repr,
 )
 def test_target_bounds_of_any_kind(bounds):
     X, y = RIDGE.data()
@@ -930,14 +1104,24 @@ def test_target_bounds_of_any_kind(bounds):
 
 def test_bounds_taken_from_y_are_marked():
     X, y = RIDGE.data()
-    with pytest.warns(PrivacyLeakWarning, match=r"target_bounds=None: the bounds were taken from y.*Pass target_bounds="):
+    with pytest.warns(
+        PrivacyLeakWarning,
+        match=r"target_bounds=None: the bounds were taken from y.*Pass target_bounds=",
+    ):
         fitted = RIDGE.model(target_bounds=None).fit(X, y)
     assert fitted.leaks_ == ("target_bounds were taken from y",)
     assert fitted.target_bounds_ == (y.min(), y.max())
     assert "NOT PRIVATE: target_bounds were taken from y" in fitted._repr_html_()
-    assert fitted.privacy_ == RIDGE.model().privacy_cost(60, 3) == RIDGE.model(target_bounds=None).privacy_cost(60, 3)
+    assert (
+        fitted.privacy_
+        == RIDGE.model().privacy_cost(60, 3)
+        == RIDGE.model(target_bounds=None).privacy_cost(60, 3)
+    )
     both = RIDGE.model(target_bounds=None, random_state=3).fit(X, y).leaks_
-    assert both == ("target_bounds were taken from y", "random_state=3 lets anyone recompute the noise")
+    assert both == (
+        "target_bounds were taken from y",
+        "random_state=3 lets anyone recompute the noise",
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e6, 1e17])
@@ -971,7 +1155,11 @@ def test_bounds_that_almost_touch(bounds):
 def test_encoded_targets_are_within_their_bounds():
     """Also where the bounds are as close as the rounding of what lies between them."""
     for low, high in ((1e16, 1e16 + 2), (0.1, np.nextafter(0.1, 1)), (-3.0, 7.0)):
-        values = RIDGE.model(target_bounds=(low, high))._encode_target(np.array([low, high, -1e300, 1e300])).values
+        values = (
+            RIDGE.model(target_bounds=(low, high))
+            ._encode_target(np.array([low, high, -1e300, 1e300]))
+            .values
+        )
         assert np.all(np.abs(values) <= 1)
 
 
@@ -979,7 +1167,13 @@ def test_targets_of_any_numeric_kind():
     X, y = RIDGE.data()
     y = np.round(y)
     expected = RIDGE.model(random_state=0).fit(X, y).coef_
-    for targets in (y.astype(int), y.astype(np.float32), y.astype(object), y.tolist(), pd.Series(y)):
+    for targets in (
+        y.astype(int),
+        y.astype(np.float32),
+        y.astype(object),
+        y.tolist(),
+        pd.Series(y),
+    ):
         np.testing.assert_array_equal(RIDGE.model(random_state=0).fit(X, targets).coef_, expected)
     RIDGE.model().fit(X, y > 0)
 
@@ -991,17 +1185,21 @@ def test_score_is_the_coefficient_of_determination():
     assert fitted.score(X, y) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("n_features", "residual"), [(1, 1 / 4), (9, 1 / 4), (24, 1 / 10), (39, 1 / 16), (200, 1 / 16)])
+@pytest.mark.parametrize(
+    ("n_features", "residual"), [(1, 1 / 4), (9, 1 / 4), (24, 1 / 10), (39, 1 / 16), (200, 1 / 16)]
+)
 @pytest.mark.parametrize(("data_norm", "intercept_scaling"), [(1.0, "auto"), (30.0, 1.0)])
-def test_the_default_clip_follows_the_number_of_columns(n_features, residual, data_norm, intercept_scaling):
+def test_the_default_clip_follows_the_number_of_columns(
+    n_features, residual, data_norm, intercept_scaling
+):
     """It is that of a residual in a row of the largest norm, whatever data_norm and the intercept's column."""
     X = np.random.default_rng(0).uniform(-1, 1, (60, n_features))
     fitted = RIDGE.model(data_norm=data_norm, intercept_scaling=intercept_scaling).fit(X, X[:, 0])
     column = data_norm / 4 if intercept_scaling == "auto" else intercept_scaling
     assert fitted.clip_ == pytest.approx(residual * np.hypot(data_norm, column))
-    assert RIDGE.model(data_norm=data_norm, solver="objective_perturbation").fit(X, X[:, 0]).clip_ == pytest.approx(
-        2 * residual * np.hypot(data_norm, data_norm / 4)
-    )
+    assert RIDGE.model(data_norm=data_norm, solver="objective_perturbation").fit(
+        X, X[:, 0]
+    ).clip_ == pytest.approx(2 * residual * np.hypot(data_norm, data_norm / 4))
 
 
 @pytest.mark.slow
@@ -1009,8 +1207,14 @@ def test_the_default_clip_grows_with_the_budget():
     """In proportion to the records times mu, from 40 a column on, up to a quarter; neighbours of add_remove count twice."""
     X = np.random.default_rng(0).uniform(-1, 1, (6000, 79))
     clips = [
-        RIDGE.model(epsilon=epsilon, delta=1e-6, adjacency=adjacency).fit(X, X[:, 0]).clip_ / np.hypot(1, 1 / 4)
-        for epsilon, adjacency in [(1.0, "replace_one"), (4.0, "replace_one"), (4.0, "add_remove"), (30.0, "replace_one")]
+        RIDGE.model(epsilon=epsilon, delta=1e-6, adjacency=adjacency).fit(X, X[:, 0]).clip_
+        / np.hypot(1, 1 / 4)
+        for epsilon, adjacency in [
+            (1.0, "replace_one"),
+            (4.0, "replace_one"),
+            (4.0, "add_remove"),
+            (30.0, "replace_one"),
+        ]
     ]
     grown = 6000 * gdp_mu(4.0, 1e-6) / (40 * 80) / 16
     assert clips == pytest.approx([1 / 16, grown, 2 * grown, 1 / 4])
@@ -1043,19 +1247,32 @@ def test_ridge_with_a_large_budget_minimises_its_objective(fit_intercept):
     private = RIDGE.model(fit_intercept=fit_intercept, **changes).fit(X, y)
     centre, half_range = (1.0, 2.0) if fit_intercept else (0.0, 3.0)
     with_column = np.column_stack([X, np.full(2000, 0.7 * fit_intercept)])
-    exact = Ridge(alpha=2000 * 0.01, fit_intercept=False).fit(with_column, (np.clip(y, -1, 3) - centre) / half_range)
+    exact = Ridge(alpha=2000 * 0.01, fit_intercept=False).fit(
+        with_column, (np.clip(y, -1, 3) - centre) / half_range
+    )
     np.testing.assert_allclose(private.coef_, half_range * exact.coef_[:3], rtol=0.01, atol=0.01)
-    np.testing.assert_allclose(private.intercept_, centre + 0.7 * half_range * exact.coef_[3], rtol=0.01, atol=0.01)
-    np.testing.assert_allclose(private.predict(X), half_range * exact.predict(with_column) + centre, atol=0.02)
+    np.testing.assert_allclose(
+        private.intercept_, centre + 0.7 * half_range * exact.coef_[3], rtol=0.01, atol=0.01
+    )
+    np.testing.assert_allclose(
+        private.predict(X), half_range * exact.predict(with_column) + centre, atol=0.02
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.01, "auto"])
 def test_the_r2_check_of_scikit_learn_for_100_seeds(alpha):
     """check_regressors_train sets alpha to 0.01 and asks for 0.5 on 200 rows: ours pass at epsilon 10."""
-    X, y = make_regression(n_samples=200, n_features=10, n_informative=1, bias=5.0, noise=20, random_state=42)
+    X, y = make_regression(
+        n_samples=200, n_features=10, n_informative=1, bias=5.0, noise=20, random_state=42
+    )
     X, y = StandardScaler().fit_transform(X), scale(y)
-    scores = np.array([PrivateRidge(10.0, alpha=alpha, random_state=seed).fit(X, y).score(X, y) for seed in range(100)])
+    scores = np.array(
+        [
+            PrivateRidge(10.0, alpha=alpha, random_state=seed).fit(X, y).score(X, y)
+            for seed in range(100)
+        ]
+    )
     assert np.sum(scores > 0.5) >= 95
 
 
@@ -1097,7 +1314,8 @@ def test_numbers_of_jobs_that_are_none(case, n_jobs):
 @each
 def test_parameters_of_a_solver_that_is_a_name(case):
     with pytest.raises(
-        ValueError, match=r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not 'noisy_gd'"
+        ValueError,
+        match=r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not 'noisy_gd'",
     ):
         case.model(solver="noisy_gd").set_params(solver__n_steps=3)
     both = case.model(solver="noisy_gd").set_params(solver=NoisyGD(), solver__n_steps=3)
@@ -1105,10 +1323,14 @@ def test_parameters_of_a_solver_that_is_a_name(case):
 
 
 @each
-@pytest.mark.parametrize("solver", [NoisyGD(step_size=5e-324), DPSGD(step_size=1e-310), DPSVRG(step_size=1e-320)])
+@pytest.mark.parametrize(
+    "solver", [NoisyGD(step_size=5e-324), DPSGD(step_size=1e-310), DPSVRG(step_size=1e-320)]
+)
 def test_steps_whose_noise_would_be_rounded_away_are_refused(case, solver):
     X, y = case.data()
-    with pytest.raises(ValueError, match=r"step_size=.* must be .*beyond them noise would be rounded away"):
+    with pytest.raises(
+        ValueError, match=r"step_size=.* must be .*beyond them noise would be rounded away"
+    ):
         case.model(solver=solver).fit(X, y)
 
 
@@ -1117,13 +1339,23 @@ def test_noise_that_would_be_rounded_away_is_refused(noise_std):
     objective = Objective(logistic, *X.shape, 1.0, 0.1)
     theta, y = np.zeros(objective.n_parameters), np.zeros(len(X))
     with pytest.raises(ValueError, match="would be rounded away"):
-        descend(theta, objective, LocalRows(X, y), np.ones(len(noise_std)), np.array(noise_std), math.inf, None)
+        descend(
+            theta,
+            objective,
+            LocalRows(X, y),
+            np.ones(len(noise_std)),
+            np.array(noise_std),
+            math.inf,
+            None,
+        )
 
 
 def test_labels_that_floats_cannot_tell_apart():
     y = np.array([2**53, 2**53 + 1] * 10, dtype=np.uint64)
     rows = np.random.default_rng(0).uniform(-0.5, 0.5, (20, 3))
-    fitted = PrivateLogisticRegression(classes=np.array([2**53, 2**53 + 1]), solver=NoisyGD(n_steps=2)).fit(rows, y)
+    fitted = PrivateLogisticRegression(
+        classes=np.array([2**53, 2**53 + 1]), solver=NoisyGD(n_steps=2)
+    ).fit(rows, y)
     assert fitted.classes_.tolist() == [2**53, 2**53 + 1]
 
 
@@ -1156,7 +1388,10 @@ def test_missing_values_of_any_kind_are_named():
         PrivateLogisticRegression(classes=[0, 1]).fit(X, text)
     y[0], text[0] = pd.NA, None
     for target, classes in ((y, [0, 1]), (text, ["no", "yes"])):
-        with pytest.raises(ValueError, match=r"Give records without a target a public value|labels that are not in classes"):
+        with pytest.raises(
+            ValueError,
+            match=r"Give records without a target a public value|labels that are not in classes",
+        ):
             PrivateLogisticRegression(classes=classes).fit(X, target)
     unhashable = np.empty(20, dtype=object)
     unhashable[:] = [[0]] * 20
@@ -1180,10 +1415,14 @@ def test_a_label_of_another_type_relabels_no_other_record(case, kind):
     labels = classes[y.astype(int)].tolist()
     odd = labels.index(first)
     mixed = [*labels[:odd], kind(first), *labels[odd + 1 :]]
-    one, other = (case.model(classes=classes, random_state=0).fit(X, some) for some in (labels, mixed))
+    one, other = (
+        case.model(classes=classes, random_state=0).fit(X, some) for some in (labels, mixed)
+    )
     np.testing.assert_array_equal(one.coef_, other.coef_)
     searched = [
-        PrivateSearchCV(case.model(classes=classes), {"clip": [0.3]}, epsilon=2.0, delta=1e-4, random_state=0).fit(X, some)
+        PrivateSearchCV(
+            case.model(classes=classes), {"clip": [0.3]}, epsilon=2.0, delta=1e-4, random_state=0
+        ).fit(X, some)
         for some in (labels, mixed)
     ]
     np.testing.assert_array_equal(*(found.best_estimator_.coef_ for found in searched))

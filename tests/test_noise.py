@@ -27,7 +27,10 @@ def test_the_generator_is_aes_128_in_counter_mode():
     # FIPS-197 key 000102...0f, counter 0
     key = int.from_bytes(bytes(range(16)), "little")
     blocks = AESCounter(key=key).random_raw(2).tolist()
-    assert b"".join(word.to_bytes(8, "little") for word in blocks).hex() == "c6a13b37878f5b826f4f8162a1c8d879"
+    assert (
+        b"".join(word.to_bytes(8, "little") for word in blocks).hex()
+        == "c6a13b37878f5b826f4f8162a1c8d879"
+    )
 
 
 def test_fits_use_that_generator_with_all_of_its_key():
@@ -63,7 +66,10 @@ def test_none_is_fresh_every_time_and_an_int_repeats():
 
 def test_two_processes_draw_different_noise():
     program = "from skdpdyn.noise import generators; print(generators(None)[0].standard_normal(4).tolist())"
-    first, second = (subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in "12")
+    first, second = (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        for _ in "12"
+    )
     assert first.stdout != second.stdout
 
 
@@ -75,15 +81,25 @@ def test_global_seeds_change_nothing():
 
 
 def test_seeds_are_marked_as_not_private():
-    with pytest.warns(PrivacyLeakWarning, match="random_state=7: the noise can be recomputed .* not private"):
+    with pytest.warns(
+        PrivacyLeakWarning, match="random_state=7: the noise can be recomputed .* not private"
+    ):
         generators(7)
 
 
 @pytest.mark.parametrize(
-    "state", [np.random.default_rng(0), np.random.RandomState(0), np.random.PCG64(0), np.random.SeedSequence(0)]
+    "state",
+    [
+        np.random.default_rng(0),
+        np.random.RandomState(0),
+        np.random.PCG64(0),
+        np.random.SeedSequence(0),
+    ],
 )
 def test_generators_are_refused_with_the_reason(state):
-    with pytest.raises(TypeError, match="is refused: clones, folds and workers would copy its state"):
+    with pytest.raises(
+        TypeError, match="is refused: clones, folds and workers would copy its state"
+    ):
         check_random_state(state)
 
 

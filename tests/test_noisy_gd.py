@@ -25,7 +25,9 @@ REPLACE_ONE = Adjacency.REPLACE_ONE
 
 def rows(n_samples=37, n_features=5, dtype=np.float64, seed=0):
     rng = np.random.default_rng(seed)
-    return rng.standard_normal((n_samples, n_features)).astype(dtype), (rng.random(n_samples) < 0.5).astype(float)
+    return rng.standard_normal((n_samples, n_features)).astype(dtype), (
+        rng.random(n_samples) < 0.5
+    ).astype(float)
 
 
 def record(objective, n_steps=3, noise_multiplier=1e-3, step_size=0.5, radius=None):
@@ -61,7 +63,8 @@ def by_numpy(objective, mechanism, X, y, rng):
     return theta
 
 
-# --- the kernel is the algorithm ---------------------------------------------------------------------------------------------
+# --- the kernel is the algorithm
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,27 +79,40 @@ def by_numpy(objective, mechanism, X, y, rng):
 def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius):
     X, y = rows(n_samples, n_features)
     objective = problem(logistic, X, **changes)
-    mechanism = record(objective, radius=radius, noise_multiplier=0.5, step_size=0.5 / objective.smoothness)
+    mechanism = record(
+        objective, radius=radius, noise_multiplier=0.5, step_size=0.5 / objective.smoothness
+    )
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
-    np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n_samples", "n_features"), [(3_002, 101), (1_003, 301), (503, 1101), (259, 3001)])
+@pytest.mark.parametrize(
+    ("n_samples", "n_features"), [(3_002, 101), (1_003, 301), (503, 1101), (259, 3001)]
+)
 def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtype):
     """Blocks of many rows, of a few and of one row of each stream; rows of many lengths, most of them outside the ball."""
     X, y = rows(n_samples, n_features, dtype)
     objective = problem(logistic, X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
-    np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11
+    )
 
 
 @pytest.mark.smoke
 def test_schedules_run_as_recorded():
     X, y = rows()
     objective = problem(logistic, X)
-    mechanism = record(objective, 4, noise_multiplier=np.array([0.1, 2.0, 0.5, 1.0]), step_size=np.array([0.1, 0.2, 0.4, 0.05]))
+    mechanism = record(
+        objective,
+        4,
+        noise_multiplier=np.array([0.1, 2.0, 0.5, 1.0]),
+        step_size=np.array([0.1, 0.2, 0.4, 0.05]),
+    )
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9)
 
@@ -113,13 +129,16 @@ def test_an_unbounded_residual_never_escapes():
     assert np.linalg.norm(moved) <= objective.lipschitz
 
 
-# --- sensitivity and contraction ---------------------------------------------------------------------------------------------
+# --- sensitivity and contraction
+# ---------------------------------------------------------------------------------------------
 
 
 def one_step(objective, X, y, start, step_size=1.0):
     """The noiseless update from any point."""
     theta = np.array(start, dtype=float)
-    descend(theta, objective, LocalRows(X, y), np.array([step_size]), np.zeros(1), math.inf, generator())
+    descend(
+        theta, objective, LocalRows(X, y), np.array([step_size]), np.zeros(1), math.inf, generator()
+    )
     return theta
 
 
@@ -137,8 +156,13 @@ def pairs_of_neighbours(data_norm, intercept_scaling):
         if trial % 5 == 0:  # the same long row, of the other label
             X[row] *= 100
             X2[row], y2[row] = X[row], 1 - y[row]
-        start = rng.standard_normal(3 + (intercept_scaling > 0)) * rng.choice([0.0, 1.0, 30.0]) / data_norm
-        if trial % 7 == 0:  # almost the same row, on either side of a steep decision boundary, each mislabelled
+        start = (
+            rng.standard_normal(3 + (intercept_scaling > 0))
+            * rng.choice([0.0, 1.0, 30.0])
+            / data_norm
+        )
+        # almost the same row, on either side of a steep decision boundary, each mislabelled
+        if trial % 7 == 0:
             X[row], X2[row] = np.array([[1, 0.1, 0], [1, -0.1, 0]]) * data_norm
             y[row], y2[row] = 0, 1
             start[:], start[1] = 0, 1e4 / data_norm
@@ -160,14 +184,24 @@ def largest_part_of_the_sensitivity(objective_of, data_norm, intercept_scaling):
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])
 def test_neighbours_move_one_update_by_at_most_the_sensitivity(data_norm, intercept, clip):
     """And some pair moves it by 0.9 of that: the bound is a supremum, not a guess."""
-    changes = {"data_norm": data_norm, "alpha": 1e-3, "clip": clip * data_norm, "intercept_scaling": intercept * data_norm}
-    part = largest_part_of_the_sensitivity(lambda X: problem(logistic, X, **changes), data_norm, intercept)
-    assert 0.9 <= part <= 1 + 1e-9  # the difference of two large iterates has fewer digits than the step
+    changes = {
+        "data_norm": data_norm,
+        "alpha": 1e-3,
+        "clip": clip * data_norm,
+        "intercept_scaling": intercept * data_norm,
+    }
+    part = largest_part_of_the_sensitivity(
+        lambda X: problem(logistic, X, **changes), data_norm, intercept
+    )
+    # the difference of two large iterates has fewer digits than the step
+    assert 0.9 <= part <= 1 + 1e-9
 
 
 def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
     monkeypatch.setattr(Objective, "row_norm", property(lambda self: self.data_norm))
-    part = largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf, intercept_scaling=1.0), 1.0, 1.0)
+    part = largest_part_of_the_sensitivity(
+        lambda X: problem(logistic, X, clip=math.inf, intercept_scaling=1.0), 1.0, 1.0
+    )
     assert part > 1.2
 
 
@@ -179,7 +213,9 @@ def test_planted_bug_rows_not_bounded(monkeypatch):
         return bounded(self, objective)._replace(scale=ones, bound=ones)
 
     monkeypatch.setattr(LocalRows, "bounded_without_room", unbounded)
-    assert largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
+    assert (
+        largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
+    )
 
 
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])
@@ -193,7 +229,10 @@ def test_an_update_contracts(clip, part_of_largest_step):
     contraction = 1 - step_size * objective.alpha
     for scale in (1e-3, 1.0, 100.0):
         first, second = rng.standard_normal((2, 4)) * scale
-        gap = np.linalg.norm(one_step(objective, X, y, first, step_size) - one_step(objective, X, y, second, step_size))
+        gap = np.linalg.norm(
+            one_step(objective, X, y, first, step_size)
+            - one_step(objective, X, y, second, step_size)
+        )
         assert gap <= contraction * np.linalg.norm(first - second) * (1 + 1e-12)
 
 
@@ -206,12 +245,16 @@ def test_float32_rows_contract_like_float64_rows(size):
     below = np.nextafter(np.float32(size), np.float32(np.inf), dtype=np.float32)
     edge = (float(below) + size) / 2
     first, second = np.array([edge * (1 - 1e-12)]), np.array([edge * (1 + 1e-12)])
-    gap = np.abs(one_step(objective, X, np.ones(45_000), first) - one_step(objective, X, np.ones(45_000), second))
+    gap = np.abs(
+        one_step(objective, X, np.ones(45_000), first)
+        - one_step(objective, X, np.ones(45_000), second)
+    )
     excess = (gap - np.abs(first - second)) / objective.sensitivity(REPLACE_ONE)
     assert excess <= 1e-6
 
 
-# --- the noise that ran is the noise that was declared -----------------------------------------------------------------------
+# --- the noise that ran is the noise that was declared
+# -----------------------------------------------------------------------
 
 
 def assert_noise_is_as_declared(noise_scale=1.0):
@@ -254,16 +297,24 @@ def test_every_parameter_gets_its_noise(intercept_scaling):
     objective = problem(logistic, X, alpha=0.0, intercept_scaling=intercept_scaling, clip=0.4)
     mechanism = record(objective, n_steps=2, noise_multiplier=50.0, step_size=0.3)
     y = np.tile([0.0, 1.0], 5)
-    runs = np.array([NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(300)])
+    runs = np.array(
+        [
+            NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
+            for seed in range(300)
+        ]
+    )
     assert runs.shape == (300, 3 + (intercept_scaling > 0))
     declared = math.sqrt(2) * 0.3 * 50.0 * objective.sensitivity(REPLACE_ONE)
     for column in runs.T[:3]:
-        assert stats.chi2.ppf(1e-9, 300) < np.sum((column / declared) ** 2) < stats.chi2.isf(1e-9, 300)
+        assert (
+            stats.chi2.ppf(1e-9, 300) < np.sum((column / declared) ** 2) < stats.chi2.isf(1e-9, 300)
+        )
     if intercept_scaling:
         assert np.std(runs[:, 3]) > 0.5 * declared
 
 
-# --- projection --------------------------------------------------------------------------------------------------------------
+# --- projection
+# --------------------------------------------------------------------------------------------------------------
 
 
 def assert_projected(radius=0.01):
@@ -271,9 +322,9 @@ def assert_projected(radius=0.01):
     objective = problem(logistic, X)
     mechanism = record(objective, n_steps=6, noise_multiplier=20.0, radius=radius)
     for seed in range(5):
-        assert np.linalg.norm(NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))) <= radius * (
-            1 + 1e-12
-        )
+        assert np.linalg.norm(
+            NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
+        ) <= radius * (1 + 1e-12)
 
 
 def test_the_ball_has_a_sharp_edge():
@@ -281,7 +332,9 @@ def test_the_ball_has_a_sharp_edge():
     objective = problem(logistic, X, alpha=0.0, intercept_scaling=0.0)
     for norm in (1 - 1e-9, 1 + 1e-9, 1.0004):
         theta = np.array([norm, 0.0, 0.0])
-        descend(theta, objective, LocalRows(X, np.ones(5)), np.ones(1), np.zeros(1), 1.0, generator())
+        descend(
+            theta, objective, LocalRows(X, np.ones(5)), np.ones(1), np.zeros(1), 1.0, generator()
+        )
         assert theta[0] == pytest.approx(min(norm, 1.0), rel=1e-14)
 
 
@@ -296,14 +349,17 @@ def test_planted_bug_projection_skipped(monkeypatch):
         assert_projected()
 
 
-# --- hyperparameters ---------------------------------------------------------------------------------------------------------
+# --- hyperparameters
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_record_is_complete():
     X, _ = rows()
     objective = problem(logistic, X)
     budget = {"epsilon": 1.0, "delta": 1e-5, "adjacency": REPLACE_ONE, "bound": "tightest"}
-    mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(objective, *spent(**budget))(3.0)
+    mechanism = NoisyGD(n_steps=7, step_size=0.25, radius=2.0).mechanism(
+        objective, *spent(**budget)
+    )(3.0)
     assert 0 < mechanism.rounding < 1e-9
     assert replace(mechanism, rounding=0.0) == NoisyGradientDescent(
         n_steps=7,
@@ -322,7 +378,9 @@ def test_the_record_is_complete():
 
 
 def schedule(solver, objective, epsilon=1.0, adjacency=REPLACE_ONE):
-    return solver.mechanism(objective, *spent(epsilon=epsilon, delta=1e-10, adjacency=adjacency, bound="tightest"))(1.0)
+    return solver.mechanism(
+        objective, *spent(epsilon=epsilon, delta=1e-10, adjacency=adjacency, bound="tightest")
+    )(1.0)
 
 
 def test_cooled_steps_fall_to_nothing_and_train_for_as_long_as_said():
@@ -333,21 +391,29 @@ def test_cooled_steps_fall_to_nothing_and_train_for_as_long_as_said():
     largest = largest_step_size(0.0, objective.smoothness)
     assert np.all(cooled.step_size[: half + 1] == largest)
     assert constant.step_size == largest
-    np.testing.assert_allclose(np.diff(cooled.step_size[half + 1 :]), -2 * largest / cooled.n_steps, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.diff(cooled.step_size[half + 1 :]), -2 * largest / cooled.n_steps, rtol=1e-9
+    )
     assert cooled.step_size[-1] == pytest.approx(2 * largest / cooled.n_steps)
     longer = cooled_time_factor(gdp_mu(1.0, 1e-10), n_samples=20_000, n_parameters=20)
     assert 1 < longer < 3
-    assert cooled.step_size.sum() == pytest.approx(longer * constant.n_steps * largest, rel=3 / constant.n_steps)
+    assert cooled.step_size.sum() == pytest.approx(
+        longer * constant.n_steps * largest, rel=3 / constant.n_steps
+    )
     assert cooled.noise_multiplier == constant.noise_multiplier == 1.0
 
 
 def test_steps_are_cooled_where_records_are_many_and_nothing_else_was_said():
-    many, few = Objective(logistic, 100_000, 20, 1.0, alpha=0.0), Objective(logistic, 1_000, 20, 1.0, alpha=0.0)
+    many, few = (
+        Objective(logistic, 100_000, 20, 1.0, alpha=0.0),
+        Objective(logistic, 1_000, 20, 1.0, alpha=0.0),
+    )
     assert np.ndim(schedule(NoisyGD(), many).step_size) == 1
     for solver, objective, epsilon in [
         (NoisyGD(), few, 1.0),
         (NoisyGD(), many, 0.01),
-        (NoisyGD(), Objective(softmax(3), 100_000, 20, 1.0, alpha=0.0, clip=0.5), 1.0),  # no contraction
+        # no contraction
+        (NoisyGD(), Objective(softmax(3), 100_000, 20, 1.0, alpha=0.0, clip=0.5), 1.0),
         (NoisyGD(n_steps=10), many, 1.0),
         (NoisyGD(n_steps="worst_case"), replace(many, alpha=1e-3), 1.0),
         (NoisyGD(step_size=1.0), many, 1.0),
@@ -355,7 +421,9 @@ def test_steps_are_cooled_where_records_are_many_and_nothing_else_was_said():
         (NoisyGD(radius=5.0), many, 1.0),
     ]:
         assert np.ndim(schedule(solver, objective, epsilon).step_size) == 0
-    by_langevin = NoisyGD().mechanism(many, *spent(epsilon=1.0, delta=1e-10, adjacency=REPLACE_ONE, bound="langevin"))(1.0)
+    by_langevin = NoisyGD().mechanism(
+        many, *spent(epsilon=1.0, delta=1e-10, adjacency=REPLACE_ONE, bound="langevin")
+    )(1.0)
     assert np.ndim(by_langevin.step_size) == 0
     ten = schedule(NoisyGD(n_steps=10, step_size=1.0, cooling=True), few).step_size
     np.testing.assert_allclose(ten, [1, 1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2])
@@ -365,10 +433,13 @@ def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
     """Where every record's curvature is the strong convexity, the last iterate is Gaussian and its mu is known."""
     objective = Objective(logistic, 100_000, 20, 1.0, alpha=1e-3)
     m = schedule(NoisyGD(), objective)
-    m = replace(m, step_size=m.step_size / 2)  # below 1 / smoothness, the contraction is that of the strong convexity
+    # below 1 / smoothness, the contraction is that of the strong convexity
+    m = replace(m, step_size=m.step_size / 2)
     kept = 1 - m.step_size * m.strong_convexity
     after = np.append(np.cumprod(kept[::-1])[::-1][1:], 1.0)
-    exact = np.sum(m.step_size * after) / math.sqrt(np.sum((m.step_size * m.noise_multiplier * after) ** 2))
+    exact = np.sum(m.step_size * after) / math.sqrt(
+        np.sum((m.step_size * m.noise_multiplier * after) ** 2)
+    )
     assert exact * (1 - 1e-12) <= last_iterate(m).mu <= min(1.1 * exact, composition(m).mu)
 
 
@@ -378,9 +449,9 @@ def test_cooled_time_factor_by_hand():
     first = curvature_aware_time(1.0, 1e-8, n_samples=n, lipschitz=1.0, curvature=0.25, mu=mu)
     second = first * cooled_time_factor(mu, n_samples=n, n_parameters=d) ** 2
     assert second * d * (2 / (n * mu)) ** 2 / (2 * 0.25) == pytest.approx(1 / 8)
-    assert cooled_time_factor(mu, n_samples=n, n_parameters=d, adjacency="add_remove") == cooled_time_factor(
-        mu, n_samples=2 * n, n_parameters=d
-    )
+    assert cooled_time_factor(
+        mu, n_samples=n, n_parameters=d, adjacency="add_remove"
+    ) == cooled_time_factor(mu, n_samples=2 * n, n_parameters=d)
 
 
 def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
@@ -388,7 +459,9 @@ def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
     model = PrivateLogisticRegression(epsilon=20.0, classes=[0, 1], conditioning=None).fit(X, y)
     assert model.step_size_ == model.mechanism_.step_size[0] > model.mechanism_.step_size[-1]
     assert model.n_iter_ == model.mechanism_.step_size.size
-    assert model.sigma_ == pytest.approx(model.noise_multiplier_ * model.mechanism_.sensitivity * math.sqrt(model.step_size_ / 2))
+    assert model.sigma_ == pytest.approx(
+        model.noise_multiplier_ * model.mechanism_.sensitivity * math.sqrt(model.step_size_ / 2)
+    )
     assert model.privacy_ == last_iterate(model.mechanism_)
     assert 20.0 * (1 - 1e-6) < model.epsilon_ <= 20.0
     for bound in ("composition", "langevin", "last_iterate"):
@@ -406,8 +479,14 @@ def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
         ({"step_size": "large"}, "step_size='large' must be"),
         ({"cooling": "linear"}, "cooling='linear' must be 'auto', True or False"),
         ({"cooling": 1}, "cooling=1 must be"),
-        ({"cooling": True, "n_steps": 10**8}, "n_steps=100000000 must be an integer >= 1 and <= 10000000"),
-        ({"n_steps": 10**12}, "n_steps=1000000000000 must be 'auto', 'worst_case' or at most 1,000,000,000"),
+        (
+            {"cooling": True, "n_steps": 10**8},
+            "n_steps=100000000 must be an integer >= 1 and <= 10000000",
+        ),
+        (
+            {"n_steps": 10**12},
+            "n_steps=1000000000000 must be 'auto', 'worst_case' or at most 1,000,000,000",
+        ),
         ({"radius": -1.0}, "radius=-1.0 must be None or a finite number > 0"),
         ({"radius": math.nan}, "radius=nan must be None or"),
     ],
@@ -416,5 +495,6 @@ def test_bad_hyperparameters_are_refused(hyperparameters, message):
     X, _ = rows()
     with pytest.raises(ValueError, match=message):
         NoisyGD(**hyperparameters).mechanism(
-            problem(logistic, X), *spent(epsilon=1.0, delta=1e-5, adjacency=REPLACE_ONE, bound="tightest")
+            problem(logistic, X),
+            *spent(epsilon=1.0, delta=1e-5, adjacency=REPLACE_ONE, bound="tightest"),
         )

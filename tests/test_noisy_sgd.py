@@ -38,21 +38,35 @@ DISJOINT = ("shuffled_once", "cyclic")
 SAMPLINGS = (*DISJOINT, "without_replacement", "one_pass")
 
 
-def record(objective, noise=1.0, *, adjacency=REPLACE_ONE, bound="tightest", epsilon=1.0, delta=1e-6, **hyperparameters):
+def record(
+    objective,
+    noise=1.0,
+    *,
+    adjacency=REPLACE_ONE,
+    bound="tightest",
+    epsilon=1.0,
+    delta=1e-6,
+    **hyperparameters,
+):
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "bound": bound}
     return NoisySGD(**hyperparameters).mechanism(objective, *spent(**budget))(noise)
 
 
 def solve(objective, mechanism, X, y, seed=0, **options):
-    return NoisySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed), **options)
+    return NoisySGD().solve(
+        objective, mechanism, LocalRows(X, y), generator=generator(seed), **options
+    )
 
 
 def line(n_samples, alpha=0.0, clip=1.0):
     """One parameter and Huber's loss of rows that are 1."""
-    return Objective(squared, n_samples, 1, data_norm=1.0, alpha=alpha, clip=clip), np.ones((n_samples, 1))
+    return Objective(squared, n_samples, 1, data_norm=1.0, alpha=alpha, clip=clip), np.ones(
+        (n_samples, 1)
+    )
 
 
-# --- the run is the record ---------------------------------------------------------------------------------------------------
+# --- the run is the record
+# ---------------------------------------------------------------------------------------------------
 
 
 def by_numpy(objective, mechanism, X, y, rng):
@@ -67,7 +81,10 @@ def by_numpy(objective, mechanism, X, y, rng):
     batches = [order[first : first + b] for first in range(0, n, b)] * mechanism.n_epochs
     theta = np.zeros(X.shape[1])
     added = StepNoise(rng, len(batches), theta.size, piece=math.ceil(len(batches) / 10))
-    steps = np.broadcast_to(mechanism.step_size, len(batches)), np.broadcast_to(mechanism.noise_multiplier, len(batches))
+    steps = (
+        np.broadcast_to(mechanism.step_size, len(batches)),
+        np.broadcast_to(mechanism.noise_multiplier, len(batches)),
+    )
     for batch, step_size, multiplier in zip(batches, *steps, strict=True):
         rows = X[batch]
         residual = np.clip(1 / (1 + np.exp(-rows @ theta)) - y[batch], -limit[batch], limit[batch])
@@ -81,17 +98,26 @@ def by_numpy(objective, mechanism, X, y, rng):
 
 @pytest.mark.parametrize("sampling", DISJOINT)
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 37])
-@pytest.mark.parametrize("hyperparameters", [{}, {"cooling": False, "radius": 0.3}, {"cooling": True, "step_size": 0.2}])
+@pytest.mark.parametrize(
+    "hyperparameters", [{}, {"cooling": False, "radius": 0.3}, {"cooling": True, "step_size": 0.2}]
+)
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_against_numpy_on_the_same_noise(sampling, batch_size, hyperparameters, adjacency):
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((37, 4)), (rng.random(37) < 0.5).astype(float)
     objective = Objective(logistic, 37, 4, 1.0, alpha=0.05, clip=0.4, intercept_scaling=0.5)
-    hyperparameters = {"sampling": sampling, "batch_size": batch_size, "n_epochs": 3, **hyperparameters}
+    hyperparameters = {
+        "sampling": sampling,
+        "batch_size": batch_size,
+        "n_epochs": 3,
+        **hyperparameters,
+    }
     mechanism = record(objective, 0.3, adjacency=adjacency, **hyperparameters)
     expected = by_numpy(objective, mechanism, X, y, generator(5))
     for rows in (X, sparse.csr_array(X)):
-        np.testing.assert_allclose(solve(objective, mechanism, rows, y, 5), expected, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(
+            solve(objective, mechanism, rows, y, 5), expected, rtol=1e-9, atol=1e-11
+        )
 
 
 def test_the_record_is_complete():
@@ -99,7 +125,9 @@ def test_the_record_is_complete():
     problem = {"strong_convexity": 0.1, "smoothness": 0.1 + 4 / 4, "adjacency": ADD_REMOVE}
     given = {"batch_size": 20, "n_epochs": 2, "step_size": 0.25}
     left = np.sqrt(np.array([3, 3, 3, 3, 2, 1]) / 3)
-    assert replace(record(objective, 3.0, adjacency=ADD_REMOVE, radius=2.0, **given), rounding=0.0) == CyclicBatches(
+    assert replace(
+        record(objective, 3.0, adjacency=ADD_REMOVE, radius=2.0, **given), rounding=0.0
+    ) == CyclicBatches(
         n_samples=50,
         batch_size=20,
         n_epochs=2,
@@ -111,17 +139,28 @@ def test_the_record_is_complete():
         **problem,
     )
     assert replace(
-        record(objective, 3.0, adjacency=ADD_REMOVE, cooling=False, sampling="cyclic", **given), rounding=0.0
+        record(objective, 3.0, adjacency=ADD_REMOVE, cooling=False, sampling="cyclic", **given),
+        rounding=0.0,
     ) == CyclicBatches(
-        n_samples=50, batch_size=20, n_epochs=2, noise_multiplier=3.0, step_size=0.25, sensitivity=0.5 / 20, **problem
+        n_samples=50,
+        batch_size=20,
+        n_epochs=2,
+        noise_multiplier=3.0,
+        step_size=0.25,
+        sensitivity=0.5 / 20,
+        **problem,
     )
-    mechanism = record(objective, 3.0, adjacency=ADD_REMOVE, sampling="without_replacement", **given)
+    mechanism = record(
+        objective, 3.0, adjacency=ADD_REMOVE, sampling="without_replacement", **given
+    )
     assert replace(mechanism, rounding=0.0) == WithoutReplacement(
         n_samples=50, batch_size=20, n_epochs=2, noise_multiplier=3.0, step_size=0.25, **problem
     )
     assert mechanism.n_steps == 4  # 50 // 20 = 2 an epoch
     one_pass = {"sampling": "one_pass", "step_size": 0.25, "stopping": "random"}
-    assert replace(record(objective, 3.0, adjacency=ADD_REMOVE, **one_pass), rounding=0.0) == OnePass(
+    assert replace(
+        record(objective, 3.0, adjacency=ADD_REMOVE, **one_pass), rounding=0.0
+    ) == OnePass(
         n_samples=50,
         noise=3.0 * 0.5,
         step_size=0.25,
@@ -141,7 +180,9 @@ def test_constants_hold_for_every_step(sampling):
     X = rng.standard_normal((23, 3))
     X /= np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
     objective = Objective(squared, 23, 3, 1.0, alpha=0.2, clip=1.0)
-    mechanism = record(objective, sampling=sampling, **({} if sampling == "one_pass" else {"batch_size": 5}))
+    mechanism = record(
+        objective, sampling=sampling, **({} if sampling == "one_pass" else {"batch_size": 5})
+    )
     b = getattr(mechanism, "batch_size", 1)
     for first in range(0, 23, b):
         rows = X[first : first + b]
@@ -150,10 +191,12 @@ def test_constants_hold_for_every_step(sampling):
         assert values[-1] <= mechanism.smoothness * (1 + 1e-9)
 
 
-# --- exactly known laws ------------------------------------------------------------------------------------------------------
+# --- exactly known laws
+# ------------------------------------------------------------------------------------------------------
 
-# Every coordinate is a problem of its own: its records are rows that are 1 there and 0 elsewhere, one in every batch. One run has
-# as many independent outcomes as there are coordinates. Huber's residuals stay unclipped, so that all laws are Gaussian.
+# Every coordinate is a problem of its own: its records are rows that are 1 there and 0 elsewhere,
+# one in every batch. One run has as many independent outcomes as there are coordinates. Huber's
+# residuals stay unclipped, so that all laws are Gaussian.
 COORDINATES = 20_000 if numba.config.DISABLE_JIT else 100_000
 
 
@@ -170,7 +213,10 @@ def law(mechanism, targets, absent=()):
     """Mean and standard deviation of a coordinate that has no record in the batches ``absent``."""
     b, mean, variance = mechanism.batch_size, 0.0, 0.0
     shape = mechanism.n_steps
-    schedule = np.broadcast_to(mechanism.step_size, shape), np.broadcast_to(mechanism.noise_multiplier, shape)
+    schedule = (
+        np.broadcast_to(mechanism.step_size, shape),
+        np.broadcast_to(mechanism.noise_multiplier, shape),
+    )
     for k, (step_size, multiplier) in enumerate(zip(*schedule, strict=True)):
         j = k % len(targets)
         weight = 0.0 if j in absent else 1 / b
@@ -184,19 +230,30 @@ def assert_standard_normal(values):
     """Kolmogorov-Smirnov, mean and variance; each fails an honest run with probability 3e-7."""
     assert stats.kstest(values, "norm").pvalue > 3e-7
     assert abs(values.sum()) < 5.13 * math.sqrt(values.size)
-    assert stats.chi2.ppf(1.5e-7, values.size) < np.sum(values**2) < stats.chi2.isf(1.5e-7, values.size)
+    assert (
+        stats.chi2.ppf(1.5e-7, values.size)
+        < np.sum(values**2)
+        < stats.chi2.isf(1.5e-7, values.size)
+    )
 
 
 def assert_runs_follow_the_law(cooling=True, short=False, n_epochs=2):
     targets = [0.9, -0.2, 0.5]
     objective, X, y = many_lines(targets, short)
-    given = {"sampling": "cyclic", "batch_size": COORDINATES, "n_epochs": n_epochs, "step_size": 0.8, "cooling": cooling}
+    given = {
+        "sampling": "cyclic",
+        "batch_size": COORDINATES,
+        "n_epochs": n_epochs,
+        "step_size": 0.8,
+        "cooling": cooling,
+    }
     mechanism = record(objective, 0.01, **given)
     theta = solve(objective, mechanism, X, y)
     whole = theta.size // 2 if short else theta.size
     for part, absent in ((theta[:whole], ()), (theta[whole:], (2,))):
         mean, std = law(mechanism, targets, absent)
-        assert mean > 20 * std / math.sqrt(part.size) if part.size else True  # a wrong mean would be seen
+        # a wrong mean would be seen
+        assert mean > 20 * std / math.sqrt(part.size) if part.size else True
         assert part.size == 0 or assert_standard_normal((part - mean) / std) is None
 
 
@@ -212,7 +269,9 @@ def with_changes(**changes):
     honest = noisy_sgd.descend_on_batches
 
     def planted(*args, **options):
-        return honest(*args, **(options | {name: change(options[name]) for name, change in changes.items()}))
+        return honest(
+            *args, **(options | {name: change(options[name]) for name, change in changes.items()})
+        )
 
     return planted
 
@@ -225,7 +284,11 @@ def with_changes(**changes):
         {"noise_std": lambda s: s * np.linspace(1.2, 0.8, s.size)},
         {"step_size": lambda eta: np.full(eta.size, eta[0])},
         {"divisor": lambda b: b * 0.98},
-        {"batches": lambda batches: noisy_sgd.FixedBatches(batches.size, np.arange(3 * COORDINATES)[::-1].copy())},
+        {
+            "batches": lambda batches: noisy_sgd.FixedBatches(
+                batches.size, np.arange(3 * COORDINATES)[::-1].copy()
+            )
+        },
     ],
 )
 def test_planted_bugs_break_the_law(monkeypatch, bug):
@@ -237,15 +300,24 @@ def test_planted_bugs_break_the_law(monkeypatch, bug):
 def measured_mus(n_batches, n_epochs, forgetting, **hyperparameters):
     """Mu of the Gaussian last iterates of neighbours by place, and the record: the noise of equal seeds cancels.
 
-    The record of interest pulls as hard as it may to either side. All else is rows of 0, or, with ``forgetting``, rows in its own
-    batch of such curvature that the step before its noise forgets all that came before.
+    The record of interest pulls as hard as it may to either side. All else is rows of 0, or, with
+    ``forgetting``, rows in its own batch of such curvature that the step before its noise forgets
+    all that came before.
     """
     b, alpha, step_size = 10, 0.3, 1.2
     objective = Objective(squared, b * n_batches, 1, 1.0, alpha=alpha, clip=1.0)
-    given = {"sampling": "cyclic", "batch_size": b, "n_epochs": n_epochs, "step_size": step_size, **hyperparameters}
+    given = {
+        "sampling": "cyclic",
+        "batch_size": b,
+        "n_epochs": n_epochs,
+        "step_size": step_size,
+        **hyperparameters,
+    }
     mechanism = record(objective, 1e-3, **given)
     n_steps, mus = mechanism.n_steps, []
-    steps, multipliers = (np.broadcast_to(v, n_steps) for v in (mechanism.step_size, mechanism.noise_multiplier))
+    steps, multipliers = (
+        np.broadcast_to(v, n_steps) for v in (mechanism.step_size, mechanism.noise_multiplier)
+    )
     for position in range(n_batches):
         X, factors = np.zeros((b * n_batches, 1)), 1 - steps * alpha
         own = np.arange(n_steps) % n_batches == position
@@ -290,12 +362,18 @@ def test_cooling_makes_all_places_alike():
     objective = Objective(squared, 1000, 1, 1.0, clip=1.0)
     for n_epochs in (1, 3, 8):
         given = {"sampling": "cyclic", "batch_size": 40, "n_epochs": n_epochs, "step_size": 0.1}
-        cooled, constant = record(objective, 5.0, **given), record(objective, 5.0, cooling=False, **given)
+        cooled, constant = (
+            record(objective, 5.0, **given),
+            record(objective, 5.0, cooling=False, **given),
+        )
         cooled, constant = replace(cooled, rounding=0.0), replace(constant, rounding=0.0)
         first, last = (last_iterate(cooled, index=j).mu for j in (1, 25))
         assert last == pytest.approx(first, rel=1e-12)
-        assert last == pytest.approx(math.sqrt(n_epochs / 25) / 5.0, rel=1e-12)  # an epoch's noise hides an epoch
-        assert last_iterate(constant).mu == pytest.approx(math.sqrt((n_epochs - 1) / 25 + 1) / 5.0, rel=1e-12)
+        # an epoch's noise hides an epoch
+        assert last == pytest.approx(math.sqrt(n_epochs / 25) / 5.0, rel=1e-12)
+        assert last_iterate(constant).mu == pytest.approx(
+            math.sqrt((n_epochs - 1) / 25 + 1) / 5.0, rel=1e-12
+        )
 
 
 MANY = Objective(logistic, 20_000, 20, 1.0, alpha=1e-4)
@@ -311,8 +389,14 @@ def test_where_records_are_many_the_second_half_of_the_run_is_cooled_too():
     np.testing.assert_allclose(factors, factors[0] * np.minimum(2 * left / m.n_steps, 1))
     factor = cooled_time_factor(gdp_mu(1.0, 1e-6), n_samples=20_000, n_parameters=20)
     assert 1 < factor < 3
-    m, constant = (record(replace(MANY, alpha=0.0), sampling="cyclic", cooling=cooling) for cooling in ("auto", False))
-    assert m.step_size.sum() == pytest.approx(factor * constant.step_size * constant.n_steps, rel=0.05)  # whole batches
+    m, constant = (
+        record(replace(MANY, alpha=0.0), sampling="cyclic", cooling=cooling)
+        for cooling in ("auto", False)
+    )
+    # whole batches
+    assert m.step_size.sum() == pytest.approx(
+        factor * constant.step_size * constant.n_steps, rel=0.05
+    )
 
 
 def test_the_noise_of_cooled_runs_hides_every_place():
@@ -351,7 +435,12 @@ def test_only_batches_of_our_choice_may_be_more_than_ten_thousand():
     """Large batches of a given size take as long as full ones; of many in a given epoch each has a place to account for."""
     weak = replace(MANY, alpha=1e-9)
     assert 20_000 < record(weak, epsilon=1000.0).n_steps <= 41_000
-    for given in ({"batch_size": 20_000}, {"batch_size": 10_000}, {"n_epochs": 100}, {"step_size": 1.0}):
+    for given in (
+        {"batch_size": 20_000},
+        {"batch_size": 10_000},
+        {"n_epochs": 100},
+        {"step_size": 1.0},
+    ):
         assert record(weak, epsilon=1000.0, **given).n_steps <= 10_100
 
 
@@ -378,7 +467,10 @@ def test_shuffled_once_costs_at_most_the_mean_over_places(cooling):
     )
     means, weights = measured * 1e-3 / noise / 2, np.full(5, 0.2)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0):
-        exact, bound = gaussian_mixture_delta(means, weights, epsilon), last_iterate(shuffled).delta(epsilon)
+        exact, bound = (
+            gaussian_mixture_delta(means, weights, epsilon),
+            last_iterate(shuffled).delta(epsilon),
+        )
         assert exact <= bound
         if epsilon <= 0.1:
             assert exact >= 0.8 * bound
@@ -387,17 +479,23 @@ def test_shuffled_once_costs_at_most_the_mean_over_places(cooling):
 def captured(monkeypatch, name, objective, mechanism, n_fits):
     """What so many fits passed on to the loop, without running it."""
     values = []
-    monkeypatch.setattr(noisy_sgd, "descend_on_batches", lambda *args, **options: values.append(options[name]))
+    monkeypatch.setattr(
+        noisy_sgd, "descend_on_batches", lambda *args, **options: values.append(options[name])
+    )
     rng = generator()
     for _ in range(n_fits):
-        NoisySGD().solve(objective, mechanism, LocalRows(np.ones((objective.n_samples, 1)), None), generator=rng)
+        NoisySGD().solve(
+            objective, mechanism, LocalRows(np.ones((objective.n_samples, 1)), None), generator=rng
+        )
     return values
 
 
 def test_the_hidden_order_is_uniform(monkeypatch):
     """All 24 orders of four records; chi-square, failure probability 1e-7."""
     objective, _ = line(4)
-    batches = captured(monkeypatch, "batches", objective, record(objective, batch_size=2, n_epochs=3), 20_000)
+    batches = captured(
+        monkeypatch, "batches", objective, record(objective, batch_size=2, n_epochs=3), 20_000
+    )
     orders, counts = np.unique([batch.order for batch in batches], axis=0, return_counts=True)
     assert len(orders) == 24
     assert stats.chisquare(counts).pvalue > 1e-7
@@ -413,21 +511,27 @@ def test_the_hidden_order_stays():
     at_place = (1 + 0.75**3 + 0.75**6) * 0.75 ** np.arange(3)
     found = np.isclose(np.array(moved)[:, None], at_place, rtol=1e-6)
     assert np.all(found.sum(axis=1) == 1)
-    assert np.all(found.any(axis=0))  # fails with probability 2 (3/5)^40 + (4/5)^40, but the seeds are fixed
+    # fails with probability 2 (3/5)^40 + (4/5)^40, but the seeds are fixed
+    assert np.all(found.any(axis=0))
 
 
 def test_fresh_batches_are_uniform_subsets():
     """The sums of all ten pairs of five are different; chi-square of 500 fits, failure probability 1e-7."""
     objective, X = line(5)
     y = np.array([0.01, 0.02, 0.04, 0.08, 0.16])
-    mechanism = record(objective, 1e-9, sampling="without_replacement", batch_size=3, n_epochs=1, step_size=0.5)
+    mechanism = record(
+        objective, 1e-9, sampling="without_replacement", batch_size=3, n_epochs=1, step_size=0.5
+    )
     sums = [solve(objective, mechanism, X, y, seed).item() * 3 / 0.5 for seed in range(500)]
     codes, counts = np.unique(np.round(np.array(sums) * 100), return_counts=True)
-    assert set(codes) == {1 << a | 1 << b | 1 << c for a, b, c in product(range(5), repeat=3) if a < b < c}
+    assert set(codes) == {
+        1 << a | 1 << b | 1 << c for a, b, c in product(range(5), repeat=3) if a < b < c
+    }
     assert stats.chisquare(counts).pvalue > 1e-7
 
 
-# --- one pass ----------------------------------------------------------------------------------------------------------------
+# --- one pass
+# ----------------------------------------------------------------------------------------------------------------
 
 
 N_CELLS = 300
@@ -438,20 +542,30 @@ def one_pass_law(mechanism, pulls):
     radius, step_size = mechanism.diameter / 2, mechanism.step_size
     edges = np.linspace(-radius, radius, N_CELLS + 1)
     points = np.concatenate([[-radius], (edges[1:] + edges[:-1]) / 2, [radius]])
-    noise = {"gaussian": stats.norm, "laplace": stats.laplace}[mechanism.distribution](scale=step_size * mechanism.noise)
+    noise = {"gaussian": stats.norm, "laplace": stats.laplace}[mechanism.distribution](
+        scale=step_size * mechanism.noise
+    )
     kernels, laws = {}, [(np.abs(points) < radius / N_CELLS * 1.01) / 2]  # between two cells
     for pull in pulls:
         if pull not in kernels:
             center = points - step_size * (mechanism.strong_convexity * points - pull)
             below = noise.cdf(edges - center[:, None])
-            kernels[pull] = np.column_stack([below[:, 0], np.diff(below, axis=1), noise.sf(edges[-1] - center)])
+            kernels[pull] = np.column_stack(
+                [below[:, 0], np.diff(below, axis=1), noise.sf(edges[-1] - center)]
+            )
         laws.append(laws[-1] @ kernels[pull])
     return edges, laws[-1] if mechanism.stopping == "last" else np.mean(laws[1:], axis=0)
 
 
 def one_pass(distribution, stopping, n_samples=4, noise=0.5):
     objective, X = line(n_samples, alpha=0.3, clip=0.5)
-    given = {"sampling": "one_pass", "distribution": distribution, "stopping": stopping, "radius": 0.6, "step_size": 0.7}
+    given = {
+        "sampling": "one_pass",
+        "distribution": distribution,
+        "stopping": stopping,
+        "radius": 0.6,
+        "step_size": 0.7,
+    }
     return objective, X, record(objective, noise, **given)
 
 
@@ -472,7 +586,8 @@ def test_one_pass_costs_at_most_what_is_accounted(distribution, stopping):
             bounds.append(last_iterate(mechanism, index=index))
         for epsilon in (0.0, 0.3, 1.0, 1.8):
             exact = np.sum(np.maximum(p - math.exp(epsilon) * q, 0))
-            assert all(exact <= bound.delta(epsilon) + 1e-4 for bound in bounds)  # 1e-4: the quadrature
+            # 1e-4: the quadrature
+            assert all(exact <= bound.delta(epsilon) + 1e-4 for bound in bounds)
         attained.append(np.sum(np.maximum(p - q, 0)) / bounds[0].delta(0.0))
     if stopping == "last":
         assert attained[-1] > 0.6  # the ends of the interval hide a part
@@ -488,7 +603,11 @@ def test_one_pass_follows_the_law_that_is_accounted(distribution, stopping):
     ends = np.array([solve(objective, mechanism, X, y, seed).item() for seed in range(500)])
     at_ends = np.abs(np.abs(ends) - 0.6) < 1e-12
     below = np.sum(at_ends & (ends < 0))
-    counts = [below, at_ends.sum() - below, *np.histogram(ends[~at_ends], edges[:: N_CELLS // 10])[0]]
+    counts = [
+        below,
+        at_ends.sum() - below,
+        *np.histogram(ends[~at_ends], edges[:: N_CELLS // 10])[0],
+    ]
     expected = [law[0], law[-1], *np.add.reduceat(law[1:-1], np.arange(0, N_CELLS, N_CELLS // 10))]
     assert stats.chisquare(counts, 500 * np.array(expected) / np.sum(expected)).pvalue > 1e-7
 
@@ -498,20 +617,30 @@ def test_a_random_stop_is_uniform(monkeypatch):
     mechanism = record(objective, sampling="one_pass", stopping="random", radius=1.0)
     stops = captured(monkeypatch, "stop", objective, mechanism, 20_000)
     assert stats.chisquare(np.bincount(stops, minlength=7)[1:]).pvalue > 1e-7
-    assert set(captured(monkeypatch, "stop", objective, record(objective, sampling="one_pass", radius=1.0), 9)) == {None}
+    assert set(
+        captured(
+            monkeypatch, "stop", objective, record(objective, sampling="one_pass", radius=1.0), 9
+        )
+    ) == {None}
 
 
 def test_a_random_stop_is_not_told(capsys):
     objective, X = line(6)
-    mechanism = record(objective, 1e-9, sampling="one_pass", stopping="random", radius=1e3, step_size=0.5)
-    steps = [solve(objective, mechanism, X, np.full(6, 1e6), seed, verbose=1).item() / 0.5 for seed in range(20)]
+    mechanism = record(
+        objective, 1e-9, sampling="one_pass", stopping="random", radius=1e3, step_size=0.5
+    )
+    steps = [
+        solve(objective, mechanism, X, np.full(6, 1e6), seed, verbose=1).item() / 0.5
+        for seed in range(20)
+    ]
     np.testing.assert_allclose(steps, np.round(steps), rtol=1e-6)
     assert len(set(np.round(steps))) > 1
     assert capsys.readouterr().out == ""
     assert "n_iter_" not in NoisySGD().fitted_attributes(mechanism)
 
 
-# --- noise -------------------------------------------------------------------------------------------------------------------
+# --- noise
+# -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -522,10 +651,13 @@ def test_realised_noise(sampling, adjacency):
     X = np.zeros((n, 5000))
     objective = Objective(logistic, n, 5000, 1.0, clip=0.4)
     given = {"batch_size": 6, "n_epochs": 2} if sampling != "one_pass" else {"radius": 1e6}
-    mechanism = record(objective, 3.0, adjacency=adjacency, sampling=sampling, step_size=0.5, **given)
+    mechanism = record(
+        objective, 3.0, adjacency=adjacency, sampling=sampling, step_size=0.5, **given
+    )
     b, n_steps = (6, mechanism.n_steps) if sampling != "one_pass" else (1, n)
     assert n_steps == {"without_replacement": 6, "one_pass": 5}.get(sampling, 8)
-    declared = math.sqrt(n_steps) * 0.5 * 3.0 * adjacency.sum_sensitivity(0.4) / b  # under cooling too
+    # under cooling too
+    declared = math.sqrt(n_steps) * 0.5 * 3.0 * adjacency.sum_sensitivity(0.4) / b
     standard = solve(objective, mechanism, X, np.ones(n)) / declared
     assert stats.chi2.ppf(5e-7, 5000) < np.sum(standard**2) < stats.chi2.isf(5e-7, 5000)
 
@@ -534,14 +666,19 @@ def test_realised_laplace_noise():
     """The sum of so many |noise| / scale is Gamma: 500 fits of one step, failure probability 1e-6."""
     objective, X = line(1)
     X[:] = 0.0
-    mechanism = record(objective, 3.0, sampling="one_pass", distribution="laplace", radius=1e6, step_size=0.5)
-    ends = np.array([solve(objective, mechanism, X, np.zeros(1), seed).item() for seed in range(500)])
+    mechanism = record(
+        objective, 3.0, sampling="one_pass", distribution="laplace", radius=1e6, step_size=0.5
+    )
+    ends = np.array(
+        [solve(objective, mechanism, X, np.zeros(1), seed).item() for seed in range(500)]
+    )
     total = np.sum(np.abs(ends)) / (0.5 * 3.0 * 2)
     assert stats.gamma.ppf(5e-7, 500) < total < stats.gamma.isf(5e-7, 500)
     assert stats.kstest(ends / 3.0, "laplace").pvalue > 1e-7
 
 
-# --- hyperparameters ---------------------------------------------------------------------------------------------------------
+# --- hyperparameters
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_samples", [5, 100, 3000, 10**6])
@@ -564,12 +701,25 @@ def test_auto_is_sensible(n_samples, epsilon, sampling):
 
 
 def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
-    for hyperparameters, fresh in (({}, True), ({"radius": 1.0}, False), ({"cooling": True}, False), ({"cooling": False}, True)):
+    for hyperparameters, fresh in (
+        ({}, True),
+        ({"radius": 1.0}, False),
+        ({"cooling": True}, False),
+        ({"cooling": False}, True),
+    ):
         solver = NoisySGD(**hyperparameters)
         clip = solver.auto_clip(softmax(3), 0.7)
         assert clip == (0.7 if fresh else math.sqrt(2))
         assert solver.auto_clip(logistic, 0.5) == 0.5
-        objective = Objective(softmax(3), 100, 5, 1.0, alpha=0.01, clip=clip * math.hypot(1.0, 0.25), intercept_scaling=0.25)
+        objective = Objective(
+            softmax(3),
+            100,
+            5,
+            1.0,
+            alpha=0.01,
+            clip=clip * math.hypot(1.0, 0.25),
+            intercept_scaling=0.25,
+        )
         mechanism = record(objective, **hyperparameters)
         assert isinstance(mechanism, WithoutReplacement if fresh else CyclicBatches)
         assert (mechanism.smoothness is None) == fresh
@@ -591,13 +741,25 @@ def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
             "cooling=True needs disjoint batches, not .*'without_replacement'",
         ),
         ({"radius": 0.0}, "radius=0.0 must be None or a finite number > 0"),
-        ({"radius": 1.0, "sampling": "without_replacement"}, "radius=1.0: .* has no bound that knows a projection"),
+        (
+            {"radius": 1.0, "sampling": "without_replacement"},
+            "radius=1.0: .* has no bound that knows a projection",
+        ),
         ({"distribution": "cauchy"}, "distribution='cauchy' must be 'gaussian' or 'laplace'"),
         ({"stopping": "early"}, "stopping='early' must be 'last' or 'random'"),
         ({"stopping": "random"}, "random stopping need sampling='one_pass', not 'shuffled_once'"),
-        ({"distribution": "laplace", "sampling": "cyclic"}, "Laplace noise and .* need sampling='one_pass', not 'cyclic'"),
-        ({"distribution": "laplace", "sampling": "one_pass"}, "distribution='laplace' is for a single parameter, not 5"),
-        ({"sampling": "one_pass", "batch_size": 2}, "batch_size=2, n_epochs='auto': sampling='one_pass' takes a record a step"),
+        (
+            {"distribution": "laplace", "sampling": "cyclic"},
+            "Laplace noise and .* need sampling='one_pass', not 'cyclic'",
+        ),
+        (
+            {"distribution": "laplace", "sampling": "one_pass"},
+            "distribution='laplace' is for a single parameter, not 5",
+        ),
+        (
+            {"sampling": "one_pass", "batch_size": 2},
+            "batch_size=2, n_epochs='auto': sampling='one_pass' takes a record a step",
+        ),
         ({"sampling": "one_pass", "n_epochs": 2}, "n_epochs=2: sampling='one_pass' takes"),
     ],
 )
@@ -607,9 +769,13 @@ def test_bad_hyperparameters_are_refused(hyperparameters, message):
 
 
 def test_one_pass_needs_a_domain_and_a_contraction():
-    with pytest.raises(ValueError, match=r"radius=None, alpha=0: sampling='one_pass' needs a bounded domain"):
+    with pytest.raises(
+        ValueError, match=r"radius=None, alpha=0: sampling='one_pass' needs a bounded domain"
+    ):
         record(Objective(logistic, 37, 5, 1.0), sampling="one_pass")
-    with pytest.raises(ValueError, match=r"clip=0.5: a clipped softmax is no contraction.* at least 1.41"):
+    with pytest.raises(
+        ValueError, match=r"clip=0.5: a clipped softmax is no contraction.* at least 1.41"
+    ):
         record(Objective(softmax(3), 37, 5, 1.0, alpha=0.1, clip=0.5), sampling="one_pass")
 
 
@@ -618,13 +784,41 @@ def test_one_pass_needs_a_domain_and_a_contraction():
     [
         (NoisySGD(), {"bound": "recursion"}, "recursion has no theorem for CyclicBatches"),
         (NoisySGD(), {"bound": "langevin"}, "langevin has no theorem for CyclicBatches"),
-        (NoisySGD(step_size=9.0), {"bound": "last_iterate"}, "step_size <= 2/smoothness = .*, not 9"),
-        (NoisySGD(batch_size=50, cooling=True), {"bound": "iteration"}, "the same step_size and noise_multiplier in every step"),
-        (NoisySGD("without_replacement"), {"bound": "last_iterate"}, "last_iterate has no theorem for WithoutReplacement"),
-        (NoisySGD("without_replacement"), {"bound": "recursion", "alpha": 0.0}, "recursion .* needs strong_convexity > 0"),
-        (NoisySGD("without_replacement", step_size=9.0), {"bound": "recursion"}, "recursion .* needs step_size < 2/"),
-        (NoisySGD("one_pass", step_size=9.0), {"bound": "contraction"}, "contraction .* needs step_size < 2/"),
-        (NoisySGD("one_pass", stopping="random"), {"bound": "iteration"}, "iteration .* needs stopping='last'"),
+        (
+            NoisySGD(step_size=9.0),
+            {"bound": "last_iterate"},
+            "step_size <= 2/smoothness = .*, not 9",
+        ),
+        (
+            NoisySGD(batch_size=50, cooling=True),
+            {"bound": "iteration"},
+            "the same step_size and noise_multiplier in every step",
+        ),
+        (
+            NoisySGD("without_replacement"),
+            {"bound": "last_iterate"},
+            "last_iterate has no theorem for WithoutReplacement",
+        ),
+        (
+            NoisySGD("without_replacement"),
+            {"bound": "recursion", "alpha": 0.0},
+            "recursion .* needs strong_convexity > 0",
+        ),
+        (
+            NoisySGD("without_replacement", step_size=9.0),
+            {"bound": "recursion"},
+            "recursion .* needs step_size < 2/",
+        ),
+        (
+            NoisySGD("one_pass", step_size=9.0),
+            {"bound": "contraction"},
+            "contraction .* needs step_size < 2/",
+        ),
+        (
+            NoisySGD("one_pass", stopping="random"),
+            {"bound": "iteration"},
+            "iteration .* needs stopping='last'",
+        ),
     ],
 )
 def test_bounds_whose_hypotheses_fail_are_refused(solver, options, message):
@@ -642,7 +836,8 @@ def test_long_steps_are_composed():
     assert iteration(record(objective, bound="iteration")).rdp(2.0) > 0
 
 
-# --- accounting of schedules -------------------------------------------------------------------------------------------------
+# --- accounting of schedules
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -659,7 +854,9 @@ def test_places_are_accounted_like_any_schedule(seed):
     places = np.arange(1, n_batches + 1)
     mus = _position_mus(log_contraction, sensitivity, noise_std, diameter, n_batches, places)
     at = [np.where(np.arange(n_steps) % n_batches == j - 1, sensitivity, 0.0) for j in places]
-    np.testing.assert_allclose(mus, [_schedule_mu(log_contraction, own, noise_std, diameter) for own in at], rtol=1e-9)
+    np.testing.assert_allclose(
+        mus, [_schedule_mu(log_contraction, own, noise_std, diameter) for own in at], rtol=1e-9
+    )
 
 
 def test_epochs_for_a_given_noise():
@@ -680,10 +877,15 @@ def test_epochs_for_a_given_noise():
         )
 
     most = most_steps(of_epochs, 1.0, 1e-6).n_epochs
-    assert tightest(of_epochs(most), delta=1e-6).epsilon(1e-6) <= 1.0 < tightest(of_epochs(most + 1), delta=1e-6).epsilon(1e-6)
+    assert (
+        tightest(of_epochs(most), delta=1e-6).epsilon(1e-6)
+        <= 1.0
+        < tightest(of_epochs(most + 1), delta=1e-6).epsilon(1e-6)
+    )
 
 
-# --- estimators --------------------------------------------------------------------------------------------------------------
+# --- estimators
+# --------------------------------------------------------------------------------------------------------------
 
 
 def labelled(n_samples=400, n_classes=2, seed=0):
@@ -698,25 +900,37 @@ def labelled(n_samples=400, n_classes=2, seed=0):
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_estimators_spend_their_budget(sampling, adjacency):
     X, y = labelled()
-    ridge = PrivateRidge(target_bounds=(-1, 1), epsilon=2.0, random_state=0, solver=NoisySGD(sampling), adjacency=adjacency)
+    ridge = PrivateRidge(
+        target_bounds=(-1, 1),
+        epsilon=2.0,
+        random_state=0,
+        solver=NoisySGD(sampling),
+        adjacency=adjacency,
+    )
     logistic_regression = PrivateLogisticRegression(
         classes=[0, 1], epsilon=2.0, random_state=0, solver=NoisySGD(sampling), adjacency=adjacency
     )
     for model, target in ((ridge, X[:, 0]), (logistic_regression, y)):
         dense = model.fit(X, target).coef_
         assert 2.0 * (1 - 3e-4) < model.epsilon_ <= 2.0
-        assert model.privacy_cost(*X.shape).epsilon(model.delta_) == pytest.approx(model.epsilon_, rel=1e-12)
+        assert model.privacy_cost(*X.shape).epsilon(model.delta_) == pytest.approx(
+            model.epsilon_, rel=1e-12
+        )
         assert model.bound_ in str(model.privacy_report())
         shape = np.shape(model.mechanism_.step_size)
         assert np.shape(model.step_size_) == np.shape(model.noise_multiplier_) == shape
         if sampling != "without_replacement":
             assert np.shape(model.sigma_) == shape
-        np.testing.assert_allclose(model.fit(sparse.csr_array(X), target).coef_, dense, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            model.fit(sparse.csr_array(X), target).coef_, dense, rtol=1e-6, atol=1e-9
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:random_state")
-@pytest.mark.parametrize(("sampling", "least"), [("shuffled_once", 0.9), ("cyclic", 0.9), ("without_replacement", 0.9)])
+@pytest.mark.parametrize(
+    ("sampling", "least"), [("shuffled_once", 0.9), ("cyclic", 0.9), ("without_replacement", 0.9)]
+)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_estimators_learn(sampling, least, n_classes):
     X, y = labelled(4000, n_classes)
@@ -731,7 +945,9 @@ def test_estimators_learn(sampling, least, n_classes):
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_a_clipped_softmax_is_composed():
     X, y = labelled(300, 3)
-    model = PrivateSoftmaxRegression(classes=range(3), clip=0.5, solver="noisy_sgd", random_state=0).fit(X, y)
+    model = PrivateSoftmaxRegression(
+        classes=range(3), clip=0.5, solver="noisy_sgd", random_state=0
+    ).fit(X, y)
     assert model.bound_ == "composition"
     assert model.privacy_.mu == composition(model.mechanism_).mu
 

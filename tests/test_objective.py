@@ -15,7 +15,14 @@ from skdpdyn.privacy import Adjacency
 
 
 def objective(**changes):
-    defaults = {"n_samples": 50, "n_features": 3, "data_norm": 2.0, "alpha": 0.1, "clip": 0.7, "intercept_scaling": 0.5}
+    defaults = {
+        "n_samples": 50,
+        "n_features": 3,
+        "data_norm": 2.0,
+        "alpha": 0.1,
+        "clip": 0.7,
+        "intercept_scaling": 0.5,
+    }
     return Objective(logistic, **{**defaults, **changes})
 
 
@@ -41,7 +48,9 @@ def test_constants():
 def test_tolerable_noise_is_one_unit_or_what_residuals_are_clipped_to(clip):
     assert Objective(logistic, 100, 5, 3.0, clip=clip, intercept_scaling=4.0).tolerable_noise == 1.0
     assert Objective(softmax(3), 100, 5, 3.0, clip=clip).tolerable_noise == 1.0
-    assert Objective(squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0).tolerable_noise == min(1.0, math.sqrt(clip))
+    assert Objective(
+        squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0
+    ).tolerable_noise == min(1.0, math.sqrt(clip))
 
 
 @pytest.mark.smoke
@@ -54,7 +63,9 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
     X = (rng.standard_normal((200, 7)) * scale).astype(dtype)
     X[0], X[1] = 0, data_norm / math.sqrt(7)
     for clip in (0.3 * data_norm, math.inf):
-        problem = objective(n_features=7, data_norm=data_norm, clip=clip, intercept_scaling=0.25 * data_norm)
+        problem = objective(
+            n_features=7, data_norm=data_norm, clip=clip, intercept_scaling=0.25 * data_norm
+        )
         row_scale, residual_bound, _, _ = LocalRows(X).bounded(problem)
         rows = X.astype(np.longdouble) * row_scale[:, None]
         norms = np.sqrt((rows**2).sum(axis=1))
@@ -67,7 +78,9 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
 
 
 def test_more_records_than_sums_can_tell_apart_are_refused():
-    with pytest.raises(ValueError, match="n_samples=10000000000: sums in float64 cannot tell one record"):
+    with pytest.raises(
+        ValueError, match="n_samples=10000000000: sums in float64 cannot tell one record"
+    ):
         LocalRows(np.zeros((1, 3))).bounded(objective(n_samples=10**10))
 
 
@@ -87,13 +100,18 @@ def test_rows_too_large_to_square_are_refused(dtype, value):
         row_norms(np.full((2, 3), value, dtype=dtype))
 
 
-# --- CSR rows ----------------------------------------------------------------------------------------------------------------
+# --- CSR rows
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def csr(n_samples=60, n_features=9, dtype=np.float64, index=np.int32):
     """Rows of all lengths, some empty at the start, in the middle and at the end."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n_samples, n_features)) * (rng.random((n_samples, n_features)) < 0.4) * 3
+    X = (
+        rng.standard_normal((n_samples, n_features))
+        * (rng.random((n_samples, n_features)) < 0.4)
+        * 3
+    )
     X[[0, 1, 20, -1]] = 0
     X = sparse.csr_array(X.astype(dtype))
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
@@ -108,14 +126,17 @@ def test_csr_rows_are_bounded_as_dense_rows_are(dtype, index):
         array.flags.writeable = False
     problem = objective(n_samples=60, n_features=9)
     np.testing.assert_allclose(row_norms(X), row_norms(X.toarray()), rtol=1e-14)
-    for ours, dense in zip(LocalRows(X).bounded(problem), LocalRows(X.toarray()).bounded(problem), strict=True):
+    for ours, dense in zip(
+        LocalRows(X).bounded(problem), LocalRows(X.toarray()).bounded(problem), strict=True
+    ):
         np.testing.assert_allclose(ours, dense, rtol=1e-14)
 
 
 def test_norms_of_many_csr_rows():
     """More than are squared at a time, and none stored in a whole slab."""
     X = sparse.csr_array(
-        (np.array([3.0, 4.0, 2.0]), np.array([0, 1, 0]), np.repeat([0, 2, 3], [2, 50_000, 1])), shape=(50_002, 2)
+        (np.array([3.0, 4.0, 2.0]), np.array([0, 1, 0]), np.repeat([0, 2, 3], [2, 50_000, 1])),
+        shape=(50_002, 2),
     )
     norms = row_norms(X)
     assert norms[1] == 5.0
@@ -124,7 +145,9 @@ def test_norms_of_many_csr_rows():
 
 
 def test_duplicates_count_as_their_sum():
-    X = sparse.csr_array((np.array([3.0, 1.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    X = sparse.csr_array(
+        (np.array([3.0, 1.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)
+    )
     assert row_norms(X)[0] == math.sqrt(37)
     assert X.nnz == 3, "the caller's array is left as it was"
     assert canonical_rows(X).nnz == 2
@@ -138,11 +161,15 @@ def test_csr_rows_too_large_to_square_are_refused():
 
 def test_the_allowance_for_rounding_grows_with_the_chunks():
     X = np.zeros((50, 3))
-    bounds = [LocalRows(X).bounded(objective(clip=math.inf), n_chunks).bound[0] for n_chunks in (8, 4, 1)]
+    bounds = [
+        LocalRows(X).bounded(objective(clip=math.inf), n_chunks).bound[0] for n_chunks in (8, 4, 1)
+    ]
     assert 1 - 1e-11 < bounds[2] < bounds[1] < 1
     single = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf)).bound[0]
     assert 1 - single == pytest.approx(640 * np.finfo(np.float32).eps, rel=0.01)
-    summed_in_double = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf), 64, np.float64).bound[0]
+    summed_in_double = (
+        LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf), 64, np.float64).bound[0]
+    )
     assert 1 - summed_in_double < 1e-11
 
 
@@ -157,23 +184,32 @@ def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_oth
 
 def test_the_rounding_of_long_predictions_is_counted_in_whatever_order_they_are_added():
     """A thousand terms, one after the other, all but the first of which are lost."""
-    row = theta = np.append(1.0, np.full(999, 1e-8))  # products of 1e-16, less than half of what 1 can tell apart
+    # products of 1e-16, less than half of what 1 can tell apart
+    row = theta = np.append(1.0, np.full(999, 1e-8))
     raw = 0.0
     for value, weight in zip(row, theta, strict=True):
         raw += value * weight
-    error = (math.fsum(row * theta) - raw) * np.linalg.norm(row)  # of the gradient of a squared loss
+    # of the gradient of a squared loss
+    error = (math.fsum(row * theta) - raw) * np.linalg.norm(row)
     one = Objective(squared, 1, 1000, 1.0, clip=10.0)
-    assert one.gradient_rounding(np.linalg.norm(theta), 8, 1) < error <= one.gradient_rounding(np.linalg.norm(theta), 1000, 1)
+    assert (
+        one.gradient_rounding(np.linalg.norm(theta), 8, 1)
+        < error
+        <= one.gradient_rounding(np.linalg.norm(theta), 1000, 1)
+    )
 
 
 def test_where_gradients_may_be_summed_in_single_precision():
     clipped = {"clip": 0.5, "data_norm": 1.0}
     assert Objective(softmax(3), 50, 3, **clipped).allows_single
-    assert not Objective(softmax(3), 50, 3, 1.0, clip=math.inf).allows_single  # a step is a contraction
+    # a step is a contraction
+    assert not Objective(softmax(3), 50, 3, 1.0, clip=math.inf).allows_single
     assert not objective(clip=0.5).allows_single
-    assert not Objective(softmax(3), 50, 3, 1e-26, clip=1e-27).allows_single  # factors of long rows vanish
+    # factors of long rows vanish
+    assert not Objective(softmax(3), 50, 3, 1e-26, clip=1e-27).allows_single
     steep = replace(softmax(3), lipschitz=math.inf)
-    assert not Objective(steep, 50, 3, **clipped).allows_single  # clipped residuals of tiny rows overflow
+    # clipped residuals of tiny rows overflow
+    assert not Objective(steep, 50, 3, **clipped).allows_single
 
 
 def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
@@ -181,7 +217,11 @@ def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
     several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf, intercept_scaling=0.5)
     X = np.full((50, 3), 2.0, np.float32)
     rows = LocalRows(X)
-    assert rows.bounded(several).bound.max() < math.sqrt(2) < rows.bounded_without_room(several).bound.min()
+    assert (
+        rows.bounded(several).bound.max()
+        < math.sqrt(2)
+        < rows.bounded_without_room(several).bound.min()
+    )
     assert several.unclamped().contracts
     assert several.unclamped().loss.residual is several.loss.residual
     assert several.unclamped().smoothness == several.smoothness

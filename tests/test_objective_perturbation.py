@@ -53,11 +53,14 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bound": "tightest"}
 def record(objective, noise, adjacency="replace_one", distribution="gaussian", epsilon=1e3):
     """What the solver declares, its parts: the constants under test are those of the solver."""
     solver = ObjectivePerturbation(noise=distribution)
-    mechanism = solver.mechanism(objective, *spent(**{**BUDGET, "epsilon": epsilon}, adjacency=Adjacency(adjacency)))(noise)
+    mechanism = solver.mechanism(
+        objective, *spent(**{**BUDGET, "epsilon": epsilon}, adjacency=Adjacency(adjacency))
+    )(noise)
     return mechanism.mechanisms[0]
 
 
-# --- the exact privacy loss in one dimension -------------------------------------------------------------------------------
+# --- the exact privacy loss in one dimension
+# -------------------------------------------------------------------------------
 
 
 def residual(loss, raw, y, bound):
@@ -72,11 +75,17 @@ def log_density(theta, rows, problem, scale, distribution):
     penalty = problem.n_samples * problem.alpha
     b, jacobian = penalty * theta, np.full_like(theta, penalty)
     for x, y in rows:
-        bound = min(problem.clip / max(abs(x), 1e-300), 1.0 if problem.loss.name == "logistic" else math.inf)
+        bound = min(
+            problem.clip / max(abs(x), 1e-300), 1.0 if problem.loss.name == "logistic" else math.inf
+        )
         value, slope = residual(problem.loss.name, theta * x, y, bound)
         b, jacobian = b + value * x, jacobian + slope * x * x
     standard = b / scale
-    log_noise = -(standard**2) / 2 - math.log(2 * math.pi) / 2 if distribution == "gaussian" else -np.abs(standard) - math.log(2)
+    log_noise = (
+        -(standard**2) / 2 - math.log(2 * math.pi) / 2
+        if distribution == "gaussian"
+        else -np.abs(standard) - math.log(2)
+    )
     return log_noise - math.log(scale) + np.log(jacobian)
 
 
@@ -85,7 +94,8 @@ def worlds(loss, norm, clip):
     for curvature in (0.02, 0.3, 3.0):
         smoothness = {"logistic": 0.25, "squared": 1.0}[loss.name] * norm**2
         problem = Objective(loss, 10, 1, norm, alpha=smoothness / curvature / 10, clip=clip * norm)
-        width = {"logistic": 4.0, "squared": clip}[loss.name]  # of the residual's rise, in raw predictions
+        # of the residual's rise, in raw predictions
+        width = {"logistic": 4.0, "squared": clip}[loss.name]
         targets = (0.0, 1.0) if loss.name == "logistic" else (0.0, -1.0, 1.0, -3.0, 3.0)
         targets = [y * (1.0 if loss.name == "logistic" else width) for y in targets]
         for rest in ([], [(norm, targets[1])] * 2):
@@ -98,9 +108,13 @@ def true_losses(adjacency, problem, rest, one, other, scale, distribution):
     first = [*rest, one]
     second = [*rest, other] if adjacency is Adjacency.REPLACE_ONE else rest
     reach = 13.0 if distribution == "gaussian" else 40.0
-    span = (reach * scale + (len(rest) + 1) * problem.lipschitz) / (problem.n_samples * problem.alpha)
+    span = (reach * scale + (len(rest) + 1) * problem.lipschitz) / (
+        problem.n_samples * problem.alpha
+    )
     theta = np.linspace(-span, span, 4001)
-    return theta[1] - theta[0], *(log_density(theta, rows, problem, scale, distribution) for rows in (first, second))
+    return theta[1] - theta[0], *(
+        log_density(theta, rows, problem, scale, distribution) for rows in (first, second)
+    )
 
 
 def ratios(adjacency, norm, claim, noises=(0.4, 3.0), worst=None):
@@ -117,7 +131,9 @@ def ratios(adjacency, norm, claim, noises=(0.4, 3.0), worst=None):
                 if declared not in claims:
                     claims[declared] = claim(declared)
                 guarantee = claims[declared]
-                epsilons = np.concatenate([np.arange(0, 6) / noise, declared.tilt + np.arange(1, 6) / noise])
+                epsilons = np.concatenate(
+                    [np.arange(0, 6) / noise, declared.tilt + np.arange(1, 6) / noise]
+                )
                 deltas = guarantee.delta(epsilons)
                 scale = noise * problem.n_samples * problem.sensitivity(adjacency)
                 cell, p, q = true_losses(adjacency, problem, rest, one, other, scale, "gaussian")
@@ -158,7 +174,8 @@ def test_published_forms_hold(adjacency):
         lambda m: Record(
             noise_multiplier=m.noise_multiplier, curvature=m.curvature / 100, adjacency=m.adjacency
         ),  # in R, not R^2, at R = 100
-        lambda m: Record(noise_multiplier=m.noise_multiplier, curvature=0.0, adjacency=m.adjacency),  # no Jacobian
+        # no Jacobian
+        lambda m: Record(noise_multiplier=m.noise_multiplier, curvature=0.0, adjacency=m.adjacency),
         lambda m: Record(
             noise_multiplier=2 * m.noise_multiplier, curvature=m.curvature, adjacency=m.adjacency
         ),  # S = L where a record is replaced
@@ -166,7 +183,15 @@ def test_published_forms_hold(adjacency):
 )
 def test_bugs_would_be_seen(bug):
     """The same quadrature convicts a curvature in the wrong unit (harmless at R = 1), and a sensitivity without its 2."""
-    assert ratios(Adjacency.REPLACE_ONE, 100.0, lambda declared: perturbation(bug(declared)), noises=(10.0,)) > 1.2
+    assert (
+        ratios(
+            Adjacency.REPLACE_ONE,
+            100.0,
+            lambda declared: perturbation(bug(declared)),
+            noises=(10.0,),
+        )
+        > 1.2
+    )
 
 
 def test_one_side_alone_would_be_wrong():
@@ -193,7 +218,9 @@ def test_renyi_and_pure_losses(adjacency, norm):
             for order in (1.5, 2.0, 8.0):
                 claimed = perturbation(declared).rdp(order)
                 for a, b in ((p, q), (q, p)):
-                    true = special.logsumexp(order * a + (1 - order) * b + math.log(cell)) / (order - 1)
+                    true = special.logsumexp(order * a + (1 - order) * b + math.log(cell)) / (
+                        order - 1
+                    )
                     assert true <= claimed + 1e-6
             declared = record(problem, 1.0, adjacency, "gamma")
             cell, p, q = true_losses(adjacency, problem, rest, one, other, scale, "gamma")
@@ -211,7 +238,9 @@ def test_two_dimensions(adjacency):
     def density(theta, rows, clip, scale):
         b, hessian = theta.copy(), np.eye(2)[:, :, None, None] * np.ones(theta.shape[1:])
         for x, y in rows:
-            value, slope = residual("squared", np.tensordot(x, theta, 1), y, clip / np.linalg.norm(x))
+            value, slope = residual(
+                "squared", np.tensordot(x, theta, 1), y, clip / np.linalg.norm(x)
+            )
             b += value * np.reshape(x, (2, 1, 1))
             hessian += slope * np.multiply.outer(x, x)[:, :, None, None]
         jacobian = hessian[0, 0] * hessian[1, 1] - hessian[0, 1] ** 2
@@ -222,26 +251,47 @@ def test_two_dimensions(adjacency):
         m, curvature, clip = 10 ** rng.uniform(-0.1, 0.6), 10 ** rng.uniform(-1.5, 0.3), 1.0
         scale = adjacency.sum_sensitivity(clip) / m
         angles = 0.4 + np.array(
-            [0.0, rng.choice([0, math.pi / 2, math.pi, rng.uniform(0, math.pi)]), *rng.uniform(0, math.pi, 2)]
+            [
+                0.0,
+                rng.choice([0, math.pi / 2, math.pi, rng.uniform(0, math.pi)]),
+                *rng.uniform(0, math.pi, 2),
+            ]
         )
         n_others = rng.integers(0, 3)
         span = 6.5 * scale + (1 + n_others) * clip
         grid = np.linspace(-span, span, 351)
         theta, cell = np.stack(np.meshgrid(grid, grid)), (grid[1] - grid[0]) ** 2
-        spread = rng.choice([1.0, 5.0]) * (clip / math.sqrt(curvature) + math.sqrt(curvature) * scale)
-        rows = [(math.sqrt(curvature) * np.array([math.cos(a), math.sin(a)]), rng.uniform(-1, 1) * spread) for a in angles]
+        spread = rng.choice([1.0, 5.0]) * (
+            clip / math.sqrt(curvature) + math.sqrt(curvature) * scale
+        )
+        rows = [
+            (
+                math.sqrt(curvature) * np.array([math.cos(a), math.sin(a)]),
+                rng.uniform(-1, 1) * spread,
+            )
+            for a in angles
+        ]
         one, other, others = rows[0], rows[1], rows[2 : 2 + n_others]
         p = density(theta, [*others, one], clip, scale)
-        q = density(theta, [*others, other] if adjacency is Adjacency.REPLACE_ONE else others, clip, scale)
-        assert np.sum(p) * cell == pytest.approx(1, abs=1e-2)  # of the quadrature, across jumps of the curvature
-        guarantee = perturbation(Record(noise_multiplier=1 / m, curvature=curvature, adjacency=adjacency))
+        q = density(
+            theta, [*others, other] if adjacency is Adjacency.REPLACE_ONE else others, clip, scale
+        )
+        # of the quadrature, across jumps of the curvature
+        assert np.sum(p) * cell == pytest.approx(1, abs=1e-2)
+        guarantee = perturbation(
+            Record(noise_multiplier=1 / m, curvature=curvature, adjacency=adjacency)
+        )
         for epsilon in (0.0, m, 2 * m, math.log1p(curvature) + m, math.log1p(curvature) + 3 * m):
-            true = max(np.sum(np.maximum(a - math.exp(epsilon) * b, 0)) for a, b in ((p, q), (q, p))) * cell
+            true = (
+                max(np.sum(np.maximum(a - math.exp(epsilon) * b, 0)) for a, b in ((p, q), (q, p)))
+                * cell
+            )
             best = max(best, true / guarantee.delta(epsilon))
     assert 0.5 <= best <= 1 + 1e-2
 
 
-# --- several outputs -------------------------------------------------------------------------------------------------------
+# --- several outputs
+# -------------------------------------------------------------------------------------------------------
 
 
 def probabilities(raw):
@@ -273,7 +323,11 @@ def test_softmax_of_three_classes(adjacency, norm):
             full = np.einsum("ij,jab->ijab", np.eye(3), p) - p[:, None] * p[None]
             hessian = hessian + np.einsum("ki,ijab,lj->klab", basis, full, basis) * x * x
         determinant = hessian[0, 0] * hessian[1, 1] - hessian[0, 1] ** 2
-        return -np.sum(b**2, axis=0) / (2 * scale**2) - math.log(2 * math.pi * scale**2) + np.log(determinant)
+        return (
+            -np.sum(b**2, axis=0) / (2 * scale**2)
+            - math.log(2 * math.pi * scale**2)
+            + np.log(determinant)
+        )
 
     best = 0.0
     for rest, y, other in itertools.product(([], [(norm, 0)], [(-norm, 1)]), range(3), range(3)):
@@ -289,15 +343,21 @@ def test_softmax_of_three_classes(adjacency, norm):
 def test_pure_softmax(n_classes):
     """The largest loss over parameters, data and directions is below the claim, and somewhere close to it."""
     norm, rng = 3.0, np.random.default_rng(0)
-    problem = Objective(softmax(n_classes), 10, 1, norm, alpha=0.2 * norm**2, clip=math.sqrt(2) * norm)
+    problem = Objective(
+        softmax(n_classes), 10, 1, norm, alpha=0.2 * norm**2, clip=math.sqrt(2) * norm
+    )
     declared = record(problem, 2.0, "add_remove", "gamma")
-    assert declared.tilt == pytest.approx((n_classes - 1) * math.log1p(1 / (2 * n_classes)), rel=1e-12)
+    assert declared.tilt == pytest.approx(
+        (n_classes - 1) * math.log1p(1 / (2 * n_classes)), rel=1e-12
+    )
     penalty, scale = 2 * norm**2, 2.0 * math.sqrt(2) * norm
     largest_tilt = largest = 0.0
     for size in np.geomspace(1e-3, 30, 300):
         theta = rng.standard_normal(n_classes) * size / norm
         p = probabilities(theta * norm)
-        tilt = np.linalg.slogdet(penalty * np.eye(n_classes) + norm**2 * (np.diag(p) - np.outer(p, p)))[1]
+        tilt = np.linalg.slogdet(
+            penalty * np.eye(n_classes) + norm**2 * (np.diag(p) - np.outer(p, p))
+        )[1]
         tilt -= n_classes * math.log(penalty)
         without = penalty * theta
         for y in range(n_classes):
@@ -323,8 +383,15 @@ def test_radial_moments(rank):
     """Against the moment generating function of the chi law, from a hypergeometric series; never below."""
     for scale in (1e-6, 1e-3, 0.1, 1.0, 4.0):
         square = scale**2 / 2
-        odd = math.exp(special.gammaln((rank + 1) / 2) - special.gammaln(rank / 2)) * math.sqrt(2) * scale
-        exact = math.log(special.hyp1f1(rank / 2, 0.5, square) + odd * special.hyp1f1((rank + 1) / 2, 1.5, square))
+        odd = (
+            math.exp(special.gammaln((rank + 1) / 2) - special.gammaln(rank / 2))
+            * math.sqrt(2)
+            * scale
+        )
+        exact = math.log(
+            special.hyp1f1(rank / 2, 0.5, square)
+            + odd * special.hyp1f1((rank + 1) / 2, 1.5, square)
+        )
         claimed = (TiltedCurve(scale, 0.0, rank)(2.0) - square) if scale else 0.0
         assert exact * (1 - 1e-9) <= claimed <= exact * (1 + 1e-3) + 1e-9
     one, two = TiltedCurve(0.3, 0.1), TiltedCurve(0.3, 0.1, 2)
@@ -333,7 +400,8 @@ def test_radial_moments(rank):
     assert np.all(np.diff(two(orders)) >= -1e-12 * two(orders)[1:])
 
 
-# --- guarantees ------------------------------------------------------------------------------------------------------------
+# --- guarantees
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -345,15 +413,20 @@ def test_radial_moments(rank):
 )
 def test_never_above_the_published_forms(noise, curvature, delta):
     removed, replaced = (
-        Record(noise_multiplier=noise, curvature=curvature, adjacency=adjacency) for adjacency in ("add_remove", "replace_one")
+        Record(noise_multiplier=noise, curvature=curvature, adjacency=adjacency)
+        for adjacency in ("add_remove", "replace_one")
     )
     ours = perturbation(removed).epsilon(delta)
     assert ours <= redberg(removed).epsilon(delta) * (1 + 1e-12)
     assert ours <= redberg(removed, renyi=True).epsilon(delta) * (1 + 1e-9)
     for mechanism in (removed, replaced):
-        assert perturbation(mechanism).epsilon(delta) <= kifer(mechanism, delta).at_epsilon * (1 + 1e-12)
+        assert perturbation(mechanism).epsilon(delta) <= kifer(mechanism, delta).at_epsilon * (
+            1 + 1e-12
+        )
     if perturbation(replaced).epsilon(delta) > replaced.tilt + perturbation(replaced)._kink:
-        assert perturbation(replaced).epsilon(delta) <= redberg(replaced, renyi=True).epsilon(delta) * (1 + 1e-9)
+        assert perturbation(replaced).epsilon(delta) <= redberg(replaced, renyi=True).epsilon(
+            delta
+        ) * (1 + 1e-9)
     pure = Record(noise_multiplier=noise, curvature=curvature, distribution="gamma")
     assert perturbation(pure).epsilon(0.0) <= chaudhuri(pure).epsilon(0.0)
 
@@ -364,7 +437,11 @@ def test_profiles_are_smooth_and_reach_tiny_deltas(adjacency, gaussian):
     for mu, tilt in itertools.product((1e-6, 0.1, 0.9, 1.1, 20.0), (0.0, 1e-9, 0.2, 5.0)):
         guarantee = PerturbedObjectiveDP(mu, tilt, gaussian, adjacency=adjacency)
         total = math.hypot(mu, gaussian)
-        epsilons = np.unique(np.append(np.linspace(0, 2 * tilt + 6 * total, 3001), tilt + total * np.geomspace(6, 36, 20)))
+        epsilons = np.unique(
+            np.append(
+                np.linspace(0, 2 * tilt + 6 * total, 3001), tilt + total * np.geomspace(6, 36, 20)
+            )
+        )
         log_delta = guarantee._log_delta(epsilons)
         assert np.all(np.diff(log_delta) <= 1e-12)
         deltas = np.exp(log_delta)
@@ -395,18 +472,21 @@ def test_composition_with_gaussian_releases():
         for value in (one, both):
             assert from_json(to_json(value)) == value
             assert pickle.loads(pickle.dumps(value)) == value
-    assert from_json(to_json(Record(noise_multiplier=2.0, curvature=0.1, rank=3, distribution="gamma"))) == Record(
-        noise_multiplier=2.0, curvature=0.1, rank=3, distribution="gamma"
-    )
-    assert from_json(to_json(perturbation(Record(noise_multiplier=2.0, curvature=0.1, rank=3)))) == perturbation(
-        Record(noise_multiplier=2.0, curvature=0.1, rank=3)
-    )
+    assert from_json(
+        to_json(Record(noise_multiplier=2.0, curvature=0.1, rank=3, distribution="gamma"))
+    ) == Record(noise_multiplier=2.0, curvature=0.1, rank=3, distribution="gamma")
+    assert from_json(
+        to_json(perturbation(Record(noise_multiplier=2.0, curvature=0.1, rank=3)))
+    ) == perturbation(Record(noise_multiplier=2.0, curvature=0.1, rank=3))
 
 
 @pytest.mark.parametrize(
     ("question", "reason"),
     [
-        (lambda: redberg(Record(noise_multiplier=2.0, curvature=0.1)), "redberg needs adjacency='add_remove'"),
+        (
+            lambda: redberg(Record(noise_multiplier=2.0, curvature=0.1)),
+            "redberg needs adjacency='add_remove'",
+        ),
         (
             lambda: redberg(Record(noise_multiplier=2.0, curvature=1.0), renyi=True),
             "redberg needs curvature < 1, not 1.0: raise Lambda",
@@ -417,8 +497,16 @@ def test_composition_with_gaussian_releases():
         ),
         (lambda: redberg(Record(noise_multiplier=2.0, curvature=0.1, rank=3)), "rank=1"),
         (lambda: kifer(Record(noise_multiplier=2.0, curvature=0.1, rank=3), 1e-6), "kifer needs"),
-        (lambda: chaudhuri(Record(noise_multiplier=2.0, curvature=0.1)), "chaudhuri needs distribution='gamma'"),
-        (lambda: chaudhuri(Record(noise_multiplier=2.0, curvature=0.1, rank=2, distribution="gamma")), "rank=1"),
+        (
+            lambda: chaudhuri(Record(noise_multiplier=2.0, curvature=0.1)),
+            "chaudhuri needs distribution='gamma'",
+        ),
+        (
+            lambda: chaudhuri(
+                Record(noise_multiplier=2.0, curvature=0.1, rank=2, distribution="gamma")
+            ),
+            "rank=1",
+        ),
         (lambda: chaudhuri(Gaussian(1.0)), "chaudhuri has no theorem for Gaussian"),
     ],
 )
@@ -434,7 +522,10 @@ def test_variants_without_a_theorem_are_refused(question, reason):
         (lambda: Record(noise_multiplier=1.0, curvature=-0.1), "curvature=-0.1"),
         (lambda: Record(noise_multiplier=1.0, curvature=math.nan), "curvature=nan"),
         (lambda: Record(noise_multiplier=1.0, curvature=0.1, rank=0), "rank=0"),
-        (lambda: Record(noise_multiplier=1.0, curvature=0.1, distribution="laplace"), "distribution='laplace'"),
+        (
+            lambda: Record(noise_multiplier=1.0, curvature=0.1, distribution="laplace"),
+            "distribution='laplace'",
+        ),
         (lambda: Record(noise_multiplier=1.0, curvature=0.1, adjacency="both"), "both"),
         (lambda: kifer(Record(noise_multiplier=1.0, curvature=0.1), 0.0), "delta=0.0"),
         (lambda: PerturbedObjectiveDP(-1.0, 0.1), "shift=-1.0"),
@@ -447,7 +538,8 @@ def test_senseless_values_are_refused_by_name(build, message):
         build()
 
 
-# --- calibration -----------------------------------------------------------------------------------------------------------
+# --- calibration
+# -----------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
@@ -466,7 +558,15 @@ def test_the_budget_is_met_from_below(epsilon, delta, log_n, data_norm, loss, no
     problem = Objective(loss, int(10**log_n), 20, data_norm, 0.0, clip, 0.25 * data_norm)
     delta = 0.0 if solver.pure else delta
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "bound": "tightest"}
-    problem = Objective(loss, int(10**log_n), 20, data_norm, solver.auto_alpha(problem, *spent(**budget)), clip, 0.25 * data_norm)
+    problem = Objective(
+        loss,
+        int(10**log_n),
+        20,
+        data_norm,
+        solver.auto_alpha(problem, *spent(**budget)),
+        clip,
+        0.25 * data_norm,
+    )
     mechanism = least_noise(solver.mechanism(problem, *spent(**budget)), epsilon, delta)
     paid = perturbation(mechanism).epsilon(delta)
     assert epsilon * (1 - 1e-6) < paid <= epsilon
@@ -483,12 +583,15 @@ def test_calibration_is_fast():
     """About ten times as long as for gradient descent; a change of kind takes hundreds of times."""
 
     def cost(solver):
-        return lambda _: PrivateLogisticRegression(epsilon=0.1, solver=solver).privacy_cost(36_000, 105)
+        return lambda _: PrivateLogisticRegression(epsilon=0.1, solver=solver).privacy_cost(
+            36_000, 105
+        )
 
     assert times_as_long(cost("objective_perturbation"), cost("noisy_gd")) < 100
 
 
-# --- the solver ------------------------------------------------------------------------------------------------------------
+# --- the solver
+# ------------------------------------------------------------------------------------------------------------
 
 
 def data(n_samples=300, n_features=4, seed=0):
@@ -511,7 +614,9 @@ def test_realised_noise(noise, adjacency):
     mechanism = ObjectivePerturbation(noise=noise).mechanism(
         problem, *spent(**{**BUDGET, "epsilon": 100.0}, adjacency=adjacency)
     )(3.0)
-    theta = ObjectivePerturbation(noise=noise).solve(problem, mechanism, LocalRows(X, y), generator=np.random.default_rng(5))
+    theta = ObjectivePerturbation(noise=noise).solve(
+        problem, mechanism, LocalRows(X, y), generator=np.random.default_rng(5)
+    )
     b = theta * 50 * 0.5 / (3.0 * (6.0 if adjacency is Adjacency.REPLACE_ONE else 3.0))
     if noise == "gaussian":
         assert stats.chi2.ppf(5e-7, 2000) < np.sum(b**2) < stats.chi2.isf(5e-7, 2000)
@@ -525,7 +630,9 @@ def test_noise_on_the_output_hides_the_tolerance(noise):
     X, y = np.zeros((50, 2000)), np.ones(50)
     problem = Objective(logistic, 50, 2000, 1.0, alpha=0.5, clip=1e-9)
     solver = ObjectivePerturbation(noise=noise, tolerance=1.0)
-    mechanism = solver.mechanism(problem, *spent(**{**BUDGET, "epsilon": 100.0}, adjacency=Adjacency.ADD_REMOVE))(3.0)
+    mechanism = solver.mechanism(
+        problem, *spent(**{**BUDGET, "epsilon": 100.0}, adjacency=Adjacency.ADD_REMOVE)
+    )(3.0)
     theta = solver.solve(problem, mechanism, LocalRows(X, y), generator=np.random.default_rng(5))
     standard = theta / (mechanism.mechanisms[1].noise_multiplier * 2 * 1.0 / 0.5)
     if noise == "gaussian":
@@ -545,17 +652,27 @@ def test_it_solves_the_perturbed_problem(loss, layout, monkeypatch):
         problem, *spent(**{**BUDGET, "epsilon": 100.0}, adjacency=Adjacency.REPLACE_ONE)
     )(0.3)
     theta = ObjectivePerturbation().solve(
-        problem, mechanism, LocalRows(layout(X), y.astype(float)), generator=np.random.default_rng(4)
+        problem,
+        mechanism,
+        LocalRows(layout(X), y.astype(float)),
+        generator=np.random.default_rng(4),
     )
     generator = np.random.default_rng(4)
     b = 0.3 * 2 * problem.lipschitz * standard_noise("gaussian", theta.size, generator)
     tolerance = mechanism.mechanisms[1].tolerance
-    rows = np.column_stack([X / np.maximum(1, np.linalg.norm(X, axis=1) / 0.8)[:, None], np.full(300, 0.3)])
-    weights = np.column_stack([theta[: 4 * loss.n_outputs].reshape(-1, 4), theta[4 * loss.n_outputs :]])
+    rows = np.column_stack(
+        [X / np.maximum(1, np.linalg.norm(X, axis=1) / 0.8)[:, None], np.full(300, 0.3)]
+    )
+    weights = np.column_stack(
+        [theta[: 4 * loss.n_outputs].reshape(-1, 4), theta[4 * loss.n_outputs :]]
+    )
     raw = rows @ weights.T
     if loss.n_outputs == 1:
         free = (special.expit(raw[:, 0]) if loss is logistic else raw[:, 0]) - y
-        gradient = np.clip(free, -0.5 / np.linalg.norm(rows, axis=1), 0.5 / np.linalg.norm(rows, axis=1)) @ rows
+        gradient = (
+            np.clip(free, -0.5 / np.linalg.norm(rows, axis=1), 0.5 / np.linalg.norm(rows, axis=1))
+            @ rows
+        )
     else:
         gradient = (special.softmax(raw, axis=1) - np.eye(3)[y]).T @ rows
         gradient = np.append(gradient[:, :4].ravel(), gradient[:, 4])
@@ -582,7 +699,9 @@ def test_noise_is_drawn_once_and_never_again(monkeypatch):
     for noise in ("gaussian", "gamma"):
         drawn.clear()
         mechanism = ObjectivePerturbation(noise).mechanism(problem, *spent(**budget))(5.0)
-        ObjectivePerturbation(noise).solve(problem, mechanism, LocalRows(X, y.astype(float)), generator=np.random.default_rng(0))
+        ObjectivePerturbation(noise).solve(
+            problem, mechanism, LocalRows(X, y.astype(float)), generator=np.random.default_rng(0)
+        )
         assert drawn == ["standard_noise", "release"]
         solver = ObjectivePerturbation(noise, 1e-30)
         out_of_reach = solver.mechanism(problem, *spent(**budget))(5.0)
@@ -602,27 +721,40 @@ def test_fits_differ_and_seeds_repeat():
     X, y = data()
     assert not np.any(private().fit(X, y).coef_ == private().fit(X, y).coef_)
     with pytest.warns(PrivacyLeakWarning, match="random_state"):
-        np.testing.assert_array_equal(*(private(random_state=3, n_jobs=n_jobs).fit(X, y).coef_ for n_jobs in (1, 2)))
+        np.testing.assert_array_equal(
+            *(private(random_state=3, n_jobs=n_jobs).fit(X, y).coef_ for n_jobs in (1, 2))
+        )
 
 
-@pytest.mark.parametrize("model", [PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression])
+@pytest.mark.parametrize(
+    "model", [PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression]
+)
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_end_to_end(model, noise, adjacency):
     X, y = data()
     pure = noise == "gamma"
-    estimator = private(model, epsilon=2.0, solver=ObjectivePerturbation(noise), adjacency=adjacency, delta=0.0 if pure else 1e-5)
+    estimator = private(
+        model,
+        epsilon=2.0,
+        solver=ObjectivePerturbation(noise),
+        adjacency=adjacency,
+        delta=0.0 if pure else 1e-5,
+    )
     estimator.fit(X, y)
     assert 2.0 * (1 - 1e-6) < estimator.epsilon_ <= 2.0
     assert estimator.bound_ == "perturbation"
-    assert estimator.privacy_ == perturbation(estimator.mechanism_) == estimator.privacy_cost(300, 4)
+    assert (
+        estimator.privacy_ == perturbation(estimator.mechanism_) == estimator.privacy_cost(300, 4)
+    )
     assert estimator.privacy_.adjacency == adjacency
     assert type(estimator.mechanism_) is Composition
     assert [type(part) for part in estimator.mechanism_.mechanisms] == [Record, OutputPerturbation]
     assert estimator.noise_multiplier_ == estimator.mechanism_.mechanisms[0].noise_multiplier
     assert not hasattr(estimator, "n_iter_")
     assert "perturbation" in str(estimator.privacy_report())
-    assert not hasattr(estimator.privacy_, "mu")  # the report would take it for one of Gaussian differential privacy
+    # the report would take it for one of Gaussian differential privacy
+    assert not hasattr(estimator.privacy_, "mu")
     assert np.all(np.isfinite(estimator.predict(X)))
     if pure:
         assert estimator.delta_ == 0
@@ -632,9 +764,15 @@ def test_end_to_end(model, noise, adjacency):
 
 def test_with_a_large_budget_it_is_penalised_regression():
     X, y = data(2000)
-    model = private(epsilon=1e5, alpha=1e-2, clip=10.0, data_norm=2.0, intercept_scaling=1.0).fit(X, y)
-    exact = LogisticRegression(C=1 / 20, fit_intercept=False, tol=1e-10).fit(np.column_stack([X, np.ones(2000)]), y)
-    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), exact.coef_.ravel(), atol=1e-3)
+    model = private(epsilon=1e5, alpha=1e-2, clip=10.0, data_norm=2.0, intercept_scaling=1.0).fit(
+        X, y
+    )
+    exact = LogisticRegression(C=1 / 20, fit_intercept=False, tol=1e-10).fit(
+        np.column_stack([X, np.ones(2000)]), y
+    )
+    np.testing.assert_allclose(
+        np.append(model.coef_, model.intercept_), exact.coef_.ravel(), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -642,11 +780,27 @@ def test_with_a_large_budget_it_is_penalised_regression():
     [
         ({"alpha": 0}, ValueError, "alpha=0: objective perturbation needs a penalty"),
         ({"alpha": 1e-9}, ValueError, "alpha=1e-09: the Jacobian alone costs .* Raise alpha"),
-        ({"solver": ObjectivePerturbation(noise="laplace")}, ValueError, "noise='laplace' must be 'gaussian' or 'gamma'"),
-        ({"solver": ObjectivePerturbation(tolerance=0.0)}, ValueError, "tolerance=0.0 must be 'auto' or"),
-        ({"solver": ObjectivePerturbation(tolerance="small")}, ValueError, "tolerance='small' must be 'auto' or"),
+        (
+            {"solver": ObjectivePerturbation(noise="laplace")},
+            ValueError,
+            "noise='laplace' must be 'gaussian' or 'gamma'",
+        ),
+        (
+            {"solver": ObjectivePerturbation(tolerance=0.0)},
+            ValueError,
+            "tolerance=0.0 must be 'auto' or",
+        ),
+        (
+            {"solver": ObjectivePerturbation(tolerance="small")},
+            ValueError,
+            "tolerance='small' must be 'auto' or",
+        ),
         ({"delta": 0.0}, ValueError, "delta=0 must be in"),
-        ({"bound": "composition"}, UnsupportedMechanismError, "composition has no theorem for ObjectivePerturbation"),
+        (
+            {"bound": "composition"},
+            UnsupportedMechanismError,
+            "composition has no theorem for ObjectivePerturbation",
+        ),
         (
             {"model": PrivateSoftmaxRegression, "clip": 0.5},
             ValueError,
@@ -670,16 +824,24 @@ def test_tolerance_is_within_reach_of_double_precision():
             assert np.all(np.isfinite(model.fit(X, rng.integers(0, 2, n)).coef_))
 
 
-@pytest.mark.parametrize(("n_samples", "epsilon"), [(10**4, 1.0), (10**6, 10.0), (10**6, 50.0), (10**7, 10.0)])
+@pytest.mark.parametrize(
+    ("n_samples", "epsilon"), [(10**4, 1.0), (10**6, 10.0), (10**6, 50.0), (10**7, 10.0)]
+)
 def test_the_tolerance_can_be_reached_whatever_the_records(n_samples, epsilon):
     """An error for some records and not for others would be a release: none is left but from public numbers."""
-    model = PrivateLogisticRegression(epsilon=epsilon, delta=1e-7, classes=[0, 1], solver=ObjectivePerturbation())
+    model = PrivateLogisticRegression(
+        epsilon=epsilon, delta=1e-7, classes=[0, 1], solver=ObjectivePerturbation()
+    )
     if n_samples == 10**7:
-        with pytest.raises(ValueError, match=r"n_samples=10000000, alpha=.*: double precision cannot certify"):
+        with pytest.raises(
+            ValueError, match=r"n_samples=10000000, alpha=.*: double precision cannot certify"
+        ):
             model.privacy_cost(n_samples, 50)
         return
     plan = model._plan(n_samples, 50, model._public_loss())
     linear, output = plan.mechanism.mechanisms
     scale = linear.noise_multiplier * plan.objective.sensitivity(plan.mechanism.adjacency)
-    norm = plan.objective.minimiser_norm(scale * largest_norm("gaussian", plan.objective.n_parameters))
+    norm = plan.objective.minimiser_norm(
+        scale * largest_norm("gaussian", plan.objective.n_parameters)
+    )
     assert output.tolerance >= 4 * largest_rounding(plan.objective, norm)

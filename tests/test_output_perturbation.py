@@ -36,7 +36,12 @@ each_method = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s.meth
 
 
 def problem(loss, X, **changes):
-    defaults = {"data_norm": 1.0, "alpha": 0.05, "clip": math.inf if loss.n_outputs > 1 else 0.3, "intercept_scaling": 0.25}
+    defaults = {
+        "data_norm": 1.0,
+        "alpha": 0.05,
+        "clip": math.inf if loss.n_outputs > 1 else 0.3,
+        "intercept_scaling": 0.25,
+    }
     return Objective(loss, *X.shape, **{**defaults, **changes})
 
 
@@ -55,7 +60,8 @@ def sensitivity(solver, objective, adjacency="replace_one"):
     return statistic_of(solver, objective).sensitivity(objective, Adjacency(adjacency))
 
 
-# --- sensitivity -------------------------------------------------------------------------------------------------------------
+# --- sensitivity
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -69,11 +75,17 @@ def test_sensitivities_are_the_papers(data_norm, adjacency):
     exact = moves / (n * alpha)
     assert sensitivity(OutputPerturbation(), objective, adjacency) == pytest.approx(exact, rel=1e-5)
     steps = OutputPerturbation("gradient_descent", n_epochs=30)
-    assert sensitivity(steps, objective, adjacency) == pytest.approx(exact * (1 - (1 - alpha / beta) ** 30), rel=1e-5)
-    for batch_size in (1, 50):  # but for the steps of 1/beta, of which a quarter-million samples forget nearly all
-        passes = OutputPerturbation("permutation_sgd", n_epochs=250_000 * batch_size // n, batch_size=batch_size)
+    assert sensitivity(steps, objective, adjacency) == pytest.approx(
+        exact * (1 - (1 - alpha / beta) ** 30), rel=1e-5
+    )
+    # but for the steps of 1/beta, of which a quarter-million samples forget nearly all
+    for batch_size in (1, 50):
+        passes = OutputPerturbation(
+            "permutation_sgd", n_epochs=250_000 * batch_size // n, batch_size=batch_size
+        )
         assert 0.999 * exact < sensitivity(passes, objective, adjacency) < exact * (1 + 1e-5)
-    short = OutputPerturbation("permutation_sgd", n_epochs=1, batch_size=500)  # two steps of 1/beta; a record comes in the last
+    # two steps of 1/beta; a record comes in the last
+    short = OutputPerturbation("permutation_sgd", n_epochs=1, batch_size=500)
     assert sensitivity(short, objective, adjacency) == pytest.approx(moves / (beta * 500), rel=1e-5)
 
 
@@ -103,7 +115,9 @@ def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
     eta = 1 / (0.25 * 100**2 + alpha)
     radius = 100 * steps * eta
     largest = 100 * radius
-    gradient = eps * ((0.25 * (3 / 2 + 8) * largest + 18 * (1 + largest)) * 100 + (8 + 10 / 4) * 100)
+    gradient = eps * (
+        (0.25 * (3 / 2 + 8) * largest + 18 * (1 + largest)) * 100 + (8 + 10 / 4) * 100
+    )
     survive = np.sum((1 - eta * alpha) ** np.arange(steps))
     rounded = 2 * survive * (eta * gradient + 8 * eps * radius)
     solver = OutputPerturbation("gradient_descent", n_epochs=steps)
@@ -139,11 +153,15 @@ def test_neighbouring_runs_stay_within_the_sensitivity(solver, loss, dtype):
         row_norm = math.hypot(data_norm, data_norm / 4)
         clip = math.inf if loss.n_outputs > 1 else row_norm * 10 ** rng.uniform(-2, 0)
         alpha = row_norm**2 * 10 ** rng.uniform(-3, 0)
-        objective = problem(loss, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=data_norm / 4)
+        objective = problem(
+            loss, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=data_norm / 4
+        )
         X, X2 = (np.ascontiguousarray(rows * data_norm, dtype=dtype) for rows in (X, X2))
         if trial % 2:
             X, X2 = sparse.csr_array(X), sparse.csr_array(X2)
-        first, second = (learnt(solver, objective, *pair, seed=trial) for pair in ((X, y), (X2, y2)))
+        first, second = (
+            learnt(solver, objective, *pair, seed=trial) for pair in ((X, y), (X2, y2))
+        )
         assert np.linalg.norm(first - second) <= sensitivity(solver, objective)
 
 
@@ -167,7 +185,11 @@ def test_the_sensitivity_is_reached(solver, adjacency, data_norm):
     distances = []
     for place in generator().permutation(25)[[0, -1]]:  # in the first batch, and alone in the last
         X, y, X2, y2 = extreme(adjacency, data_norm, place=place)
-        constants = {"alpha": 0.02 * data_norm**2, "clip": 1e-3 * data_norm, "intercept_scaling": 0.0}
+        constants = {
+            "alpha": 0.02 * data_norm**2,
+            "clip": 1e-3 * data_norm,
+            "intercept_scaling": 0.0,
+        }
         objective = problem(squared, X, data_norm=data_norm, **constants)
         first, second = (learnt(solver, objective, *pair) for pair in ((X, y), (X2, y2)))
         distances.append(np.linalg.norm(first - second))
@@ -189,7 +211,9 @@ def by_numpy(objective, solver, X, y, order):
             batch = order[first : first + solver.batch_size]
             raw = X[batch] @ theta.T
             if objective.n_outputs > 1:
-                residual = softmax_of(raw, axis=1) - np.eye(objective.n_outputs)[y[batch].astype(int)]
+                residual = (
+                    softmax_of(raw, axis=1) - np.eye(objective.n_outputs)[y[batch].astype(int)]
+                )
             else:
                 slope = expit(raw[:, 0]) if objective.loss is logistic else raw[:, 0]
                 residual = np.clip(slope - y[batch], -bound[batch], bound[batch])[:, None]
@@ -207,10 +231,15 @@ def test_permutation_sgd_against_numpy(loss, layout):
     solver = OutputPerturbation("permutation_sgd", n_epochs=6, batch_size=4)
     order = generator(3).permutation(23)
     expected = by_numpy(objective, solver, X, y, order)
-    np.testing.assert_allclose(learnt(solver, objective, layout(X), y, seed=3), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        learnt(solver, objective, layout(X), y, seed=3), expected, rtol=1e-9, atol=1e-12
+    )
 
 
-@pytest.mark.parametrize(("method", "kernel"), [("permutation_sgd", "descend_on_batches"), ("gradient_descent", "descend")])
+@pytest.mark.parametrize(
+    ("method", "kernel"),
+    [("permutation_sgd", "descend_on_batches"), ("gradient_descent", "descend")],
+)
 def test_a_softmax_is_not_clamped(method, kernel, monkeypatch):
     """Steps on a softmax clamped a little are no contraction."""
     honest, seen = getattr(output_perturbation, kernel), []
@@ -221,7 +250,9 @@ def test_a_softmax_is_not_clamped(method, kernel, monkeypatch):
 
     monkeypatch.setattr(output_perturbation, kernel, spy)
     X = np.zeros((9, 2), np.float32)
-    learnt(OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9))
+    learnt(
+        OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9)
+    )
     assert np.all(LocalRows(X).bounded(seen[0]).bound > math.sqrt(2))
 
 
@@ -231,7 +262,9 @@ def test_the_short_batch_is_divided_by_the_batch_size():
     objective = problem(squared, X, clip=1e-3, intercept_scaling=0.0)
     solver = OutputPerturbation("permutation_sgd", n_epochs=1, batch_size=4)
     order = np.arange(9)
-    honest = np.linalg.norm(by_numpy(objective, solver, X, y, order) - by_numpy(objective, solver, X2, y2, order))
+    honest = np.linalg.norm(
+        by_numpy(objective, solver, X, y, order) - by_numpy(objective, solver, X2, y2, order)
+    )
     assert 0.95 * sensitivity(solver, objective) < honest <= sensitivity(solver, objective)
 
 
@@ -244,7 +277,8 @@ def test_the_path_stays_in_the_ball_that_rounding_is_computed_for(solver):
         assert 0.02 < np.linalg.norm(theta) / (objective.lipschitz / alpha) <= 1
 
 
-# --- the guarantee against the true privacy loss -----------------------------------------------------------------------------
+# --- the guarantee against the true privacy loss
+# -----------------------------------------------------------------------------
 
 
 def hockey_stick(law, other, epsilon, points):
@@ -311,12 +345,15 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
         assert true <= guarantee.epsilon(0.0)
         best = max(best, true / guarantee.epsilon(0.0))
         points = (first + second) / 2 + scale * np.linspace(-40, 40, 40_001)
-        profile = hockey_stick(stats.laplace(first, scale), stats.laplace(second, scale), 0.3, points)
+        profile = hockey_stick(
+            stats.laplace(first, scale), stats.laplace(second, scale), 0.3, points
+        )
         assert profile <= guarantee.delta(0.3) + 1e-5
     assert best >= 0.9
 
 
-# --- the noise ---------------------------------------------------------------------------------------------------------------
+# --- the noise
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -326,7 +363,9 @@ def test_realised_gaussian_noise(method, data_norm, adjacency):
     """Rows of zeros leave the noise alone. Chi-square, failure probability 1e-6 a case; scale from the formula, not the code."""
     X = np.zeros((8, 200))
     alpha, clip = 0.03 * data_norm**2, 0.4 * data_norm
-    objective = problem(logistic, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=0.0)
+    objective = problem(
+        logistic, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=0.0
+    )
     solver = OutputPerturbation(method, n_epochs=200, batch_size=8)
     theta = solver.solve(
         objective,
@@ -345,14 +384,21 @@ def test_realised_gamma_noise(adjacency):
     objective = problem(logistic, X, alpha=alpha, clip=clip, intercept_scaling=0.0)
     solver, rng = OutputPerturbation(noise="gamma"), generator(2)
     record = solver.mechanism(objective, *spent(1.0, 0.0, adjacency))(3.0)
-    draws = np.array([solver.solve(objective, record, LocalRows(X, np.ones(10)), generator=rng) for _ in range(150)])
+    draws = np.array(
+        [
+            solver.solve(objective, record, LocalRows(X, np.ones(10)), generator=rng)
+            for _ in range(150)
+        ]
+    )
     scale = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (10 * alpha)
     norms = np.linalg.norm(draws, axis=1)
     assert stats.kstest(norms, stats.gamma(3, scale=scale).cdf).pvalue > 5e-7
-    assert stats.kstest(draws[:, 1] / norms, stats.uniform(-1, 2).cdf).pvalue > 5e-7  # Archimedes: uniform in three dimensions
+    # Archimedes: uniform in three dimensions
+    assert stats.kstest(draws[:, 1] / norms, stats.uniform(-1, 2).cdf).pvalue > 5e-7
 
 
-# --- estimators --------------------------------------------------------------------------------------------------------------
+# --- estimators
+# --------------------------------------------------------------------------------------------------------------
 
 
 def tables(n_samples=400, seed=0):
@@ -377,11 +423,17 @@ def test_the_budget_is_met_and_the_model_learns(name, method, noise, adjacency):
     X, raw = tables(4000)
     model, target = MODELS[name]
     solver = OutputPerturbation(method, noise)
-    model = clone(model).set_params(epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation", random_state=0)
+    model = clone(model).set_params(
+        epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation", random_state=0
+    )
     model.fit(X, target(raw))
     assert 3.0 * (1 - 1e-6) < model.epsilon_ <= 3.0
     ran = model.mechanism_
-    assert (ran.noise_multiplier, ran.distribution, ran.adjacency) == (model.noise_multiplier_, noise, adjacency)
+    assert (ran.noise_multiplier, ran.distribution, ran.adjacency) == (
+        model.noise_multiplier_,
+        noise,
+        adjacency,
+    )
     assert model.privacy_ == perturbation(model.mechanism_) == model.privacy_cost(4000, 3)
     assert model.bound_ == "perturbation"
     assert model.score(X, target(raw)) > 0.6
@@ -402,7 +454,9 @@ def test_pure_privacy_end_to_end(name):
     X, raw = tables()
     model, target = MODELS[name]
     solver = OutputPerturbation(noise="gamma")
-    model.set_params(epsilon=0.7, delta=0, solver=solver, bound="tightest", adjacency="replace_one").fit(X, target(raw))
+    model.set_params(
+        epsilon=0.7, delta=0, solver=solver, bound="tightest", adjacency="replace_one"
+    ).fit(X, target(raw))
     assert model.delta_ == 0
     assert 0.7 * (1 - 1e-6) < model.epsilon_ <= 0.7
     assert model.epsilon_ == 1 / model.noise_multiplier_
@@ -419,7 +473,10 @@ def test_pure_privacy_end_to_end(name):
 def test_gaussian_noise_has_no_pure_guarantee():
     X, raw = tables()
     model = PrivateLogisticRegression(delta=0, classes=[0, 1], solver=OutputPerturbation())
-    with pytest.raises(ValueError, match=r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"):
+    with pytest.raises(
+        ValueError,
+        match=r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee",
+    ):
         model.fit(X, raw > 0)
     with pytest.raises(ValueError, match="Gaussian noise has no pure-epsilon guarantee"):
         model.set_params(solver__method="permutation_sgd").fit(X, raw > 0)
@@ -434,14 +491,18 @@ def test_sparse_rows_and_float32(solver):
     model = PrivateLogisticRegression(classes=[0, 1], solver=solver, random_state=0)
     dense = model.fit(X.toarray(), y).coef_
     np.testing.assert_allclose(model.fit(X, y).coef_, dense, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(model.fit(X.astype(np.float32), y).coef_, dense, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        model.fit(X.astype(np.float32), y).coef_, dense, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_any_number_of_threads_gives_the_same_model(method):
     X, raw = tables(2000)
-    model = PrivateLogisticRegression(classes=[0, 1], solver=OutputPerturbation(method), random_state=0)
+    model = PrivateLogisticRegression(
+        classes=[0, 1], solver=OutputPerturbation(method), random_state=0
+    )
     one = model.fit(X, raw > 0).coef_
     np.testing.assert_array_equal(model.set_params(n_jobs=2).fit(X, raw > 0).coef_, one)
 
@@ -452,7 +513,8 @@ def test_the_noise_does_not_repeat_itself():
     assert not np.any(model.fit(X, raw > 0).coef_ == model.fit(X, raw > 0).coef_)
 
 
-# --- defaults ----------------------------------------------------------------------------------------------------------------
+# --- defaults
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(5)], ids=lambda loss: loss.name)
@@ -463,14 +525,23 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
     solver = OutputPerturbation(noise=noise)
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, data_norm / 4)
     objective = Objective(loss, 5000, 20, data_norm, 0.0, clip, data_norm / 4)
-    budget = {"epsilon": 0.5, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "bound": "tightest"}
+    budget = {
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "adjacency": Adjacency.REPLACE_ONE,
+        "bound": "tightest",
+    }
     alpha = solver.auto_alpha(objective, *spent(**budget))
     size = objective.n_parameters
     noise_over_sensitivity = perturbation_noise(noise, 0.5, 1e-6, size)
 
     def excess(alpha):
-        kappa = objective.row_norm * noise_over_sensitivity * 2 * objective.lipschitz / (5000 * alpha)
-        return loss.smoothness * kappa**2 / 2 + alpha / 2 * 10 / (loss.smoothness * objective.row_norm**2)
+        kappa = (
+            objective.row_norm * noise_over_sensitivity * 2 * objective.lipschitz / (5000 * alpha)
+        )
+        return loss.smoothness * kappa**2 / 2 + alpha / 2 * 10 / (
+            loss.smoothness * objective.row_norm**2
+        )
 
     assert excess(alpha) <= min(excess(0.99 * alpha), excess(1.01 * alpha))
 
@@ -500,7 +571,10 @@ def test_clip_of_a_softmax_is_none_and_cannot_be_asked_for():
     X, raw = tables()
     model, target = MODELS["softmax"]
     model = PrivateSoftmaxRegression(classes=[0, 1, 2], solver="output_perturbation", clip=0.5)
-    with pytest.raises(ValueError, match=r"clip=0.5: a clipped softmax gradient is that of no convex loss.*Use clip='auto'"):
+    with pytest.raises(
+        ValueError,
+        match=r"clip=0.5: a clipped softmax gradient is that of no convex loss.*Use clip='auto'",
+    ):
         model.fit(X, target(raw))
     model.set_params(clip="auto").fit(X, target(raw))
     assert model.clip_ == pytest.approx(math.sqrt(2) * math.hypot(1, 0.25))
@@ -509,15 +583,43 @@ def test_clip_of_a_softmax_is_none_and_cannot_be_asked_for():
 @pytest.mark.parametrize(
     ("solver", "changes", "message"),
     [
-        (OutputPerturbation("newton"), {}, "method='newton' must be 'minimiser', 'permutation_sgd' or 'gradient_descent'"),
+        (
+            OutputPerturbation("newton"),
+            {},
+            "method='newton' must be 'minimiser', 'permutation_sgd' or 'gradient_descent'",
+        ),
         (OutputPerturbation(noise="laplace"), {}, "noise='laplace' must be 'gaussian' or 'gamma'"),
-        (OutputPerturbation(tolerance=1e-30), {}, "tolerance=1e-30 is below .*, what double precision can certify"),
-        (OutputPerturbation(tolerance=0.0), {}, "tolerance=0.0 must be 'auto' or a finite number > 0"),
+        (
+            OutputPerturbation(tolerance=1e-30),
+            {},
+            "tolerance=1e-30 is below .*, what double precision can certify",
+        ),
+        (
+            OutputPerturbation(tolerance=0.0),
+            {},
+            "tolerance=0.0 must be 'auto' or a finite number > 0",
+        ),
         (OutputPerturbation(tolerance=True), {}, "tolerance=True must be 'auto'"),
-        (OutputPerturbation("permutation_sgd", n_epochs=0), {}, "n_epochs=0 must be 'auto' or an integer >= 1"),
-        (OutputPerturbation("gradient_descent", n_epochs=True), {}, "n_epochs=True must be 'auto' or an integer >= 1"),
-        (OutputPerturbation("permutation_sgd", batch_size=0.5), {}, "batch_size=0.5 must be an integer >= 1"),
-        (OutputPerturbation(), {"alpha": 0.0}, "alpha=0.0: without a penalty the minimiser has no bounded sensitivity"),
+        (
+            OutputPerturbation("permutation_sgd", n_epochs=0),
+            {},
+            "n_epochs=0 must be 'auto' or an integer >= 1",
+        ),
+        (
+            OutputPerturbation("gradient_descent", n_epochs=True),
+            {},
+            "n_epochs=True must be 'auto' or an integer >= 1",
+        ),
+        (
+            OutputPerturbation("permutation_sgd", batch_size=0.5),
+            {},
+            "batch_size=0.5 must be an integer >= 1",
+        ),
+        (
+            OutputPerturbation(),
+            {"alpha": 0.0},
+            "alpha=0.0: without a penalty the minimiser has no bounded sensitivity",
+        ),
     ],
 )
 def test_refusals(solver, changes, message):
@@ -533,7 +635,9 @@ def test_without_a_penalty_the_descents_have_a_sensitivity():
         assert model.alpha_ == 0
     objective = replace(problem(logistic, X, alpha=0.0), clip=0.3)
     steps = 5 / objective.smoothness
-    assert sensitivity(OutputPerturbation("gradient_descent", n_epochs=5), objective) == pytest.approx(
-        steps * 2 * objective.lipschitz / 400, rel=1e-9
+    assert sensitivity(
+        OutputPerturbation("gradient_descent", n_epochs=5), objective
+    ) == pytest.approx(steps * 2 * objective.lipschitz / 400, rel=1e-9)
+    assert (
+        OutputPerturbation("gradient_descent")._epochs(objective) == output_perturbation._MAX_EPOCHS
     )
-    assert OutputPerturbation("gradient_descent")._epochs(objective) == output_perturbation._MAX_EPOCHS

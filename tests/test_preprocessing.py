@@ -32,7 +32,9 @@ def test_maps_bounds_to_range(feature_range, dtype):
 @pytest.mark.smoke
 def test_clips_what_lies_outside():
     scaler = BoundsScaler([(0, 10), (-1, 3)]).fit(ROWS)
-    np.testing.assert_array_equal(scaler.transform([[-1e300, 4.0], [11.0, -1e300]]), [[0.0, 1.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(
+        scaler.transform([[-1e300, 4.0], [11.0, -1e300]]), [[0.0, 1.0], [1.0, 0.0]]
+    )
 
 
 def test_input_is_left_alone():
@@ -45,16 +47,25 @@ def test_input_is_left_alone():
 def test_stays_in_range_whatever_the_rounding(dtype):
     rng = np.random.default_rng(0)
     for _ in range(200):
-        low, width, start, span = rng.uniform(-1, 1), 10 ** rng.uniform(-3, 6), rng.uniform(-1, 1), 10 ** rng.uniform(-3, 3)
+        low, width, start, span = (
+            rng.uniform(-1, 1),
+            10 ** rng.uniform(-3, 6),
+            rng.uniform(-1, 1),
+            10 ** rng.uniform(-3, 3),
+        )
         scaler = BoundsScaler((low, low + width), feature_range=(start, start + span))
-        scaled = scaler.fit_transform(np.array([[low], [low + width], [1e30], [-1e30]], dtype=dtype))
+        scaled = scaler.fit_transform(
+            np.array([[low], [low + width], [1e30], [-1e30]], dtype=dtype)
+        )
         rounding = 4 * np.finfo(dtype).eps * (abs(start) + span)
         assert np.all((scaled >= start - rounding) & (scaled <= start + span + rounding))
 
 
 def test_narrow_bounds_far_from_zero_stay_finite():
     """1e8 and 1e8 + 1 are one float32."""
-    scaled = BoundsScaler((1e8, 1e8 + 1)).fit_transform(np.array([[0.0], [1e8], [2e8]], dtype=np.float32))
+    scaled = BoundsScaler((1e8, 1e8 + 1)).fit_transform(
+        np.array([[0.0], [1e8], [2e8]], dtype=np.float32)
+    )
     assert np.all((scaled >= 0) & (scaled <= 1))
     assert scaled[[0, 2]].ravel().tolist() == [0, 1]
 
@@ -67,7 +78,9 @@ def test_one_pair_serves_all_columns():
 
 def test_two_columns_take_a_pair_each():
     """[(0, 10), (-1, 1)] is one pair a column, not a pair of pairs."""
-    np.testing.assert_array_equal(BoundsScaler([(0, 10), (-1, 1)]).fit(ROWS).bounds_, [[0, 10], [-1, 1]])
+    np.testing.assert_array_equal(
+        BoundsScaler([(0, 10), (-1, 1)]).fit(ROWS).bounds_, [[0, 10], [-1, 1]]
+    )
 
 
 def test_default_is_the_unit_interval():
@@ -79,7 +92,9 @@ def test_bounds_by_column_name():
     bounds = {"b": (-1, 1), "unused": (0, 1), "a": (0, 10)}
     scaler = BoundsScaler(bounds).fit(frame)
     np.testing.assert_array_equal(scaler.bounds_, [[0, 10], [-1, 1]])
-    np.testing.assert_array_equal(BoundsScaler(bounds).fit(frame[["b", "a"]]).bounds_, [[-1, 1], [0, 10]])
+    np.testing.assert_array_equal(
+        BoundsScaler(bounds).fit(frame[["b", "a"]]).bounds_, [[-1, 1], [0, 10]]
+    )
     with pytest.raises(ValueError, match="feature names should match"):
         scaler.transform(frame[["b", "a"]])
 
@@ -87,29 +102,44 @@ def test_bounds_by_column_name():
 def test_nothing_is_learnt_from_the_data():
     rng = np.random.default_rng(0)
     query = rng.normal(size=(20, 2))
-    fits = [BoundsScaler((-1, 1)).fit(X) for X in (rng.normal(size=(50, 2)), 1e6 * rng.normal(size=(3, 2)), np.zeros((1, 2)))]
+    fits = [
+        BoundsScaler((-1, 1)).fit(X)
+        for X in (rng.normal(size=(50, 2)), 1e6 * rng.normal(size=(3, 2)), np.zeros((1, 2)))
+    ]
     first, *others = fits
     for other in others:
         assert vars(other).keys() == vars(first).keys()
         np.testing.assert_array_equal(other.bounds_, first.bounds_)
         np.testing.assert_array_equal(other.transform(query), first.transform(query))
     # and a record's image does not depend on the records beside it
-    together, alone = first.transform(query), np.vstack([first.transform(row[None]) for row in query])
+    together, alone = (
+        first.transform(query),
+        np.vstack([first.transform(row[None]) for row in query]),
+    )
     np.testing.assert_array_equal(together, alone)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bounds": [(0, 1), (0, 1), (0, 1)]}, r"bounds has shape \(3, 2\): give one pair, or one pair for each of 2 columns"),
+        (
+            {"bounds": [(0, 1), (0, 1), (0, 1)]},
+            r"bounds has shape \(3, 2\): give one pair, or one pair for each of 2 columns",
+        ),
         ({"bounds": (0, 1, 2)}, r"bounds has shape \(3,\)"),
         ({"bounds": 1.0}, r"bounds has shape \(\)"),
-        ({"bounds": (1, 0)}, r"bounds=\(1, 0\) must be pairs \(low, high\) of finite numbers with low < high"),
+        (
+            {"bounds": (1, 0)},
+            r"bounds=\(1, 0\) must be pairs \(low, high\) of finite numbers with low < high",
+        ),
         ({"bounds": (1, 1)}, "must be pairs .* with low < high"),
         ({"bounds": [(0, 1), (0, np.inf)]}, r"of finite numbers .*: not so of columns \[1\]"),
         ({"bounds": (np.nan, 1)}, "of finite numbers"),
         ({"bounds": {"a": (0, 1)}}, "bounds is a dict by column name: X has no column names"),
-        ({"feature_range": (1, 0)}, r"feature_range=\(1, 0\) must be a pair \(low, high\) with low < high"),
+        (
+            {"feature_range": (1, 0)},
+            r"feature_range=\(1, 0\) must be a pair \(low, high\) with low < high",
+        ),
         ({"feature_range": (0, 0)}, r"feature_range=\(0, 0\)"),
         ({"feature_range": (np.nan, 1)}, "feature_range=.* with low < high"),
         ({"feature_range": (0, np.inf)}, "feature_range="),
@@ -125,7 +155,9 @@ def test_errors(parameters, message):
 
 def test_error_names_the_column_without_bounds():
     frame = pd.DataFrame(ROWS, columns=["a", "b"])
-    with pytest.raises(ValueError, match=re.escape("bounds is a dict by column name: no bounds for ['b']")):
+    with pytest.raises(
+        ValueError, match=re.escape("bounds is a dict by column name: no bounds for ['b']")
+    ):
         BoundsScaler({"a": (0, 1)}).fit(frame)
 
 
@@ -165,8 +197,12 @@ def test_pandas_in_and_out():
     scaler = BoundsScaler({"a": (0, 10), "b": (-1, 1)}).set_output(transform="pandas")
     scaled = scaler.fit_transform(frame)
     assert isinstance(scaled, pd.DataFrame)
-    pd.testing.assert_frame_equal(scaled, pd.DataFrame({"a": [0, 0.5, 1], "b": [0, 1, 0.5]}, index=[7, 8, 9]))
-    assert isinstance(clone(scaler).set_output(transform="default").fit_transform(frame), np.ndarray)
+    pd.testing.assert_frame_equal(
+        scaled, pd.DataFrame({"a": [0, 0.5, 1], "b": [0, 1, 0.5]}, index=[7, 8, 9])
+    )
+    assert isinstance(
+        clone(scaler).set_output(transform="default").fit_transform(frame), np.ndarray
+    )
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +237,9 @@ def test_column_transformer_makes_public_columns(adult):
 
 @pytest.mark.smoke
 def test_private_pipeline_from_frame_to_prediction(adult):
-    classifier = PrivateLogisticRegression(epsilon=5.0, classes=adult.target_names, solver="noisy_gd")
+    classifier = PrivateLogisticRegression(
+        epsilon=5.0, classes=adult.target_names, solver="noisy_gd"
+    )
     pipeline = make_pipeline(public_columns(adult), classifier).fit(adult.data, adult.target)
     fitted = pipeline[-1]
     assert fitted.leaks_ == ()
@@ -255,8 +293,14 @@ def test_what_was_fitted_transforms_whatever_was_set_since():
 @pytest.mark.parametrize("unit", ["datetime64[s]", "timedelta64[s]"])
 def test_dates_are_refused(unit):
     """A missing one would become the most negative integer, which is finite."""
-    X = np.array([["2020-01-01"], ["NaT"]] if unit.startswith("date") else [[1], ["NaT"]], dtype=unit)
+    X = np.array(
+        [["2020-01-01"], ["NaT"]] if unit.startswith("date") else [[1], ["NaT"]], dtype=unit
+    )
     for rows in (X, pd.DataFrame(X)):
-        for estimator in (BoundsScaler(), PrivateScaler(1.0, 1e-5), PrivateLogisticRegression(classes=[0, 1])):
+        for estimator in (
+            BoundsScaler(),
+            PrivateScaler(1.0, 1e-5),
+            PrivateLogisticRegression(classes=[0, 1]),
+        ):
             with pytest.raises(ValueError, match="X holds dates or times"):
                 estimator.fit(rows, [0, 1])

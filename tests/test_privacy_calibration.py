@@ -34,7 +34,13 @@ from skdpdyn.privacy.schedules import (
 )
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
-PROBLEM = {"n_samples": 10_000, "n_features": 50, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.26}
+PROBLEM = {
+    "n_samples": 10_000,
+    "n_features": 50,
+    "lipschitz": 1.0,
+    "strong_convexity": 0.01,
+    "smoothness": 0.26,
+}
 
 
 @pytest.mark.smoke
@@ -75,7 +81,9 @@ def test_reference_calibrations(case):
     rule=st.sampled_from(["curvature", "worst_case", "int"]),
     adjacency=st.sampled_from(list(Adjacency)),
 )
-def test_budget_is_met_from_below(log_epsilon, log_delta, log_steps, log_d, log_n, strong_convexity, rule, adjacency):
+def test_budget_is_met_from_below(
+    log_epsilon, log_delta, log_steps, log_d, log_n, strong_convexity, rule, adjacency
+):
     if rule == "worst_case" and strong_convexity == 0:
         return
     epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
@@ -111,7 +119,9 @@ def test_calibration_takes_a_few_evaluations_of_the_bound(rule):
 def test_noise_decreases_with_the_budget(n_steps):
     stds = [
         m.noise_multiplier / math.sqrt(m.n_steps)
-        for m in (calibrate(e, 1e-6, n_steps=n_steps, **PROBLEM) for e in np.geomspace(0.01, 50, 20))
+        for m in (
+            calibrate(e, 1e-6, n_steps=n_steps, **PROBLEM) for e in np.geomspace(0.01, 50, 20)
+        )
     ]
     assert np.all(np.diff(stds) < 0)
 
@@ -120,7 +130,11 @@ def test_noise_decreases_with_the_budget(n_steps):
 def test_each_bound_is_met_from_below(bound):
     def mechanism(noise_multiplier):
         return NoisyGradientDescent(
-            n_steps=300, noise_multiplier=noise_multiplier, step_size=1.0, strong_convexity=0.01, smoothness=0.26
+            n_steps=300,
+            noise_multiplier=noise_multiplier,
+            step_size=1.0,
+            strong_convexity=0.01,
+            smoothness=0.26,
         )
 
     m = least_noise(mechanism, 0.5, 1e-6, bound.__name__)
@@ -139,7 +153,9 @@ def test_add_remove_is_twice_the_records():
 
 def test_worst_case_steps_minimise_the_worst_case_error():
     mu, step_size = 0.3, 7.0
-    constants = {key: PROBLEM[key] for key in ("n_samples", "n_features", "lipschitz", "strong_convexity")}
+    constants = {
+        key: PROBLEM[key] for key in ("n_samples", "n_features", "lipschitz", "strong_convexity")
+    }
 
     def error(steps):
         x = (1 - step_size * 0.01) ** steps
@@ -156,10 +172,22 @@ def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction(tole
     n, row_norm, epsilon, delta = 5000, 3.0, 0.7, 1e-7
     curvature, lipschitz = row_norm**2 / 4, 1.2
     time_ = curvature_aware_time(
-        epsilon, delta, n_samples=n, lipschitz=lipschitz, curvature=curvature, tolerable_noise=tolerable_noise
+        epsilon,
+        delta,
+        n_samples=n,
+        lipschitz=lipschitz,
+        curvature=curvature,
+        tolerable_noise=tolerable_noise,
     )
     m = calibrate(
-        epsilon, delta, n_samples=n, n_features=4, lipschitz=lipschitz, strong_convexity=0.0, smoothness=curvature, n_steps=500
+        epsilon,
+        delta,
+        n_samples=n,
+        n_features=4,
+        lipschitz=lipschitz,
+        strong_convexity=0.0,
+        smoothness=curvature,
+        n_steps=500,
     )
     step_size = time_ / 500
     drift = math.sqrt(500) * step_size * (2 * lipschitz / n) * m.noise_multiplier
@@ -169,11 +197,16 @@ def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction(tole
 def test_curvature_aware_schedule():
     n_steps, step_size = curvature_aware_schedule(1000.0, strong_convexity=0.0, smoothness=0.25)
     assert (n_steps, step_size) == (125, 8.0)
-    assert curvature_aware_schedule(1.0, strong_convexity=0.0, smoothness=0.25) == (MIN_STEPS, 1.0 / MIN_STEPS)
+    assert curvature_aware_schedule(1.0, strong_convexity=0.0, smoothness=0.25) == (
+        MIN_STEPS,
+        1.0 / MIN_STEPS,
+    )
     assert curvature_aware_schedule(1e9, strong_convexity=0.0, smoothness=0.25)[0] == MAX_STEPS
     forgetting = curvature_aware_schedule(1e6, strong_convexity=0.01, smoothness=0.26)
     assert forgetting[0] * forgetting[1] == pytest.approx(math.log(10) / 0.01, rel=0.05)
-    assert curvature_aware_schedule(1000.0, strong_convexity=0.0, smoothness=0.25, step_size=20.0) == (50, 20.0)
+    assert curvature_aware_schedule(
+        1000.0, strong_convexity=0.0, smoothness=0.25, step_size=20.0
+    ) == (50, 20.0)
 
 
 def test_langevin_needs_shorter_steps():
@@ -189,7 +222,10 @@ def test_langevin_needs_shorter_steps():
         ({"epsilon": math.inf}, r"epsilon=inf must be a finite number > 0"),
         ({"epsilon": math.nan}, r"epsilon=nan must be a finite number > 0"),
         ({"epsilon": "much"}, r"epsilon='much' must be a finite number > 0"),
-        ({"delta": 0.0}, r"delta=0(.0)? must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"),
+        (
+            {"delta": 0.0},
+            r"delta=0(.0)? must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee",
+        ),
         ({"delta": 1.0}, r"delta=1.0 must be in \(0, 1\)"),
         ({"delta": math.nan}, r"delta=nan must be in \(0, 1\)"),
         ({"n_samples": 0}, r"n_samples=0 must be an integer >= 1"),
@@ -197,9 +233,15 @@ def test_langevin_needs_shorter_steps():
         ({"n_samples": 10**400}, r"n_samples must be below 2\*\*63"),
         ({"lipschitz": 0.0}, r"lipschitz=0.0 must be a number between 1e-100 and 1e100"),
         ({"smoothness": math.inf}, r"smoothness=inf must be a number between"),
-        ({"strong_convexity": -1.0}, r"strong_convexity=-1.0 must be >= 0 and below smoothness=0.26"),
+        (
+            {"strong_convexity": -1.0},
+            r"strong_convexity=-1.0 must be >= 0 and below smoothness=0.26",
+        ),
         ({"strong_convexity": 0.26}, r"strong_convexity=0.26 must be >= 0 and below"),
-        ({"n_steps": "all"}, r"n_steps='all' must be 'curvature', 'worst_case', 'theorem4' or an integer"),
+        (
+            {"n_steps": "all"},
+            r"n_steps='all' must be 'curvature', 'worst_case', 'theorem4' or an integer",
+        ),
         ({"n_steps": 0}, r"n_steps=0 must be"),
         ({"lipschitz": "1"}, r"lipschitz='1' must be a number"),
         ({"strong_convexity": None}, r"strong_convexity=None must be >= 0 and below"),
@@ -215,12 +257,24 @@ def test_bad_arguments_are_refused(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_steps": "theorem4", "epsilon": 50.0}, r"epsilon=50.0: Theorem 4 needs epsilon <= 2 log\(1/delta\) = 27.631"),
+        (
+            {"n_steps": "theorem4", "epsilon": 50.0},
+            r"epsilon=50.0: Theorem 4 needs epsilon <= 2 log\(1/delta\) = 27.631",
+        ),
         ({"n_steps": "theorem4", "strong_convexity": 0.0}, "Theorem 4 needs strong_convexity > 0"),
-        ({"n_steps": "worst_case", "strong_convexity": 0.0}, "worst-case number of steps is finite only above 0"),
+        (
+            {"n_steps": "worst_case", "strong_convexity": 0.0},
+            "worst-case number of steps is finite only above 0",
+        ),
         ({"epsilon": 1e300}, "no noise can be computed for so extreme a budget"),
-        ({"n_steps": "theorem4", "epsilon": 1e-300}, "epsilon=1e-300, .*: Theorem 4 cannot be computed"),
-        ({"n_steps": "theorem4", "strong_convexity": 1e-300}, "strong_convexity=1e-300, .*: Theorem 4 cannot be computed"),
+        (
+            {"n_steps": "theorem4", "epsilon": 1e-300},
+            "epsilon=1e-300, .*: Theorem 4 cannot be computed",
+        ),
+        (
+            {"n_steps": "theorem4", "strong_convexity": 1e-300},
+            "strong_convexity=1e-300, .*: Theorem 4 cannot be computed",
+        ),
     ],
 )
 def test_failed_hypotheses_are_named(changes, message):
@@ -229,7 +283,9 @@ def test_failed_hypotheses_are_named(changes, message):
 
 
 def test_numpy_integers_do_not_overflow():
-    narrow = calibrate(1.0, 1e-6, n_steps="theorem4", **{**PROBLEM, "n_samples": np.int32(2 * 10**9)})
+    narrow = calibrate(
+        1.0, 1e-6, n_steps="theorem4", **{**PROBLEM, "n_samples": np.int32(2 * 10**9)}
+    )
     assert narrow == calibrate(1.0, 1e-6, n_steps="theorem4", **{**PROBLEM, "n_samples": 2 * 10**9})
 
 
@@ -237,7 +293,9 @@ def test_a_bound_that_cannot_hold_is_refused():
     def mechanism(noise_multiplier):
         return NoisyGradientDescent(n_steps=3, noise_multiplier=noise_multiplier, step_size=1.0)
 
-    with pytest.raises(UnsupportedMechanismError, match=r"last_iterate .* needs a known smoothness"):
+    with pytest.raises(
+        UnsupportedMechanismError, match=r"last_iterate .* needs a known smoothness"
+    ):
         least_noise(mechanism, 1.0, 1e-6, "last_iterate")
     with pytest.raises(ValueError, match="bound='magic' must be 'tightest' or one of"):
         least_noise(mechanism, 1.0, 1e-6, "magic")

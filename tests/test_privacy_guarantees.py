@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.privacy import Adjacency, ApproximateDP, GaussianDP, NoisyGradientDescent, RenyiDP, tightest
+from skdpdyn.privacy import (
+    Adjacency,
+    ApproximateDP,
+    GaussianDP,
+    NoisyGradientDescent,
+    RenyiDP,
+    tightest,
+)
 from skdpdyn.privacy._numerics import gdp_log_delta
 from skdpdyn.privacy.guarantees import LinearCurve, SummedCurve, gdp_mu
 
@@ -112,7 +119,8 @@ def test_gaussian_epsilon_never_fails_open(log_mu, log_delta):
 def test_mu_of_a_budget_is_on_the_safe_side(log_epsilon, log_delta):
     epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
     spent = GaussianDP(gdp_mu(epsilon, delta)).epsilon(delta)
-    assert epsilon * (1 - 1e-9) - 1e-14 < spent <= epsilon  # delta has no more digits than that to tell epsilon by
+    # delta has no more digits than that to tell epsilon by
+    assert epsilon * (1 - 1e-9) - 1e-14 < spent <= epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e300, 1e-5), (1e-300, 1e-300)])
@@ -159,7 +167,9 @@ def test_composition():
 def test_unlike_adjacencies_never_compose(guarantee):
     other = dataclasses.replace(guarantee, adjacency="add_remove")
     assert other != guarantee
-    with pytest.raises(ValueError, match="cannot compose a replace_one guarantee with a add_remove"):
+    with pytest.raises(
+        ValueError, match="cannot compose a replace_one guarantee with a add_remove"
+    ):
         guarantee.compose(other)
 
 
@@ -252,4 +262,6 @@ def test_epsilon_just_below_the_delta_of_zero(part):
 def test_a_tightest_bound_composes_as_what_it_proved():
     best = tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0))
     assert GaussianDP(1.5).compose(best) == best.compose(GaussianDP(1.5)) == GaussianDP(2.5)
-    assert hash(best) == hash(tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0)))
+    assert hash(best) == hash(
+        tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0))
+    )

@@ -26,14 +26,25 @@ REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").
 
 
 def record(**changes):
-    defaults = {"n_steps": 50, "noise_multiplier": 20.0, "step_size": 0.5, "strong_convexity": 0.05, "smoothness": 1.0}
+    defaults = {
+        "n_steps": 50,
+        "noise_multiplier": 20.0,
+        "step_size": 0.5,
+        "strong_convexity": 0.05,
+        "smoothness": 1.0,
+    }
     return NoisyGradientDescent(**{**defaults, **changes})
 
 
-# --- reference values --------------------------------------------------------------------------------------------------------
+# --- reference values
+# --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", REFERENCE["noisy_gd"], ids=lambda c: f"{c['strong_convexity']}-{c['alpha']}-{c['n_steps']}")
+@pytest.mark.parametrize(
+    "case",
+    REFERENCE["noisy_gd"],
+    ids=lambda c: f"{c['strong_convexity']}-{c['alpha']}-{c['n_steps']}",
+)
 def test_reference_curves(case):
     """Setting of Chourasia, Ye and Shokri (2021), Figure 1."""
     noise_std = math.sqrt(2 * case["step_size"]) * case["sigma"]
@@ -51,7 +62,9 @@ def test_reference_curves(case):
     assert last_iterate(m).rdp(case["alpha"]) == pytest.approx(case["exact_rdp"], rel=1e-9)
 
 
-@pytest.mark.parametrize("case", REFERENCE["schedule"], ids=lambda c: f"{len(c['contraction'])} steps, mu {c['mu']:.4f}")
+@pytest.mark.parametrize(
+    "case", REFERENCE["schedule"], ids=lambda c: f"{len(c['contraction'])} steps, mu {c['mu']:.4f}"
+)
 def test_reference_schedules(case):
     mu = last_iterate_mu(case["contraction"], case["sensitivity"], case["noise_std"])
     assert mu == pytest.approx(case["mu"], rel=1e-9)
@@ -72,7 +85,8 @@ def test_reference_bounded_domain(case):
     assert last_iterate_mu(*schedule, case["diameter"]) == pytest.approx(case["mu"], rel=1e-9)
 
 
-# --- oracles -----------------------------------------------------------------------------------------------------------------
+# --- oracles
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step_size", [1e-6, 1e-3, 0.1, 0.5, 0.999, 1.0])
@@ -84,7 +98,13 @@ def test_quadratic_oracle(step_size, n_steps):
     gap = step_size * sensitivity * math.fsum(powers)
     noise_std = step_size * sensitivity * noise_multiplier
     exact = gap / (noise_std * math.sqrt(math.fsum(powers**2)))
-    m = record(n_steps=n_steps, noise_multiplier=noise_multiplier, step_size=step_size, strong_convexity=1.0, smoothness=1.0)
+    m = record(
+        n_steps=n_steps,
+        noise_multiplier=noise_multiplier,
+        step_size=step_size,
+        strong_convexity=1.0,
+        smoothness=1.0,
+    )
     assert last_iterate(m).mu == pytest.approx(exact, rel=1e-12)
     assert composition(m).mu >= exact * (1 - 1e-12)
     if step_size < 1:
@@ -125,9 +145,14 @@ def test_isotonic_regression_against_a_general_optimiser(seed):
     sensitivity = rng.uniform(0.1, 1.0, n_steps) * (rng.random(n_steps) < 0.7)
     sensitivity[0] += 0.1
     from_start = exact_schedule_mu(contraction, sensitivity, noise_std)
-    assert last_iterate_mu(contraction, sensitivity, noise_std) == pytest.approx(from_start, rel=1e-5)
+    assert last_iterate_mu(contraction, sensitivity, noise_std) == pytest.approx(
+        from_start, rel=1e-5
+    )
     diameter = rng.uniform(0.05, 3.0)
-    anywhere = [exact_schedule_mu(contraction[j:], sensitivity[j:], noise_std[j:], diameter) for j in range(n_steps)]
+    anywhere = [
+        exact_schedule_mu(contraction[j:], sensitivity[j:], noise_std[j:], diameter)
+        for j in range(n_steps)
+    ]
     bounded = last_iterate_mu(contraction, sensitivity, noise_std, diameter)
     assert bounded == pytest.approx(min(from_start, *anywhere), rel=1e-5)
 
@@ -136,11 +161,20 @@ def test_isotonic_regression_against_a_general_optimiser(seed):
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 1000])
 @pytest.mark.parametrize("diameter", [None, 1e-4, 0.3, 1e3])
 def test_closed_form_equals_schedule(contraction, n_steps, diameter):
-    constants = {"strong_convexity": 1 - contraction, "step_size": 1.0, "diameter": diameter, "sensitivity": 0.01}
+    constants = {
+        "strong_convexity": 1 - contraction,
+        "step_size": 1.0,
+        "diameter": diameter,
+        "sensitivity": 0.01,
+    }
     m = record(n_steps=n_steps, noise_multiplier=2.0, **constants)
     by_schedule = last_iterate_mu(np.full(n_steps, contraction), 0.01, 0.02, diameter)
     assert last_iterate(m).mu == pytest.approx(by_schedule, rel=1e-10)
-    as_arrays = record(n_steps=n_steps, noise_multiplier=np.full(n_steps, 2.0), **{**constants, "step_size": np.ones(n_steps)})
+    as_arrays = record(
+        n_steps=n_steps,
+        noise_multiplier=np.full(n_steps, 2.0),
+        **{**constants, "step_size": np.ones(n_steps)},
+    )
     assert last_iterate(as_arrays).mu == pytest.approx(by_schedule, rel=1e-10)
     assert composition(as_arrays).mu == pytest.approx(composition(m).mu, rel=1e-12)
 
@@ -152,7 +186,8 @@ def test_long_schedules_do_not_underflow():
     quiet_start = np.full(10**5, 0.99)
     noise = np.where(np.arange(10**5) < 99_900, 1e-9, 1.0)
     exact = last_iterate_mu(quiet_start, 1.0, noise)
-    # all that came before reaches the last 100 steps as a start 1/(1 - c) away, and they alone can hide it
+    # all that came before reaches the last 100 steps as a start 1/(1 - c) away, and they alone can
+    # hide it
     tail = np.arange(100)
     shift = 0.99**100 / 0.01 + np.sum(0.99**tail)
     assert exact == pytest.approx(shift / math.sqrt(np.sum(0.99 ** (2 * tail))), rel=1e-6)
@@ -164,13 +199,17 @@ def test_steps_without_noise_keep_their_sensitivity():
     assert last_iterate_mu([1.0, 1.0], [1.0, 1.0], [0.0, 2.0]) == pytest.approx(1.0)
     assert last_iterate_mu([1.0, 1.0], [1.0, 1.0], [2.0, 0.0]) == math.inf
     assert last_iterate_mu([1.0, 1.0], [1.0, 0.0], [2.0, 0.0]) == pytest.approx(0.5)
-    assert last_iterate_mu([0.5, 0.0, 0.5], [9.0, 1.0, 0.0], [1e-3, 1.0, 1.0]) == pytest.approx(0.5 / math.sqrt(1.25))
-    assert last_iterate_mu([0.5, 0.0, 0.5], [9.0, 1.0, 0.0], [1e-3, 1.0, 1.0], diameter=3.0) == pytest.approx(
+    assert last_iterate_mu([0.5, 0.0, 0.5], [9.0, 1.0, 0.0], [1e-3, 1.0, 1.0]) == pytest.approx(
         0.5 / math.sqrt(1.25)
     )
+    assert last_iterate_mu(
+        [0.5, 0.0, 0.5], [9.0, 1.0, 0.0], [1e-3, 1.0, 1.0], diameter=3.0
+    ) == pytest.approx(0.5 / math.sqrt(1.25))
     assert last_iterate_mu([1.0], [0.0], [1.0]) == 0.0
     long = 2**14 + 1  # the debt crosses from one segment of the regression to the next
-    assert last_iterate_mu(np.ones(long), 1.0, np.append(np.zeros(2**14), 1.0)) == pytest.approx(long)
+    assert last_iterate_mu(np.ones(long), 1.0, np.append(np.zeros(2**14), 1.0)) == pytest.approx(
+        long
+    )
 
 
 def test_blocks_pool_across_many_segments():
@@ -192,7 +231,13 @@ def test_units_do_not_matter(scale):
     for extra in ({}, {"diameter": 3.0, "sensitivity": 0.1}):
         for changes in ({}, arrays):
             base = last_iterate(record(**extra, **changes)).mu
-            scaled = record(step_size=0.5 / scale, strong_convexity=0.05 * scale, smoothness=scale, **extra, **changes)
+            scaled = record(
+                step_size=0.5 / scale,
+                strong_convexity=0.05 * scale,
+                smoothness=scale,
+                **extra,
+                **changes,
+            )
             if not extra:
                 assert last_iterate(scaled).mu == pytest.approx(base, rel=1e-9)
             elif 1e-60 < scale < 1e60:
@@ -200,7 +245,8 @@ def test_units_do_not_matter(scale):
                 assert last_iterate(longer).mu == pytest.approx(base, rel=1e-9)
 
 
-# --- conformance -------------------------------------------------------------------------------------------------------------
+# --- conformance
+# -------------------------------------------------------------------------------------------------------------
 
 EXACT = [composition, last_iterate]
 BOUNDS = [*EXACT, langevin]
@@ -261,11 +307,16 @@ def test_bounds_are_ordered_everywhere(n_steps, log_noise, log_decay, slope, par
 def test_projection_never_costs(diameter, n_steps):
     free = record(n_steps=n_steps, strong_convexity=1e-6)
     bounded = record(n_steps=n_steps, strong_convexity=1e-6, diameter=diameter, sensitivity=0.01)
-    assert 1 / free.noise_multiplier * (1 - 1e-12) <= last_iterate(bounded).mu <= last_iterate(free).mu
+    assert (
+        1 / free.noise_multiplier * (1 - 1e-12) <= last_iterate(bounded).mu <= last_iterate(free).mu
+    )
 
 
 def test_convex_losses_converge_in_a_bounded_domain():
-    costs = [last_iterate(record(n_steps=k, strong_convexity=0.0, diameter=1.0, sensitivity=0.01)).mu for k in (10**4, 10**9)]
+    costs = [
+        last_iterate(record(n_steps=k, strong_convexity=0.0, diameter=1.0, sensitivity=0.01)).mu
+        for k in (10**4, 10**9)
+    ]
     assert costs[1] == pytest.approx(costs[0], rel=1e-9)
 
 
@@ -280,16 +331,23 @@ def test_oversized_steps_cost_what_composition_costs():
 def test_between_the_two_largest_steps_the_fast_direction_sets_the_contraction():
     """step 1.99 on curvature in [0.05, 1]: |1 - 1.99| = 0.99 beats |1 - 0.0995|."""
     m = record(step_size=1.99)
-    assert last_iterate(m).mu == pytest.approx(last_iterate_mu(np.full(50, 0.99), 1.0, 20.0), rel=1e-12)
+    assert last_iterate(m).mu == pytest.approx(
+        last_iterate_mu(np.full(50, 0.99), 1.0, 20.0), rel=1e-12
+    )
 
 
-# --- tightest ----------------------------------------------------------------------------------------------------------------
+# --- tightest
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_tightest_names_the_winner_and_keeps_the_others():
     best = tightest(record(step_size=0.1))
     assert best.bound == "last_iterate"
-    held = [name for name, other in best.alternatives.items() if not isinstance(other, UnsupportedMechanismError)]
+    held = [
+        name
+        for name, other in best.alternatives.items()
+        if not isinstance(other, UnsupportedMechanismError)
+    ]
     assert held == ["composition", "langevin"]
     assert all(best.epsilon(1e-6) <= best.alternatives[name].epsilon(1e-6) for name in held)
     assert best.mu == best.guarantee.mu
@@ -306,11 +364,15 @@ def test_tightest_without_contraction():
 
 
 def test_tightest_refuses_what_no_theorem_covers():
-    with pytest.raises(UnsupportedMechanismError, match=r"no bound holds for this object: composition: .*; langevin: .*"):
+    with pytest.raises(
+        UnsupportedMechanismError,
+        match=r"no bound holds for this object: composition: .*; langevin: .*",
+    ):
         tightest(object())
 
 
-# --- hypotheses --------------------------------------------------------------------------------------------------------------
+# --- hypotheses
+# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -320,13 +382,21 @@ def test_tightest_refuses_what_no_theorem_covers():
         (langevin, {"strong_convexity": 0.0}, "strong_convexity > 0, not 0.0"),
         (langevin, {"smoothness": None}, "a known smoothness"),
         (langevin, {"step_size": 1.0}, "step_size < 1/smoothness = 1, not 1"),
-        (langevin, {"noise_multiplier": np.full(50, 3.0)}, "the same step_size and noise_multiplier"),
+        (
+            langevin,
+            {"noise_multiplier": np.full(50, 3.0)},
+            "the same step_size and noise_multiplier",
+        ),
         (last_iterate, {"release": "all"}, "release='last', not 'all'"),
         (last_iterate, {"smoothness": None}, "a known smoothness"),
         (last_iterate, {"step_size": 2.0001}, "step_size <= 2/smoothness = 2, not 2.0001"),
         (last_iterate, {"step_size": np.nextafter(2.0, 3.0)}, "beyond it a step does not contract"),
         (langevin, {"step_size": np.nextafter(1.0, 2.0)}, "step_size < 1/smoothness"),
-        (last_iterate, {"step_size": np.append(np.full(49, 0.1), 3.0)}, "step_size <= 2/smoothness = 2, not 3"),
+        (
+            last_iterate,
+            {"step_size": np.append(np.full(49, 0.1), 3.0)},
+            "step_size <= 2/smoothness = 2, not 3",
+        ),
     ],
 )
 def test_failed_hypotheses_are_named(bound, changes, message):
@@ -336,7 +406,9 @@ def test_failed_hypotheses_are_named(bound, changes, message):
 
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_unknown_records_are_unsupported(bound):
-    with pytest.raises(UnsupportedMechanismError, match=f"{bound.__name__} has no theorem for dict"):
+    with pytest.raises(
+        UnsupportedMechanismError, match=f"{bound.__name__} has no theorem for dict"
+    ):
         bound({})
 
 
@@ -354,7 +426,10 @@ def test_all_iterates_cost_the_composition():
         ({"noise_multiplier": 0.0}, "noise_multiplier=0.0 must be positive"),
         ({"noise_multiplier": math.nan}, "noise_multiplier=nan must be positive"),
         ({"noise_multiplier": math.inf}, "noise_multiplier=inf must be positive and finite"),
-        ({"noise_multiplier": [1.0, 2.0]}, r"noise_multiplier has shape \(2,\): give a number or one value for each"),
+        (
+            {"noise_multiplier": [1.0, 2.0]},
+            r"noise_multiplier has shape \(2,\): give a number or one value for each",
+        ),
         ({"step_size": -0.1}, "step_size=-0.1 must be positive"),
         ({"strong_convexity": -1.0}, "strong_convexity=-1.0 must be a finite number >= 0"),
         ({"strong_convexity": 2.0}, "smoothness=1.0 must be >= strong_convexity=2.0"),
@@ -382,7 +457,10 @@ def test_bad_records_are_refused(changes, message):
         ((["a"], [1.0], [1.0]), "contraction must hold"),
         (([0.5], [], [1.0]), "sensitivity must hold"),
         (([0.5], [1.0], [1.0], "wide"), "diameter='wide' must be a finite number"),
-        (([0.5] * 3, [1.0], [1.0] * 2), "contraction of 3, sensitivity of 1, noise_std of 2 steps: .* the same length"),
+        (
+            ([0.5] * 3, [1.0], [1.0] * 2),
+            "contraction of 3, sensitivity of 1, noise_std of 2 steps: .* the same length",
+        ),
     ],
 )
 def test_bad_schedules_are_refused(arguments, message):
@@ -390,7 +468,8 @@ def test_bad_schedules_are_refused(arguments, message):
         last_iterate_mu(*arguments)
 
 
-# --- records are values ------------------------------------------------------------------------------------------------------
+# --- records are values
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_records_compare_by_value():

@@ -44,7 +44,9 @@ def inside(monkeypatch):
         def release(point, scale, generator):
             if not isinstance(generator, Planted):
                 return honest_release(point, scale, generator)
-            return np.asarray(point) + scale * generator.standard_normal(len(point) if len(point) > 1 else None)
+            return np.asarray(point) + scale * generator.standard_normal(
+                len(point) if len(point) > 1 else None
+            )
 
         def shrunk(mean, noise_std, radius):
             seen["mean"], seen["mean_std"] = mean, noise_std
@@ -66,7 +68,8 @@ def inside(monkeypatch):
     return fit
 
 
-# --- sensitivity -------------------------------------------------------------------------------------------------------------
+# --- sensitivity
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 30.0])
@@ -75,7 +78,9 @@ def test_sensitivity_of_the_mean(inside, dtype, data_norm):
     """Neighbours move the mean by at most the deviation of its noise over its noise multiplier; some by 0.999 of it."""
     rng = np.random.default_rng(1)
     X = (data_norm * rng.normal(size=(50, 3))).astype(dtype)
-    rows = data_norm * np.array([[0, 0, 0], [1e3, 0, 0], [-1e3, 0, 0], [1e-3, 1e15, 1e15], [0.3, -0.4, 0.5]])
+    rows = data_norm * np.array(
+        [[0, 0, 0], [1e3, 0, 0], [-1e3, 0, 0], [1e-3, 1e15, 1e15], [0.3, -0.4, 0.5]]
+    )
     moved = {adjacency: [] for adjacency in ADJACENCIES}
     for adjacency in ADJACENCIES:
         scaler, means = PrivateScaler(data_norm=data_norm, adjacency=adjacency), []
@@ -83,8 +88,11 @@ def test_sensitivity_of_the_mean(inside, dtype, data_norm):
             seen = inside(scaler, np.vstack([X, row]), Planted())
             means.append(seen["mean"])
         sensitivity = seen["mean_std"] / scaler.mechanism_.mechanisms[0].noise_multiplier
-        others = means if adjacency == "replace_one" else means[:1]  # a row of zeros contributes nothing
-        moved[adjacency] = max(np.linalg.norm(one - other) for one in others for other in means) / sensitivity
+        # a row of zeros contributes nothing
+        others = means if adjacency == "replace_one" else means[:1]
+        moved[adjacency] = (
+            max(np.linalg.norm(one - other) for one in others for other in means) / sensitivity
+        )
     for largest in moved.values():
         assert 0.999 < largest <= 1
 
@@ -105,7 +113,9 @@ def test_sensitivity_of_the_counts(inside):
         X = rng.normal(size=(40, 3)) * rng.uniform(0.01, 1)
         other = X.copy()
         other[rng.integers(40)] *= 10 ** rng.uniform(-4, 4)
-        pairs = zip(*(inside(scaler, rows, Planted())["counts"] for rows in (X, other)), strict=True)
+        pairs = zip(
+            *(inside(scaler, rows, Planted())["counts"] for rows in (X, other)), strict=True
+        )
         for one, another in pairs:
             assert abs(one - another) <= 1
             largest = max(largest, abs(one - another))
@@ -114,7 +124,8 @@ def test_sensitivity_of_the_counts(inside):
     assert largest == 1
 
 
-# --- noise -------------------------------------------------------------------------------------------------------------------
+# --- noise
+# -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -176,7 +187,8 @@ def test_a_seed_repeats_the_noise_and_says_so():
         PrivateScaler(random_state=np.random.default_rng()).fit(ROWS)
 
 
-# --- budget ------------------------------------------------------------------------------------------------------------------
+# --- budget
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("with_mean", [True, False])
@@ -191,7 +203,9 @@ def test_the_budget_is_met(epsilon, adjacency, with_mean):
     parts = [1 / part.noise_multiplier for part in scaler.mechanism_.mechanisms]
     assert len(parts) == 6 + with_mean
     assert math.hypot(*parts) == pytest.approx(scaler.privacy_.mu, rel=1e-12)
-    assert (parts[0] / scaler.privacy_.mu) ** 2 == pytest.approx(0.9 if with_mean else 1 / 6, rel=1e-12)
+    assert (parts[0] / scaler.privacy_.mu) ** 2 == pytest.approx(
+        0.9 if with_mean else 1 / 6, rel=1e-12
+    )
     assert from_json(to_json(scaler.mechanism_)) == scaler.mechanism_
     assert scaler.privacy_report().as_dict()["spent"]["epsilon"] == scaler.epsilon_
 
@@ -206,12 +220,17 @@ def test_a_display_shows_what_was_spent():
 
 
 def test_noise_shrinks_as_the_budget_grows():
-    stds = [PrivateScaler(epsilon)._plan(100, 2).mechanism.mechanisms[0].noise_multiplier for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    stds = [
+        PrivateScaler(epsilon)._plan(100, 2).mechanism.mechanisms[0].noise_multiplier
+        for epsilon in (0.01, 0.1, 1.0, 10.0)
+    ]
     assert stds == sorted(stds, reverse=True)
 
 
 @pytest.mark.parametrize("shares", [(1,), (0.1, 0.9), (1, 4), (1e-3, 1, 1)])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (300.0, 1e-12)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (300.0, 1e-12)]
+)
 def test_parts_of_a_budget_cost_the_whole(epsilon, delta, shares):
     pairs = split_budget(epsilon, delta, shares)
     spent = [PrivateScaler(*pair).privacy_cost(1000, 3) for pair in pairs]
@@ -222,18 +241,32 @@ def test_parts_of_a_budget_cost_the_whole(epsilon, delta, shares):
 
 
 @pytest.mark.parametrize("shares", [(1,), (0.1, 0.9), (1, 1, 1)])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (50.0, 1e-12)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (50.0, 1e-12)]
+)
 def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, shares):
     """In 50 digits: a Gaussian mechanism of a part's share of mu has at least that part's delta at its epsilon."""
     for (part, _), share in zip(split_budget(epsilon, delta, shares), shares, strict=True):
         with mpmath.workdps(50):
-            mu = mpmath.mpf(gdp_mu(epsilon, delta)) * mpmath.sqrt(mpmath.mpf(share) / mpmath.fsum(shares))
+            mu = mpmath.mpf(gdp_mu(epsilon, delta)) * mpmath.sqrt(
+                mpmath.mpf(share) / mpmath.fsum(shares)
+            )
             above, below = mu / 2 - part / mu, -mu / 2 - part / mu
             assert mpmath.ncdf(above) - mpmath.exp(part) * mpmath.ncdf(below) >= delta
 
 
 def test_senseless_shares():
-    for shares in ((), (0.0, 1.0), (-1.0,), (math.inf, 1.0), (math.nan,), (True, 1), ("1", 2), (1e308, 1e308), ([1, 2],)):
+    for shares in (
+        (),
+        (0.0, 1.0),
+        (-1.0,),
+        (math.inf, 1.0),
+        (math.nan,),
+        (True, 1),
+        ("1", 2),
+        (1e308, 1e308),
+        ([1, 2],),
+    ):
         with pytest.raises(ValueError, match="must be finite numbers > 0, one for each part"):
             split_budget(1.0, 1e-6, shares)
     with pytest.raises(ValueError, match="shares=2 must be a sequence"):
@@ -249,10 +282,13 @@ def test_senseless_shares():
 def test_rows_of_zeros_within_a_tiny_norm():
     X = np.zeros((20, 3), np.float32)
     with np.errstate(all="raise"):
-        np.testing.assert_array_equal(PrivateScaler(data_norm=1e-45, with_mean=False).fit_transform(X), X)
+        np.testing.assert_array_equal(
+            PrivateScaler(data_norm=1e-45, with_mean=False).fit_transform(X), X
+        )
 
 
-# --- what comes out ----------------------------------------------------------------------------------------------------------
+# --- what comes out
+# ----------------------------------------------------------------------------------------------------------
 
 
 def by_numpy(scaler, X):
@@ -282,7 +318,10 @@ def test_with_a_large_budget_it_is_the_mean_and_the_quantile():
     X = 0.2 * ROWS
     scaler = PrivateScaler(1e9, quantile=0.8).fit(X)
     np.testing.assert_allclose(scaler.mean_, X.mean(axis=0), atol=1e-4)
-    within = np.mean(np.linalg.norm(X - scaler.mean_, axis=1) <= np.array([[0.9170], [1.0]]) * scaler.scale_, axis=1)
+    within = np.mean(
+        np.linalg.norm(X - scaler.mean_, axis=1) <= np.array([[0.9170], [1.0]]) * scaler.scale_,
+        axis=1,
+    )
     assert within[0] < 0.8 <= within[1]
 
 
@@ -291,7 +330,9 @@ def test_sparse_rows_stay_sparse(container):
     X = np.where(np.random.default_rng(3).random((300, 20)) < 0.2, 1.0, 0.0)
     X[7] = 0
     rows = container(X)
-    with pytest.raises(ValueError, match="X is sparse, and centring would make it dense: pass with_mean=False"):
+    with pytest.raises(
+        ValueError, match="X is sparse, and centring would make it dense: pass with_mean=False"
+    ):
         PrivateScaler().fit(rows)
     scaler = PrivateScaler(with_mean=False, data_norm=3.0).fit(rows)
     scaled = scaler.transform(rows)
@@ -309,7 +350,9 @@ def test_noise_alone_is_no_mean():
     np.testing.assert_array_equal(preprocessing.shrunk(np.full(9, 1.0), 2.0, 1.0), np.zeros(9))
     np.testing.assert_array_equal(preprocessing.shrunk(np.zeros(9), 2.0, 1.0), np.zeros(9))
     np.testing.assert_allclose(preprocessing.shrunk(np.array([3.0, 4.0]), 9.0, 1.0), [0.6, 0.8])
-    np.testing.assert_allclose(preprocessing.shrunk(np.array([3.0, 0, 0, 0]), 1.0, 9.0), [3 * (1 - 2 / 9), 0, 0, 0])
+    np.testing.assert_allclose(
+        preprocessing.shrunk(np.array([3.0, 0, 0, 0]), 1.0, 9.0), [3 * (1 - 2 / 9), 0, 0, 0]
+    )
 
 
 def test_fit_makes_no_copy_of_the_rows():
@@ -332,7 +375,9 @@ def test_centring_pays_at_equal_cost():
     centring, training = split_budget(0.1, 1e-7, (0.1, 0.9))
     gains = []
     for seed in range(10):
-        model = PrivateLogisticRegression(0.1, 1e-7, classes=[False, True], conditioning=None, random_state=seed)
+        model = PrivateLogisticRegression(
+            0.1, 1e-7, classes=[False, True], conditioning=None, random_state=seed
+        )
         scaler = PrivateScaler(*centring, random_state=100 + seed)
         centred = make_pipeline(scaler, clone(model).set_params(epsilon=training[0])).fit(X, y)
         assert centred[0].privacy_.compose(centred[1].privacy_).epsilon(1e-7) <= 0.1
@@ -340,7 +385,8 @@ def test_centring_pays_at_equal_cost():
     assert np.mean(gains) > 0.05
 
 
-# --- absurd input ------------------------------------------------------------------------------------------------------------
+# --- absurd input
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 1), (3, 50)])
@@ -395,7 +441,9 @@ def test_senseless_data():
         PrivateScaler().privacy_cost(0, 1)
     with pytest.raises(ValueError, match="sums in float64 cannot tell one record among so many"):
         PrivateScaler().privacy_cost(10**10, 1)
-    with pytest.raises(ValueError, match="equalize=True: n_samples=10000000000 are too many to sum"):
+    with pytest.raises(
+        ValueError, match="equalize=True: n_samples=10000000000 are too many to sum"
+    ):
         PrivateScaler(equalize=True).privacy_cost(10**10, 1)
     with pytest.raises(NotFittedError):
         PrivateScaler().transform(ROWS)

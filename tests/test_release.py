@@ -57,7 +57,11 @@ class Digits:
     """Digits to base 2^20, in their order: of the words of a stream, or of uniform doubles."""
 
     def __init__(self, words=None, generator=None):
-        self.draw = (lambda: next(words) >> 44) if generator is None else (lambda: int(generator.random() * BASE))
+        self.draw = (
+            (lambda: next(words) >> 44)
+            if generator is None
+            else (lambda: int(generator.random() * BASE))
+        )
 
 
 def words_of(key):
@@ -151,7 +155,10 @@ def slow_release(point, scale, source):
     ends, n = (0, 1), 0
     while ends[0] != ends[1]:
         n += 1
-        ends = [math.floor(sign * point + scale * (whole + end) + Fraction(1, 2)) for end in fraction.bounds(n)]
+        ends = [
+            math.floor(sign * point + scale * (whole + end) + Fraction(1, 2))
+            for end in fraction.bounds(n)
+        ]
     return sign * ends[0]
 
 
@@ -193,7 +200,9 @@ def test_release_bit_for_bit_where_digits_tie(seed):
         for scale in (1.0, 1.5):
             numbers = rng.choice(values[: 2 + seed % 4], 40).tolist()
             got = release([point], scale, scripted(numbers))[0]
-            assert Fraction(got) / pitch_of(scale) == slow_release(point, scale, Digits(generator=scripted(numbers)))
+            assert Fraction(got) / pitch_of(scale) == slow_release(
+                point, scale, Digits(generator=scripted(numbers))
+            )
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5, 0.7])
@@ -215,7 +224,9 @@ def test_release_bit_for_bit_next_to_a_boundary(scale):
             # for BASE - 1 is not below it
             digits = [0 if sign > 0 else BASE - 1, 0, 1, first, BASE - 1, *others]
             numbers = [drawn << 33 for drawn in digits]
-            results.append(Fraction(release([point], scale, scripted(numbers))[0]) / pitch_of(scale))
+            results.append(
+                Fraction(release([point], scale, scripted(numbers))[0]) / pitch_of(scale)
+            )
             assert results[-1] == slow_release(point, scale, Digits(generator=scripted(numbers)))
         assert results[1] - results[0] == sign
 
@@ -231,12 +242,20 @@ def test_the_gamma_form_is_the_rounded_sum_bit_for_bit(n):
         half_normals = [slow_half_normal(source) for _ in range(n)]
         exponentials = [slow_exponential(source) for _ in range(n)]
         with mpmath.workdps(200):
-            absolute = [k + mpmath.mpf(x.bounds(6)[0].numerator) / x.bounds(6)[0].denominator for k, x in half_normals]
-            gamma = sum(k + mpmath.mpf(x.bounds(6)[0].numerator) / x.bounds(6)[0].denominator for k, x in exponentials)
+            absolute = [
+                k + mpmath.mpf(x.bounds(6)[0].numerator) / x.bounds(6)[0].denominator
+                for k, x in half_normals
+            ]
+            gamma = sum(
+                k + mpmath.mpf(x.bounds(6)[0].numerator) / x.bounds(6)[0].denominator
+                for k, x in exponentials
+            )
             norm = mpmath.sqrt(sum(a * a for a in absolute))
             pitch = mpmath.mpf(2) ** (math.frexp(scale)[1] - 13)
             for i in range(n):
-                ideal = (mpmath.mpf(point[i]) + mpmath.mpf(scale) * gamma * signs[i] * absolute[i] / norm) / pitch
+                ideal = (
+                    mpmath.mpf(point[i]) + mpmath.mpf(scale) * gamma * signs[i] * absolute[i] / norm
+                ) / pitch
                 assert abs(mpmath.mpf(released[i]) / pitch - ideal) <= 0.5
 
 
@@ -263,7 +282,13 @@ def test_the_gamma_form_refines_until_it_is_decided(monkeypatch):
         released = release(np.zeros(len(half_normals)), 1.0, generator(1), "gamma")
         with mpmath.workdps(100):
             absolute, of_gamma = (
-                [k + sum(mpmath.mpf(digit) / mpmath.mpf(BASE) ** (i + 1) for i, digit in enumerate(x)) for k, x in numbers]
+                [
+                    k
+                    + sum(
+                        mpmath.mpf(digit) / mpmath.mpf(BASE) ** (i + 1) for i, digit in enumerate(x)
+                    )
+                    for k, x in numbers
+                ]
                 for numbers in (half_normals, exponentials)
             )
             radius = sum(of_gamma) / mpmath.sqrt(sum(a * a for a in absolute))
@@ -287,7 +312,8 @@ def test_the_law_is_the_gaussian_of_the_cells(point):
     pitch = 2.0**-13
     whole = released / pitch
     assert np.array_equal(whole, np.round(whole))
-    inner = (np.round(np.linspace(point - 2.4, point + 2.4, 41) / pitch) + 0.5) * pitch  # between lattice points
+    # between lattice points
+    inner = (np.round(np.linspace(point - 2.4, point + 2.4, 41) / pitch) + 0.5) * pitch
     edges = np.concatenate([[point - 100], inner, [point + 100]])
 
     def cdf(edge):
@@ -320,7 +346,10 @@ def test_the_laplace_law():
     n, rng, pitch = 3000, generator(13), 2.0**-12
     released = np.array([release(0.3, 1.5, rng, "gamma").item() for _ in range(n)])
     inner = (np.round(np.linspace(-4, 4, 21) / pitch) + 0.5) * pitch
-    assert chi_square(released, np.concatenate([[-200], inner, [200]]), stats.laplace(0.3, 1.5).cdf) > 1e-8
+    assert (
+        chi_square(released, np.concatenate([[-200], inner, [200]]), stats.laplace(0.3, 1.5).cdf)
+        > 1e-8
+    )
 
 
 def test_the_law_in_three_dimensions():
@@ -354,7 +383,9 @@ def test_shapes_scales_and_repetition(distribution):
     assert first.shape == point.shape
     np.testing.assert_array_equal(first, release(point, scale, generator(2), distribution))
     assert not np.any(first == release(point, scale, generator(4), distribution))
-    np.testing.assert_array_equal(first, release(point.tolist(), np.vstack([scale, scale]), generator(2), distribution))
+    np.testing.assert_array_equal(
+        first, release(point.tolist(), np.vstack([scale, scale]), generator(2), distribution)
+    )
     assert release([], 1.0, generator(2), distribution).size == 0
     assert release(1.0, 1.0, generator(2), distribution).shape == ()
     np.testing.assert_array_equal(largest_point([1.0, 2.5]), [2.0**40, 2.0**41])
@@ -408,7 +439,11 @@ def test_normals_are_near_the_ideal_ones_of_their_uniform(n_words):
     for case in range(40):
         if n_words == 1:
             border = int(0.15 * 2**52)  # between the first two of Wichura's regions
-            numbers = [int(rng.integers(2**47, 2**52)) if case > 3 else [2**52 - 1, border - 1, border, border + 1][case]]
+            numbers = [
+                int(rng.integers(2**47, 2**52))
+                if case > 3
+                else [2**52 - 1, border - 1, border, border + 1][case]
+            ]
         elif n_words == 2 and case < 30:
             border = int(2 * math.exp(-25) * 2**52)  # between the last two
             numbers = [
@@ -440,9 +475,13 @@ def test_the_approximation_has_its_error(largest):
         if 1 - uniform <= 0.85:
             half = (1 - uniform) / 2
             r = mpmath.mpf(0.180625) - half**2
-            return half * value(normals._CENTRE_NUMERATOR, r) / value(normals._CENTRE_DENOMINATOR, r)
+            return (
+                half * value(normals._CENTRE_NUMERATOR, r) / value(normals._CENTRE_DENOMINATOR, r)
+            )
         if r <= 5:
-            return value(normals._MIDDLE_NUMERATOR, r - mpmath.mpf(1.6)) / value(normals._MIDDLE_DENOMINATOR, r - mpmath.mpf(1.6))
+            return value(normals._MIDDLE_NUMERATOR, r - mpmath.mpf(1.6)) / value(
+                normals._MIDDLE_DENOMINATOR, r - mpmath.mpf(1.6)
+            )
         return value(normals._FAR_NUMERATOR, r - 5) / value(normals._FAR_DENOMINATOR, r - 5)
 
     with mpmath.workdps(40):

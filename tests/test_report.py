@@ -15,12 +15,26 @@ from test_solvers_conformance import DEFAULTS, model
 
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import Gaussian, GaussianDP, check_report, composition, privacy_report, tightest
+from skdpdyn.privacy import (
+    Gaussian,
+    GaussianDP,
+    check_report,
+    composition,
+    privacy_report,
+    tightest,
+)
 from skdpdyn.privacy.__main__ import main
 from skdpdyn.privacy.serialization import checksum
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "doc" / "report_schema.json").read_text())
-TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "number": (int, float)}
+TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "number": (int, float),
+}
 SILENT = {"$schema", "title", "description", "$defs"}
 
 
@@ -93,7 +107,14 @@ def resealed(report):
 
 def report_of(record):
     best = tightest(record)
-    return privacy_report(record, best.guarantee, delta=1e-6, bound=best.bound, alternatives=best.alternatives, public=["n=7"])
+    return privacy_report(
+        record,
+        best.guarantee,
+        delta=1e-6,
+        bound=best.bound,
+        alternatives=best.alternatives,
+        public=["n=7"],
+    )
 
 
 def card_code(card):
@@ -123,7 +144,9 @@ def test_reports_of_all_records(record):
 def test_reports_of_scaler_and_search():
     X, y = LOGISTIC.data(60)
     scaler = PrivateScaler(0.5, 1e-4).fit(X)
-    search = PrivateSearchCV(LOGISTIC.model(), {"clip": ["auto", 0.5]}, epsilon=2.0, delta=1e-4, expected_trials=2).fit(X, y)
+    search = PrivateSearchCV(
+        LOGISTIC.model(), {"clip": ["auto", 0.5]}, epsilon=2.0, delta=1e-4, expected_trials=2
+    ).fit(X, y)
     for fitted in (scaler, search):
         report = fitted.privacy_report()
         validate(report.as_dict(), SCHEMA)
@@ -144,12 +167,22 @@ def test_no_number_can_be_changed(fitted):
     assert len(paths) > 15
     assert {path[0] for path in paths} == {"spent", "attacker", "theorem", "other bounds", "stored"}
     for path in paths:
-        for change in (lambda x: math.nextafter(x, math.inf), lambda x: -x - 1, lambda x: 2 * x + 1, str, lambda x: None):
+        for change in (
+            lambda x: math.nextafter(x, math.inf),
+            lambda x: -x - 1,
+            lambda x: 2 * x + 1,
+            str,
+            lambda x: None,
+        ):
             with pytest.raises(ValueError):  # noqa: PT011
                 check_report(changed(report, path, change))
         with pytest.raises(ValueError, match=r"stored|spent|attacker|theorem|other bounds"):
             check_report(resealed(changed(report, path, lambda value: value * 1.001 + 1e-3)))
-    for path in (("assumed", "public", 0), ("assumed", "randomness"), ("not protected against", "1")):
+    for path in (
+        ("assumed", "public", 0),
+        ("assumed", "randomness"),
+        ("not protected against", "1"),
+    ):
         with pytest.raises(ValueError, match="checksum"):
             check_report(changed(report, path, lambda text: text + "0"))
     for name in report:
@@ -165,7 +198,11 @@ def test_no_number_can_be_changed(fitted):
         (("theorem", "bound"), "magic", "theorem, bound: 'magic'"),
         (("theorem", "colour"), "red", "theorem, colour: it is no entry"),
         (("spent", "delta"), "inf", "spent, delta"),
-        (("stored", "guarantee"), {"type": "Gaussian", "noise_multiplier": 3.0, "adjacency": "replace_one"}, "is none"),
+        (
+            ("stored", "guarantee"),
+            {"type": "Gaussian", "noise_multiplier": 3.0, "adjacency": "replace_one"},
+            "is none",
+        ),
         (("stored", "mechanism"), {"type": "Exec"}, "stored, mechanism: type='Exec'"),
         (("stored", "mechanism"), None, "not what last_iterate proves"),
         (("other bounds", "composition"), "no theorem", "other bounds, composition"),
@@ -197,9 +234,17 @@ def test_the_guarantee_of_another_run_is_refused(fitted):
 def test_from_the_command_line(fitted, tmp_path, capsys):
     path = tmp_path / "report.json"
     text = fitted.privacy_report().to_json(path)
-    run = subprocess.run([sys.executable, "-m", "skdpdyn.privacy", "check", path], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "skdpdyn.privacy", "check", path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
-    assert run.stdout == f"{path}: every number agrees: epsilon={fitted.epsilon_} at delta=0.0001 by last_iterate\n"
+    assert (
+        run.stdout
+        == f"{path}: every number agrees: epsilon={fitted.epsilon_} at delta=0.0001 by last_iterate\n"
+    )
     path.write_text(text.replace(str(fitted.epsilon_), "0.25"))
     assert main(["check", str(path)]) == 1
     assert "spent, epsilon: the report says 0.25, its record" in capsys.readouterr().err
@@ -216,7 +261,9 @@ def test_from_the_command_line(fitted, tmp_path, capsys):
 
 
 def test_infinite_numbers_are_texts():
-    report = privacy_report(Gaussian(10.0), composition(Gaussian(10.0)), delta=0.0, bound="composition")
+    report = privacy_report(
+        Gaussian(10.0), composition(Gaussian(10.0)), delta=0.0, bound="composition"
+    )
     stored = json.loads(report.to_json())
     assert stored["spent"]["epsilon"] == "inf"
     validate(stored, SCHEMA)
@@ -225,7 +272,14 @@ def test_infinite_numbers_are_texts():
 
 def test_a_model_card_can_be_checked_by_what_it_says(fitted):
     card = fitted.privacy_report().to_model_card()
-    for part in ("What was promised", "To whom", "Under which assumptions", "How to check it", "n_samples=60", "replace_one"):
+    for part in (
+        "What was promised",
+        "To whom",
+        "Under which assumptions",
+        "How to check it",
+        "n_samples=60",
+        "replace_one",
+    ):
         assert part in card
     scope = {"model": fitted}
     code = card_code(card)

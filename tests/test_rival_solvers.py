@@ -15,7 +15,14 @@ from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.noise import release
-from skdpdyn.privacy import Composition, GaussianDP, PoissonSubsampled, from_json, subsampling, to_json
+from skdpdyn.privacy import (
+    Composition,
+    GaussianDP,
+    PoissonSubsampled,
+    from_json,
+    subsampling,
+    to_json,
+)
 from skdpdyn.solvers import DPSVRG, BassilySGD
 from skdpdyn.solvers.literature import dp_svrg
 from skdpdyn.solvers.literature.dp_svrg import _bounded, _Records
@@ -28,17 +35,28 @@ JITTED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "1"
 def rows(n_samples=40, n_features=5, loss="logistic", seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_samples, n_features)) * rng.uniform(0.1, 2, (n_samples, 1))
-    y = {"logistic": rng.integers(2, size=n_samples), "squared": X[:, 0], "softmax": rng.integers(3, size=n_samples)}[loss]
+    y = {
+        "logistic": rng.integers(2, size=n_samples),
+        "squared": X[:, 0],
+        "softmax": rng.integers(3, size=n_samples),
+    }[loss]
     return X, y.astype(float)
 
 
-def svrg_record(n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_noise=2.0, step_size=0.7):
-    snapshots = PoissonSubsampled(sampling_probability=1.0, noise_multiplier=snapshot_noise, n_steps=n_rounds)
+def svrg_record(
+    n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_noise=2.0, step_size=0.7
+):
+    snapshots = PoissonSubsampled(
+        sampling_probability=1.0, noise_multiplier=snapshot_noise, n_steps=n_rounds
+    )
     return Composition(
         (
             snapshots,
             PoissonSubsampled(
-                sampling_probability=probability, noise_multiplier=noise, n_steps=n_rounds * n_inner, step_size=step_size
+                sampling_probability=probability,
+                noise_multiplier=noise,
+                n_steps=n_rounds * n_inner,
+                step_size=step_size,
             ),
         )
     )
@@ -55,24 +73,33 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
         full = release(at_snapshot.sum(axis=0), scale, rng) / len(X)
         theta, path = snapshot.copy(), []
         for _ in range(steps.n_steps // snapshots.n_steps):
-            limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot))
+            limit = min(
+                2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot)
+            )
             batch = rng.random(len(X)) < steps.sampling_probability
-            difference = shortened(gradients(objective, X, y, theta) - at_snapshot, limit)[batch].sum(axis=0)
+            difference = shortened(gradients(objective, X, y, theta) - at_snapshot, limit)[
+                batch
+            ].sum(axis=0)
             scale = steps.noise_multiplier * (limit + rounding(theta) + rounding(snapshot))
             noisy = release(difference, scale, rng)
-            direction = noisy / (steps.sampling_probability * len(X)) + full + objective.alpha * theta
+            direction = (
+                noisy / (steps.sampling_probability * len(X)) + full + objective.alpha * theta
+            )
             theta = theta - steps.step_size * direction
             path.append(theta)
         snapshot = np.mean(path, axis=0)
     return snapshot
 
 
-# --- DP-SVRG -----------------------------------------------------------------------------------------------------------------
+# --- DP-SVRG
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix])
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("changes", [{}, {"intercept_scaling": 0.0}, {"clip": 0.05}, {"data_norm": 30.0, "alpha": 0.0}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"intercept_scaling": 0.0}, {"clip": 0.05}, {"data_norm": 30.0, "alpha": 0.0}]
+)
 def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
     X, y = rows(loss=loss)
     X[3] = 0
@@ -86,8 +113,14 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
 def test_svrg_in_single_precision():
     X, y = rows()
     objective, solver = problem(logistic, X), DPSVRG()
-    single = solver.solve(objective, svrg_record(), LocalRows(X.astype(np.float32), y), generator=generator())
-    np.testing.assert_allclose(single, solver.solve(objective, svrg_record(), LocalRows(X, y), generator=generator()), rtol=1e-3)
+    single = solver.solve(
+        objective, svrg_record(), LocalRows(X.astype(np.float32), y), generator=generator()
+    )
+    np.testing.assert_allclose(
+        single,
+        solver.solve(objective, svrg_record(), LocalRows(X, y), generator=generator()),
+        rtol=1e-3,
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -99,18 +132,34 @@ def test_sensitivity_of_svrg(loss, data_norm):
     for seed in range(60):
         X, y = rows(12, 4, loss, seed)
         X = X * data_norm
-        objective = problem(LOSSES[loss], X, data_norm=data_norm, clip=0.5 * data_norm, intercept_scaling=0.25 * data_norm)
+        objective = problem(
+            LOSSES[loss],
+            X,
+            data_norm=data_norm,
+            clip=0.5 * data_norm,
+            intercept_scaling=0.25 * data_norm,
+        )
         theta = rng.standard_normal(objective.n_parameters) * 10 ** rng.uniform(-1, 2) / data_norm
         snapshot = theta + rng.standard_normal(theta.size) * 10 ** rng.uniform(-3, 1) / data_norm
-        limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot)) * rng.choice([1.0, 0.01])
+        limit = min(
+            2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot)
+        ) * rng.choice([1.0, 0.01])
         other_X, other_y = X.copy(), y.copy()
         other_X[0] = -X[0] if seed % 2 else 10 ** rng.uniform(-9, 9) * rng.standard_normal(4)
         other_y[0] = rng.permutation(y)[0]
-        records, others = _Records(objective, LocalRows(X, y)), _Records(objective, LocalRows(other_X, other_y))
+        records, others = (
+            _Records(objective, LocalRows(X, y)),
+            _Records(objective, LocalRows(other_X, other_y)),
+        )
         batch = np.flatnonzero(np.append(True, rng.random(11) < 0.5))
-        step, without = (records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:]))
+        step, without = (
+            records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:])
+        )
         replaced = others.correction(theta, snapshot, batch, limit)
-        whole, all_but_one = records.gradient(theta), records._sum(records._residuals(theta, slice(1, None)), slice(1, None))
+        whole, all_but_one = (
+            records.gradient(theta),
+            records._sum(records._residuals(theta, slice(1, None)), slice(1, None)),
+        )
         moved = [
             np.linalg.norm(whole - others.gradient(theta)) / (2 * objective.lipschitz),
             np.linalg.norm(whole - all_but_one) / objective.lipschitz,
@@ -119,7 +168,8 @@ def test_sensitivity_of_svrg(loss, data_norm):
         ]
         reached = np.maximum(reached, moved)
     assert np.all(reached <= 1)
-    # a convex loss's corrections all lie on the side of theta - s, so that two of them are never quite opposite
+    # a convex loss's corrections all lie on the side of theta - s, so that two of them are never
+    # quite opposite
     assert np.all(reached > [0.9, 0.9, 0.75, 0.9])
 
 
@@ -130,7 +180,11 @@ def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
     )  # summed in double precision
     assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
-    monkeypatch.setattr(local, "allowance", lambda self, dtype, n_chunks, aligned, *of_map: seen.append(aligned) or 0.0)
+    monkeypatch.setattr(
+        local,
+        "allowance",
+        lambda self, dtype, n_chunks, aligned, *of_map: seen.append(aligned) or 0.0,
+    )
     X, y = rows()
     _Records(problem(logistic, X), LocalRows(X, y))
     assert seen == [True, False]  # the sum of all records, and of a batch
@@ -147,7 +201,9 @@ def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
     limit = records.objective.curvature * np.linalg.norm(theta - snapshot)
     for _ in range(20):
         batch = np.flatnonzero(rng.random(len(X)) < rng.random())
-        step, without = (records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:]))
+        step, without = (
+            records.correction(theta, snapshot, part, limit) for part in (batch, batch[1:])
+        )
         moved = np.linalg.norm(step - without)
         assert moved <= limit + records.rounding(theta) + records.rounding(snapshot)
 
@@ -164,7 +220,10 @@ def test_contributions_stay_bounded_when_predictions_overflow(loss):
     for part in range(40):
         batch = np.array([part])
         assert np.linalg.norm(records.correction(theta, -theta, batch, 0.3)) <= 0.3
-        assert np.linalg.norm(records._sum(records._residuals(theta, batch), batch)) <= objective.lipschitz
+        assert (
+            np.linalg.norm(records._sum(records._residuals(theta, batch), batch))
+            <= objective.lipschitz
+        )
     odd = np.array([[math.nan], [math.inf], [-math.inf], [1e150], [0.0]])
     np.testing.assert_array_equal(_bounded(odd, np.full(5, 2.0)).ravel(), [0, 0, 0, 2, 0])
     np.testing.assert_array_equal(_bounded(odd[3:], np.zeros(2)).ravel(), [0, 0])
@@ -186,9 +245,12 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
     X, y, step_size = np.zeros((20, 500)), np.ones(20), 0.7
     objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
     solver, low, high = DPSVRG(), stats.chi2.ppf(5e-7, 500), stats.chi2.isf(5e-7, 500)
-    first = solver.solve(objective, svrg_record(1, 1, probability), LocalRows(X, y), generator=generator())
+    first = solver.solve(
+        objective, svrg_record(1, 1, probability), LocalRows(X, y), generator=generator()
+    )
     assert low < np.sum((first / (step_size * 2.0 * 0.4 / 20)) ** 2) < high
-    # two steps with a known gradient g at the snapshot: the mean of their iterates is -1.5 step g - 0.5 step noise
+    # two steps with a known gradient g at the snapshot: the mean of their iterates is -1.5 step g -
+    # 0.5 step noise
     unit = np.full(500, 1 / math.sqrt(500))
     for size, limit in ((1.0, 0.25 * step_size), (1e3, 0.8)):  # beta |theta - s|, and 2 L
         mechanism = svrg_record(1, 2, probability, noise=3.0, snapshot_noise=20 / 0.4)
@@ -201,7 +263,8 @@ def test_realised_noise_of_svrg(probability, monkeypatch):
     mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
     plant(monkeypatch, 1e3 * unit)
     theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=generator(5))
-    noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * 1e3 * unit) * 20 * probability  # also of the sum at the snapshot
+    # also of the sum at the snapshot
+    noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * 1e3 * unit) * 20 * probability
     assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
 
 
@@ -210,21 +273,30 @@ def test_svrg_finds_the_minimum():
     objective = problem(logistic, X, clip=math.inf)
     mechanism = svrg_record(40, 30, 0.1, noise=1e-6, snapshot_noise=1e-6)
     theta = DPSVRG().solve(objective, mechanism, LocalRows(X, y), generator=generator())
-    np.testing.assert_allclose(gradients(objective, X, y, theta).mean(axis=0) + 0.1 * theta, 0, atol=1e-6)
+    np.testing.assert_allclose(
+        gradients(objective, X, y, theta).mean(axis=0) + 0.1 * theta, 0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_budget_of_svrg(adjacency):
     X, y = rows(300)
-    model = PrivateLogisticRegression(0.7, classes=[0, 1], solver="dp_svrg", adjacency=adjacency).fit(X, y)
+    model = PrivateLogisticRegression(
+        0.7, classes=[0, 1], solver="dp_svrg", adjacency=adjacency
+    ).fit(X, y)
     assert 0.7 * 0.999 < model.epsilon_ <= 0.7
     assert model.bound_ == "subsampling"
     snapshots, steps = model.mechanism_.mechanisms
     assert snapshots.sampling_probability == 1
-    assert steps.n_steps == model.n_iter_ == snapshots.n_steps * (steps.n_steps // snapshots.n_steps)
+    assert (
+        steps.n_steps == model.n_iter_ == snapshots.n_steps * (steps.n_steps // snapshots.n_steps)
+    )
     assert from_json(to_json(model.mechanism_)) == model.mechanism_
     # half of mu^2 for each part, near the Gaussian limit of sampling
-    mus = [part.sampling_probability * math.sqrt(part.n_steps) / part.noise_multiplier for part in (snapshots, steps)]
+    mus = [
+        part.sampling_probability * math.sqrt(part.n_steps) / part.noise_multiplier
+        for part in (snapshots, steps)
+    ]
     assert mus[0] == pytest.approx(mus[1], rel=1e-9)
 
 
@@ -233,7 +305,9 @@ def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
     """The snapshots' record: numerical accounting of probability 1 is the exact Gaussian guarantee."""
     moved = 2 if adjacency == "replace_one" else 1
     numerical = subsampling(
-        PoissonSubsampled(sampling_probability=1.0, noise_multiplier=20.0, n_steps=9, adjacency=adjacency)
+        PoissonSubsampled(
+            sampling_probability=1.0, noise_multiplier=20.0, n_steps=9, adjacency=adjacency
+        )
     ).epsilon(1e-6)
     assert numerical == pytest.approx(GaussianDP(3 * moved / 20).epsilon(1e-6), rel=1e-4)
 
@@ -241,10 +315,20 @@ def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
 def test_a_fixed_schedule_is_kept():
     objective = problem(logistic, np.zeros((1000, 3)), alpha=1e-4)
     options = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one", "bound": "tightest"}
-    snapshots, steps = DPSVRG(n_rounds=7, n_inner=11, batch_size=25).mechanism(objective, *spent(**options))(2.0).mechanisms
-    assert (snapshots.n_steps, steps.n_steps, steps.sampling_probability, steps.noise_multiplier) == (7, 77, 0.025, 2.0)
+    snapshots, steps = (
+        DPSVRG(n_rounds=7, n_inner=11, batch_size=25)
+        .mechanism(objective, *spent(**options))(2.0)
+        .mechanisms
+    )
+    assert (
+        snapshots.n_steps,
+        steps.n_steps,
+        steps.sampling_probability,
+        steps.noise_multiplier,
+    ) == (7, 77, 0.025, 2.0)
     small, large = (
-        DPSVRG().mechanism(objective, *spent(**{**options, "epsilon": epsilon}))(1.0).mechanisms[1] for epsilon in (0.1, 50.0)
+        DPSVRG().mechanism(objective, *spent(**{**options, "epsilon": epsilon}))(1.0).mechanisms[1]
+        for epsilon in (0.1, 50.0)
     )
     assert small.n_steps < large.n_steps
     assert small.sampling_probability <= large.sampling_probability <= 1
@@ -270,7 +354,8 @@ def test_senseless_parameters(solver, message):
         PrivateLogisticRegression(classes=[0, 1], solver=solver).fit(X, y)
 
 
-# --- noisy SGD ---------------------------------------------------------------------------------------------------------------
+# --- noisy SGD
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_steps", [1, 60])
@@ -298,13 +383,21 @@ def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
     objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
-    mechanism = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1, diameter=2 * radius)
-    theta = BassilySGD(radius=radius).solve(objective, mechanism, LocalRows(X, np.ones(20)), generator=generator())
+    mechanism = PoissonSubsampled(
+        sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1, diameter=2 * radius
+    )
+    theta = BassilySGD(radius=radius).solve(
+        objective, mechanism, LocalRows(X, np.ones(20)), generator=generator()
+    )
     std = 0.01 * 0.4
     std *= 2 * radius / math.sqrt(0.4**2 + 500 * std**2)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
-    large = PoissonSubsampled(sampling_probability=1 / 20, noise_multiplier=1e4, n_steps=3, diameter=2 * radius)
-    theta = BassilySGD(radius=radius).solve(objective, large, LocalRows(X, np.ones(20)), generator=generator())
+    large = PoissonSubsampled(
+        sampling_probability=1 / 20, noise_multiplier=1e4, n_steps=3, diameter=2 * radius
+    )
+    theta = BassilySGD(radius=radius).solve(
+        objective, large, LocalRows(X, np.ones(20)), generator=generator()
+    )
     assert np.linalg.norm(theta) == pytest.approx(radius)
     with pytest.raises(ValueError, match="alpha=0: radius='auto' is L / alpha"):
         BassilySGD().mechanism(objective, *spent(1.0, 1e-5))
@@ -314,8 +407,13 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
     """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the full gradient."""
     X, y = rows(15, 2)
     objective = problem(logistic, X, alpha=1.0)
-    mechanism = PoissonSubsampled(sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1, diameter=1e9)
-    steps = [BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed)) for seed in range(2000)]
+    mechanism = PoissonSubsampled(
+        sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1, diameter=1e9
+    )
+    steps = [
+        BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
+        for seed in range(2000)
+    ]
     mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
     error = 6 * np.std(steps, axis=0) / math.sqrt(2000)  # failure probability below 1e-8 each
     np.testing.assert_array_less(np.abs(mean - expected), error)
@@ -331,12 +429,17 @@ def test_bassily_finds_the_minimum(container):
         raw = X_scaled @ theta
         return np.mean(np.logaddexp(0, raw) - y * raw) + 0.05 * theta @ theta
 
-    X_scaled = np.column_stack([X * np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None], np.full(100, 0.5)])
+    X_scaled = np.column_stack(
+        [X * np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None], np.full(100, 0.5)]
+    )
     least = optimize.minimize(risk, np.zeros(6), tol=1e-10)
     theta = BassilySGD().solve(
         objective,
         PoissonSubsampled(
-            sampling_probability=0.01, noise_multiplier=1e-6, n_steps=400_000, diameter=2 * objective.lipschitz / objective.alpha
+            sampling_probability=0.01,
+            noise_multiplier=1e-6,
+            n_steps=400_000,
+            diameter=2 * objective.lipschitz / objective.alpha,
         ),
         LocalRows(container(X), y),
         generator=generator(),
@@ -349,7 +452,9 @@ def test_bassily_finds_the_minimum(container):
 def test_budget_of_bassily(adjacency):
     X, y = rows(100)
     solver = BassilySGD(n_steps=500)
-    model = PrivateLogisticRegression(0.7, classes=[0, 1], solver=solver, adjacency=adjacency).fit(X, y)
+    model = PrivateLogisticRegression(0.7, classes=[0, 1], solver=solver, adjacency=adjacency).fit(
+        X, y
+    )
     assert 0.7 * 0.999 < model.epsilon_ <= 0.7
     assert model.n_iter_ == 500
     ran = model.mechanism_
@@ -368,15 +473,23 @@ def test_number_of_steps_of_bassily():
     assert steps(3000, 1e-300) == 1
 
 
-# --- as estimators -----------------------------------------------------------------------------------------------------------
+# --- as estimators
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", [DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=20_000 if JITTED else 2000)])
+@pytest.mark.parametrize(
+    "solver", [DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=20_000 if JITTED else 2000)]
+)
 def test_all_models_learn(solver):
     X, _ = rows(600, 3)
     budget = {"epsilon": 50.0, "solver": solver, "random_state": 0}
-    assert PrivateLogisticRegression(**budget, classes=[False, True]).fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0) > 0.85
+    assert (
+        PrivateLogisticRegression(**budget, classes=[False, True])
+        .fit(X, X[:, 0] > 0)
+        .score(X, X[:, 0] > 0)
+        > 0.85
+    )
     three = np.digitize(X[:, 0], [-0.4, 0.4])
     assert PrivateSoftmaxRegression(**budget, classes=range(3)).fit(X, three).score(X, three) > 0.6
     target = np.clip(X[:, 0] / np.maximum(1, np.linalg.norm(X, axis=1)), -1, 1)

@@ -11,15 +11,22 @@ from skdpdyn.privacy import GaussianDP, last_iterate_mu
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
     """Return the hockey-stick divergence of two mixtures of normals with one standard deviation, by quadrature."""
-    low, high = min(means.min(), other_means.min()) - 9 * std, max(means.max(), other_means.max()) + 9 * std
+    low, high = (
+        min(means.min(), other_means.min()) - 9 * std,
+        max(means.max(), other_means.max()) + 9 * std,
+    )
     x = np.linspace(low, high, 20_001)
     densities = [
-        sum(weight * np.exp(-(((x - mean) / std) ** 2) / 2) for mean, weight in zip(centres, parts, strict=True))
+        sum(
+            weight * np.exp(-(((x - mean) / std) ** 2) / 2)
+            for mean, weight in zip(centres, parts, strict=True)
+        )
         for centres, parts in ((means, weights), (other_means, other_weights))
     ]
     scale = (x[1] - x[0]) / (std * math.sqrt(2 * math.pi))
     return max(
-        float(np.sum(np.maximum(one - math.exp(epsilon) * other, 0))) * scale for one, other in (densities, densities[::-1])
+        float(np.sum(np.maximum(one - math.exp(epsilon) * other, 0))) * scale
+        for one, other in (densities, densities[::-1])
     )
 
 
@@ -29,7 +36,10 @@ def last_point(steps, offset, grid, shift):
     *earlier, last = steps
     for contraction, sensitivity, std in earlier:
         moved = contraction * means + shift * sensitivity
-        cells = np.arange(math.floor((moved.min() - 8 * std) / grid), math.ceil((moved.max() + 8 * std) / grid) + 1)
+        cells = np.arange(
+            math.floor((moved.min() - 8 * std) / grid),
+            math.ceil((moved.max() + 8 * std) / grid) + 1,
+        )
         centres = offset + grid * cells
         edges = np.append(centres - grid / 2, centres[-1] + grid / 2)
         law = np.diff(special.ndtr((edges[:, None] - moved) / std), axis=0) @ weights
@@ -45,7 +55,9 @@ def test_coarse_roundings_stay_within_the_declared_loss(seed):
     n_steps, grid = 4, 0.6
     steps = [(rng.uniform(0.6, 1.0), 0.02, rng.uniform(0.5, 1.0)) for _ in range(n_steps)]
     std = steps[-1][2]
-    laws = [last_point(steps, offset, grid, shift) for offset, shift in ((0.0, 0.5), (grid / 2, -0.5))]
+    laws = [
+        last_point(steps, offset, grid, shift) for offset, shift in ((0.0, 0.5), (grid / 2, -0.5))
+    ]
     columns = [np.array(column) for column in zip(*steps, strict=True)]
     without = last_iterate_mu(*columns)
     room = math.sqrt(sum(((1 + c) * grid / s) ** 2 for c, _, s in steps))  # E = grid / 2

@@ -36,9 +36,18 @@ MAPS = {
     "centred full": RowMap(CENTRE, FULL, 1.5, RADIUS),
 }
 CASES = [
-    pytest.param(LAYOUTS[layout], MAPS[name], loss, dtype, id=f"{layout}-{name}-{loss.name}{loss.n_outputs}-{dtype}")
-    for layout, name, loss, dtype in product(LAYOUTS, MAPS, (logistic, squared, softmax(3)), ("float64", "float32"))
-    if not (layout == "csr" and "centred" in name) and not (dtype == "float32" and name in ("unit", "full"))
+    pytest.param(
+        LAYOUTS[layout],
+        MAPS[name],
+        loss,
+        dtype,
+        id=f"{layout}-{name}-{loss.name}{loss.n_outputs}-{dtype}",
+    )
+    for layout, name, loss, dtype in product(
+        LAYOUTS, MAPS, (logistic, squared, softmax(3)), ("float64", "float32")
+    )
+    if not (layout == "csr" and "centred" in name)
+    and not (dtype == "float32" and name in ("unit", "full"))
 ]
 each_case = pytest.mark.parametrize(("layout", "row_map", "loss", "dtype"), CASES)
 
@@ -95,7 +104,8 @@ def tolerances(dtype):
     return {"rtol": 1e-8, "atol": 1e-10} if dtype == "float64" else {"rtol": 2e-3, "atol": 3e-6}
 
 
-# --- training ----------------------------------------------------------------------------------------------------------------
+# --- training
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @each_case
@@ -105,7 +115,9 @@ def test_descent_on_mapped_and_weighted_rows(layout, row_map, loss, dtype):
     objective = problem(loss, len(X))
     rows = LocalRows(layout(X), y, weight, row_map)
     ours = run(objective, rows)
-    np.testing.assert_allclose(ours, by_numpy(objective, mapped(X, row_map), y, weight), **tolerances(dtype))
+    np.testing.assert_allclose(
+        ours, by_numpy(objective, mapped(X, row_map), y, weight), **tolerances(dtype)
+    )
     np.testing.assert_array_equal(run(objective, rows, n_threads=2), ours)
 
 
@@ -121,10 +133,14 @@ def test_batches_of_mapped_and_weighted_rows(layout, row_map, loss, dtype):
         "rng": np.random.default_rng(0),
     }
     rows = LocalRows(layout(X), y, weight, row_map)
-    descend_on_batches(theta, objective, rows, batches=FixedBatches(50, order), divisor=50.0, **schedule)
+    descend_on_batches(
+        theta, objective, rows, batches=FixedBatches(50, order), divisor=50.0, **schedule
+    )
     chosen = [order[first : first + 50] for first in (0, 50, 100)]
     expected = by_numpy(objective, mapped(X, row_map), y, weight, chosen=chosen, divisor=50.0)
-    np.testing.assert_allclose(theta, expected, rtol=1e-6 if dtype == "float32" else 1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        theta, expected, rtol=1e-6 if dtype == "float32" else 1e-8, atol=1e-9
+    )
 
 
 @each_case
@@ -132,9 +148,13 @@ def test_the_minimiser_on_mapped_and_weighted_rows(layout, row_map, loss, dtype)
     """The gradient there, by numpy, is 0."""
     X, y, weight = data(150, dtype, loss.n_outputs)
     objective = problem(loss, len(X), clip=1e9 if loss.n_outputs > 1 else 0.3)
-    theta = minimise(objective, LocalRows(layout(X), y, weight, row_map), tolerance=1e-9, n_threads=2)
+    theta = minimise(
+        objective, LocalRows(layout(X), y, weight, row_map), tolerance=1e-9, n_threads=2
+    )
     each = gradients(objective, mapped(X, row_map), y, theta) * weight[:, None]
-    assert np.linalg.norm(each.mean(axis=0) + objective.alpha * theta) < (1e-8 if dtype == "float64" else 1e-6)
+    assert np.linalg.norm(each.mean(axis=0) + objective.alpha * theta) < (
+        1e-8 if dtype == "float64" else 1e-6
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -144,11 +164,15 @@ def test_weights_of_one_are_no_weights(layout, loss):
     objective, ones = problem(loss, len(X)), np.ones(len(X))
     for row_map in (MAPS["none"], MAPS["diagonal"]):
         weighted = run(objective, LocalRows(layout(X), y, ones, row_map))
-        np.testing.assert_array_equal(weighted, run(objective, LocalRows(layout(X), y, map=row_map)))
+        np.testing.assert_array_equal(
+            weighted, run(objective, LocalRows(layout(X), y, map=row_map))
+        )
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("loop", [descent, batches, minimise_module], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "loop", [descent, batches, minimise_module], ids=lambda module: module.__name__
+)
 def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch):
     """W G in place of W (G - m T): of the first step, and of a gradient of the minimiser."""
     loss = softmax(3) if n_outputs > 1 else logistic
@@ -163,7 +187,9 @@ def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch)
             descend(theta, objective, rows, one, none, math.inf, generator())
         elif loop is batches:
             schedule = {"step_size": one, "noise_std": none, "radius": math.inf, "rng": generator()}
-            descend_on_batches(theta, objective, rows, batches=FixedBatches(150), divisor=150.0, **schedule)
+            descend_on_batches(
+                theta, objective, rows, batches=FixedBatches(150), divisor=150.0, **schedule
+            )
         else:
             theta -= minimise_module._Gradient(objective, rows, None, None, 1)(theta)
         return theta
@@ -174,13 +200,16 @@ def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch)
     def uncentred(matrix, centre, scratch):
         return matrix, 0 * centre, scratch
 
-    monkeypatch.setattr(RowMap, "gradient", lambda self, sums, offsets: gradient(self, sums, 0 * offsets))
+    monkeypatch.setattr(
+        RowMap, "gradient", lambda self, sums, offsets: gradient(self, sums, 0 * offsets)
+    )
     if loop is not minimise_module:
         monkeypatch.setattr(loop, "map_arguments", lambda row_map: uncentred(*arguments(row_map)))
     assert np.linalg.norm(learnt() - right) > 1e-3
 
 
-# --- what the map and the weights bound --------------------------------------------------------------------------------------
+# --- what the map and the weights bound
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row_map", MAPS.values(), ids=MAPS)
@@ -220,8 +249,14 @@ def test_neighbours_move_one_update_by_at_most_the_sensitivity(name):
         X2[2], y2[2] = rng.standard_normal(D) * rng.choice([0.01, 1, 100]), rng.integers(0, 2)
         if rng.random() < 0.7:
             X2[2], y2[2] = X[2] * (1 + 1e-3), 1 - y[2]
-        moved = [run(objective, LocalRows(rows, targets, map=row_map), steps=(1.0,)) for rows, targets in ((X, y), (X2, y2))]
-        largest = max(largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(Adjacency.REPLACE_ONE))
+        moved = [
+            run(objective, LocalRows(rows, targets, map=row_map), steps=(1.0,))
+            for rows, targets in ((X, y), (X2, y2))
+        ]
+        largest = max(
+            largest,
+            np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(Adjacency.REPLACE_ONE),
+        )
     assert 0.9 <= largest <= 1 + 1e-12
 
 
@@ -231,7 +266,9 @@ def test_room_for_rounding_grows_with_the_parts_of_rows():
     objective = problem(logistic, 100)
     spread = [1e3, 1.0]
     rows = [LocalRows(X, y, map=RowMap(CENTRE, np.ones(D), RADIUS / s, RADIUS)) for s in spread]
-    room = [local.allowance(objective, np.float64, 1, True, given.growth(objective)) for given in rows]
+    room = [
+        local.allowance(objective, np.float64, 1, True, given.growth(objective)) for given in rows
+    ]
     assert room[0] / room[1] == pytest.approx(1e3, rel=1e-6)
     assert LocalRows(X, y, map=MAPS["diagonal"]).growth(objective) == 1
     with pytest.raises(ValueError, match="squared loss without a bound on its residuals"):
@@ -249,8 +286,13 @@ def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weigh
     gradient = minimise_module._Gradient(objective, rows, None, None, 1)
     theta = np.linspace(-1, 1, D + 1)
     scale, offset, _ = rows.factors()
-    Z = X.astype(np.longdouble) * scale[:, None] - row_map.centre.astype(np.longdouble) * offset[:, None]
-    Z = np.array([((np.diag(weights) if row_map.is_diagonal else weights) * z).sum(axis=1) for z in Z])
+    Z = (
+        X.astype(np.longdouble) * scale[:, None]
+        - row_map.centre.astype(np.longdouble) * offset[:, None]
+    )
+    Z = np.array(
+        [((np.diag(weights) if row_map.is_diagonal else weights) * z).sum(axis=1) for z in Z]
+    )
     Z = np.column_stack([Z, np.full(100, 0.5)])
     exact = Z.T @ (1 / (1 + np.exp(-(Z @ theta))) - y) / 100 + objective.alpha * theta
     error, norm = np.linalg.norm((gradient(theta) - exact).astype(float)), np.linalg.norm(theta)
@@ -262,7 +304,11 @@ def test_where_single_precision_would_not_do():
     objective = problem(softmax(3), 100)
     X = data(100, np.float32)[0]
     assert LocalRows(X, map=MAPS["centred"]).allows_single(objective)
-    for row_map in (MAPS["unit"], RowMap(CENTRE, DIAGONAL, 1e-2, RADIUS), RowMap(None, DIAGONAL, 1e40, 1e-5)):
+    for row_map in (
+        MAPS["unit"],
+        RowMap(CENTRE, DIAGONAL, 1e-2, RADIUS),
+        RowMap(None, DIAGONAL, 1e40, 1e-5),
+    ):
         assert not LocalRows(X, map=row_map).allows_single(objective)
 
 
@@ -296,7 +342,8 @@ def test_what_is_refused():
             replace(MAPS["centred"], **wrong)
 
 
-# --- sums for conditioning ---------------------------------------------------------------------------------------------------
+# --- sums for conditioning
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if name != "none"])
@@ -311,7 +358,9 @@ def test_sums_of_mapped_rows(layout, name):
         rows = LocalRows(layout(X), weight=given, map=MAPS[name])
         assert rows.sum_rounding() < 1e-7
         np.testing.assert_allclose(rows.column_sums(), weights @ X.astype(float), atol=1e-9)
-        np.testing.assert_allclose(rows.column_sums(weight), (weight * weights) @ X.astype(float), atol=1e-9)
+        np.testing.assert_allclose(
+            rows.column_sums(weight), (weight * weights) @ X.astype(float), atol=1e-9
+        )
         np.testing.assert_allclose(rows.column_squares(), weights @ Z**2, rtol=1e-10)
         np.testing.assert_allclose(rows.second_moment(), (Z.T * weights) @ Z, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(rows.factors()[2], np.linalg.norm(Z, axis=1), atol=1e-12)
@@ -322,7 +371,9 @@ def test_a_row_is_mapped_by_itself_to_the_last_bit(n_features):
     """Wherever it is: a product of a block must not depend on where a row stands in it."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, n_features))
-    row_map = RowMap(rng.standard_normal(n_features) / 9, rng.standard_normal((n_features,) * 2) / 9, 0.5, 3.0)
+    row_map = RowMap(
+        rng.standard_normal(n_features) / 9, rng.standard_normal((n_features,) * 2) / 9, 0.5, 3.0
+    )
     moved = np.roll(X, 7, axis=0)[:433].copy()
     for ours, theirs in zip(row_map.factors(X), row_map.factors(moved), strict=True):
         np.testing.assert_array_equal(theirs[7:], ours[: 433 - 7])

@@ -146,7 +146,8 @@ def test_masked_cells_are_refused(model):
             function(*arguments)
 
 
-# --- no record in any error -------------------------------------------------------------------------
+# --- no record in any error
+# -------------------------------------------------------------------------
 
 TEXT, NUMBER = "patient-4711", 987654.321
 
@@ -249,7 +250,10 @@ def probes():
         yield f"{name}.score", fitted.score
         if name != "ridge":
             for method in ("decision_function", "predict_proba", "predict_log_proba"):
-                yield f"{name}.{method}", lambda X, y, fitted=fitted, method=method: getattr(fitted, method)(X)
+                yield (
+                    f"{name}.{method}",
+                    lambda X, y, fitted=fitted, method=method: getattr(fitted, method)(X),
+                )
     yield "labels from y", PrivateLogisticRegression().fit
     yield "bounds from y", PrivateRidge().fit
     for scaler in (PrivateScaler(), BoundsScaler()):
@@ -266,7 +270,9 @@ def probes():
     ):
         search = PrivateSearchCV(estimator, {key: [0.1]}, epsilon=20.0, expected_trials=1)
         yield f"{name}.fit", search.fit
-        fitted = PrivateSearchCV(estimator, {key: [0.1]}, epsilon=20.0, expected_trials=1).fit(rows, LABELS)
+        fitted = PrivateSearchCV(estimator, {key: [0.1]}, epsilon=20.0, expected_trials=1).fit(
+            rows, LABELS
+        )
         yield f"{name}.score", fitted.score
         yield f"{name}.predict", lambda X, y, fitted=fitted: fitted.predict(X)
 
@@ -306,7 +312,8 @@ def test_the_error_of_a_label_does_not_depend_on_the_other_labels(model):
     assert "y holds labels that are not in classes=[0, 1]" in texts.pop()
 
 
-# --- what privacy_cost says, fit does ---------------------------------------------------------------
+# --- what privacy_cost says, fit does
+# ---------------------------------------------------------------
 
 
 def outcome(function, *arguments):
@@ -326,8 +333,15 @@ def test_privacy_cost_refuses_what_fit_refuses(noise):
             X, y = rng.normal(size=(n_samples, n_features)), np.arange(n_samples) % 2
             for epsilon in (1e-6, 1e-4, 1.0):
                 for alpha in (1e-4, 1.0, 1e3, 1e6):
-                    shared = {"epsilon": epsilon, "delta": 0.0 if noise == "gamma" else 1e-6, "alpha": alpha}
-                    for solver in (ObjectivePerturbation(noise), OutputPerturbation("minimiser", noise=noise)):
+                    shared = {
+                        "epsilon": epsilon,
+                        "delta": 0.0 if noise == "gamma" else 1e-6,
+                        "alpha": alpha,
+                    }
+                    for solver in (
+                        ObjectivePerturbation(noise),
+                        OutputPerturbation("minimiser", noise=noise),
+                    ):
                         model = PrivateLogisticRegression(classes=[0, 1], solver=solver, **shared)
                         told_before = outcome(model.privacy_cost, n_samples, n_features)
                         assert outcome(model.fit, X, y) == told_before, (solver, shared, X.shape)
@@ -335,7 +349,8 @@ def test_privacy_cost_refuses_what_fit_refuses(noise):
     assert 0.1 < sum(answer is None for answer in answers) / len(answers) < 0.9
 
 
-# --- threads ----------------------------------------------------------------------------------------
+# --- threads
+# ----------------------------------------------------------------------------------------
 
 
 def test_two_threads_end_with_one_fits_attributes():
@@ -390,7 +405,8 @@ def test_an_interrupted_fit_changes_nothing():
     assert vars(model) == before
 
 
-# --- a search without a trial -----------------------------------------------------------------------
+# --- a search without a trial
+# -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["logistic", "softmax", "three classes", "ridge"])
@@ -419,7 +435,8 @@ def test_a_search_without_a_trial_has_the_methods_of_any_other(kind, monkeypatch
     assert "decision_function" not in none or not np.any(answers[0]["decision_function"])
 
 
-# --- the disk cache of compiled code ----------------------------------------------------------------
+# --- the disk cache of compiled code
+# ----------------------------------------------------------------
 
 FIT_ONCE = """
 import sys, warnings
@@ -475,7 +492,9 @@ def test_damaged_cache_files_are_compiled_anew(tmp_path):
     for number, path in enumerate(files):
         content = bytearray(whole[path])
         content[len(content) // 2] ^= 1
-        path.write_bytes([content, content[: len(content) // 2], b"not a pickle", b""][number // 2 % 4])
+        path.write_bytes(
+            [content, content[: len(content) // 2], b"not a pickle", b""][number // 2 % 4]
+        )
     assert fit_in_a_process(tmp_path) == "[]"
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")}
     assert set(written) >= set(whole)
@@ -484,7 +503,8 @@ def test_damaged_cache_files_are_compiled_anew(tmp_path):
     assert again == written, "all of them were read"
 
 
-# --- interrupts -------------------------------------------------------------------------------------
+# --- interrupts
+# -------------------------------------------------------------------------------------
 
 INTERRUPT = """
 import json, os, signal, sys, threading, time
@@ -533,7 +553,9 @@ INTERRUPTED = {
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [pytest.param(case, marks=marks) for case, (*_, marks) in INTERRUPTED.items()])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=marks) for case, (*_, marks) in INTERRUPTED.items()]
+)
 def test_an_interrupt_ends_a_fit_within_a_second(case):
     options, call, _ = INTERRUPTED[case]
     model = f"PrivateLogisticRegression(classes=[0, 1], {options})"

@@ -51,7 +51,12 @@ def orders_used(curve, order):
             return (a - 1) * (curve.trial(a) - epsilon) + (a - 1) * math.log1p(-1 / a) - math.log(a)
 
     best = min(
-        (optimize.minimize_scalar(inner, bounds=(s, s + 2), method="bounded", options={"xatol": 1e-9}) for s in range(-8, 12)),
+        (
+            optimize.minimize_scalar(
+                inner, bounds=(s, s + 2), method="bounded", options={"xatol": 1e-9}
+            )
+            for s in range(-8, 12)
+        ),
         key=lambda found: found.fun,
     )
     return np.sort([1 + 1e-9, 1 + math.exp(best.x), order])
@@ -64,19 +69,31 @@ def test_renyi_bound_is_that_of_dp_accounting(mean, shape, mu):
     lowest = guarantee.curve._least[0]
     for order in (1.3 * lowest, 3 * lowest, 20 * lowest):
         orders = orders_used(guarantee.curve, order)
-        accountant = RdpAccountant(orders).compose(RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape))
+        accountant = RdpAccountant(orders).compose(
+            RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape)
+        )
         theirs = accountant._rdp[orders == order][0]
-        assert guarantee.rdp(order) == pytest.approx(theirs, rel=1e-9 if shape == math.inf else 3e-9)  # they solve gamma to 1e-9
+        # they solve gamma to 1e-9
+        assert guarantee.rdp(order) == pytest.approx(
+            theirs, rel=1e-9 if shape == math.inf else 3e-9
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mean", "shape"), LAWS)
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_epsilon_is_that_of_dp_accounting(mean, shape, adjacency):
-    guarantee = selection(Selection(trial=GaussianDP(0.3, adjacency), expected_trials=mean, shape=shape))
+    guarantee = selection(
+        Selection(trial=GaussianDP(0.3, adjacency), expected_trials=mean, shape=shape)
+    )
     orders = 1 + np.exp(np.linspace(math.log(1e-2), math.log(1e4), 600))
-    for event in (guarantee.dp_event, RepeatAndSelectDpEvent(GaussianDpEvent(1 / 0.3), mean, shape)):
-        theirs = RdpAccountant(orders, guarantee.neighboring_relation).compose(event).get_epsilon(1e-6)
+    for event in (
+        guarantee.dp_event,
+        RepeatAndSelectDpEvent(GaussianDpEvent(1 / 0.3), mean, shape),
+    ):
+        theirs = (
+            RdpAccountant(orders, guarantee.neighboring_relation).compose(event).get_epsilon(1e-6)
+        )
         assert theirs * (1 - 1e-4) <= guarantee.epsilon(1e-6) <= theirs * (1 + 1e-9)
 
 
@@ -89,7 +106,10 @@ def test_mean_of_the_law(shape):
         weights = np.exp(steps + k * np.log1p(-gamma)) if gamma < 1 else (k == 1).astype(float)
         if shape != -0.5 or mean < 20:  # the tail of the others is summed in full
             assert weights @ k / weights.sum() == pytest.approx(mean, rel=1e-7)
-    assert Selection(trial=GaussianDP(0.1), expected_trials=3.0, shape=math.inf).halting_probability is None
+    assert (
+        Selection(trial=GaussianDP(0.1), expected_trials=3.0, shape=math.inf).halting_probability
+        is None
+    )
 
 
 @pytest.mark.parametrize("shape", [0.0, 1.0, 5.0])
@@ -120,30 +140,45 @@ def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
     """Gaussian trials, a thousand outcomes, scored in several orders; the exact laws of the winner, T = 0 released as such."""
     edges = np.linspace(-6, 6.5, 1000)
     for mu in (0.05, 0.5, 1.5):
-        one, other = (np.diff(stats.norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) - shift)) for shift in (0.0, mu))
-        curve = selection(Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape), tight=tight)
-        for score in (np.arange(one.size), -np.arange(one.size), -np.abs(np.arange(one.size) - 500.0)):
+        one, other = (
+            np.diff(stats.norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) - shift))
+            for shift in (0.0, mu)
+        )
+        curve = selection(
+            Selection(trial=GaussianDP(mu), expected_trials=mean, shape=shape), tight=tight
+        )
+        for score in (
+            np.arange(one.size),
+            -np.arange(one.size),
+            -np.abs(np.arange(one.size) - 500.0),
+        ):
             by_score = np.argsort(score, kind="stable")
-            p, q = (np.clip(best_of(np.cumsum(law[by_score]), mean, shape), 1e-300, None) for law in (one, other))
+            p, q = (
+                np.clip(best_of(np.cumsum(law[by_score]), mean, shape), 1e-300, None)
+                for law in (one, other)
+            )
             for order in (1.05, 1.5, 3.0, 10.0, 40.0):
                 for first, second in ((p, q), (q, p)):
-                    exact = np.log(np.sum(np.exp(order * np.log(first) - (order - 1) * np.log(second)))) / (order - 1)
+                    exact = np.log(
+                        np.sum(np.exp(order * np.log(first) - (order - 1) * np.log(second)))
+                    ) / (order - 1)
                     assert exact <= curve.rdp(order) + 1e-9
-    # The same bound with a part left out (the mean's logarithm, gamma's) is below some of these: see the tests of values
+    # The same bound with a part left out (the mean's logarithm, gamma's) is below some of these:
+    # see the tests of values
 
 
 def test_values():
     """By hand: mu = 1, geometric with mean 4 (gamma = 1/4): b = sqrt(2 log 4) minimises (b - 1)/2 + log(4)/b."""
     b, order = math.sqrt(2 * math.log(4)), 9.0
     by_hand = order / 2 + 2 * ((b - 1) / 2 + math.log(4) / b) + math.log(4) / (order - 1)
-    assert selection(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=1.0)).rdp(order) == pytest.approx(
-        by_hand, rel=1e-12
-    )
-    # Poisson by a trial's own profile: R(a) + mean delta(log(a/(a-1))) + log(mean)/(a-1)
-    by_hand = order / 2 + 4 * GaussianDP(1.0).delta(math.log(9 / 8)) + math.log(4) / 8
-    assert selection(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=math.inf), tight=True).rdp(
+    assert selection(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=1.0)).rdp(
         order
     ) == pytest.approx(by_hand, rel=1e-12)
+    # Poisson by a trial's own profile: R(a) + mean delta(log(a/(a-1))) + log(mean)/(a-1)
+    by_hand = order / 2 + 4 * GaussianDP(1.0).delta(math.log(9 / 8)) + math.log(4) / 8
+    assert selection(
+        Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=math.inf), tight=True
+    ).rdp(order) == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_bound_is_monotone():
@@ -156,7 +191,9 @@ def test_bound_is_monotone():
         np.testing.assert_allclose(one_by_one, rdp[::80], rtol=1e-2)
     for shape in (0.0, 1.0, math.inf):
         costs = [
-            selection(Selection(trial=GaussianDP(0.3), expected_trials=mean, shape=shape)).epsilon(1e-6)
+            selection(Selection(trial=GaussianDP(0.3), expected_trials=mean, shape=shape)).epsilon(
+                1e-6
+            )
             for mean in (1, 2, 5, 10, 100)
         ]
         assert np.all(np.diff(costs) > 0)
@@ -164,17 +201,34 @@ def test_bound_is_monotone():
 
 def test_trials_without_a_gaussian_guarantee():
     fresh = WithoutReplacement(
-        n_samples=100, batch_size=10, n_epochs=1, noise_multiplier=20.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
+        n_samples=100,
+        batch_size=10,
+        n_epochs=1,
+        noise_multiplier=20.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
     )
     guarantee = selection(Selection(trial=recursion(fresh), expected_trials=5.0))
     assert guarantee.epsilon(1e-6) > recursion(fresh).epsilon(1e-6)
     linear = selection(Selection(trial=RenyiDP(LinearCurve(0.045)), expected_trials=5.0))
-    assert linear == selection(Selection(trial=GaussianDP(0.3), expected_trials=5.0)) or linear.epsilon(1e-6) == pytest.approx(
+    assert linear == selection(
+        Selection(trial=GaussianDP(0.3), expected_trials=5.0)
+    ) or linear.epsilon(1e-6) == pytest.approx(
         selection(Selection(trial=GaussianDP(0.3), expected_trials=5.0)).epsilon(1e-6), rel=1e-12
     )
-    either = selection(Selection(trial=RenyiDP(LargestCurve((LinearCurve(0.045), LinearCurve(0.02)))), expected_trials=5.0))
+    either = selection(
+        Selection(
+            trial=RenyiDP(LargestCurve((LinearCurve(0.045), LinearCurve(0.02)))),
+            expected_trials=5.0,
+        )
+    )
     assert either.epsilon(1e-6) == pytest.approx(linear.epsilon(1e-6), rel=1e-9)
-    sampled = subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=4.0, n_steps=5, adjacency="add_remove"))
+    sampled = subsampling(
+        PoissonSubsampled(
+            sampling_probability=0.1, noise_multiplier=4.0, n_steps=5, adjacency="add_remove"
+        )
+    )
     assert selection(Selection(trial=sampled, expected_trials=5.0)).adjacency == "add_remove"
     with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
         _ = guarantee.dp_event
@@ -182,14 +236,16 @@ def test_trials_without_a_gaussian_guarantee():
         _ = selection(Selection(trial=GaussianDP(0.3), expected_trials=5.0, shape=-0.5)).dp_event
     with pytest.raises(UnsupportedMechanismError, match="no dp_accounting event"):
         _ = selection(
-            Selection(trial=GaussianDP(0.3, "add_remove"), expected_trials=5.0, shape=math.inf), tight=True
+            Selection(trial=GaussianDP(0.3, "add_remove"), expected_trials=5.0, shape=math.inf),
+            tight=True,
         ).dp_event  # the event would cost more
 
 
 @pytest.mark.parametrize("trial", [SubsampledDP(GaussianDP(1.0), 0.1), ApproximateDP(0.1, 1e-9)])
 def test_trials_without_a_renyi_curve_are_refused_by_name(trial):
     with pytest.raises(
-        UnsupportedMechanismError, match=f"Renyi curve of one trial, and none is known of this {type(trial).__name__}"
+        UnsupportedMechanismError,
+        match=f"Renyi curve of one trial, and none is known of this {type(trial).__name__}",
     ):
         selection(Selection(trial=trial, expected_trials=5.0))
 
@@ -201,7 +257,10 @@ def test_trials_without_a_renyi_curve_are_refused_by_name(trial):
         (lambda: Selection(trial=GaussianDP(0.1), expected_trials=0.9), "expected_trials=0.9"),
         (lambda: Selection(trial=GaussianDP(0.1), expected_trials=math.nan), "expected_trials=nan"),
         (lambda: Selection(trial=GaussianDP(0.1), expected_trials=5.0, shape=-1.0), "shape=-1.0"),
-        (lambda: Selection(trial=GaussianDP(0.1), expected_trials=5.0, shape=math.nan), "shape=nan"),
+        (
+            lambda: Selection(trial=GaussianDP(0.1), expected_trials=5.0, shape=math.nan),
+            "shape=nan",
+        ),
     ],
 )
 def test_senseless_selections_are_refused(build, message):
@@ -213,7 +272,9 @@ def test_senseless_selections_are_refused(build, message):
 def test_calibration_meets_the_budget_from_below(shape):
     for adjacency in ("replace_one", "add_remove"):
         record = least_noise(
-            lambda z, a=adjacency: Selection(trial=GaussianDP(1 / z, a), expected_trials=10.0, shape=shape),
+            lambda z, a=adjacency: Selection(
+                trial=GaussianDP(1 / z, a), expected_trials=10.0, shape=shape
+            ),
             0.5,
             1e-7,
             "selection",

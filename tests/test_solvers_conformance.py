@@ -1,9 +1,10 @@
 """Laws that every registered solver obeys, whatever it runs: noise is there, claims are public and true, seeds repeat.
 
-Tests run over `SOLVERS` and the estimators whose loss a solver learns, so that a new solver is tested with its defaults as soon
-as it has a name; what else of it deserves the same tests is in VARIANTS. Those marked ``@law`` hold of every pair. A package
-outside runs them on its own: ``from test_solvers_conformance import *``, and fixtures ``default``, ``problem`` and ``audited`` of
-its own, see test_extension.py.
+Tests run over `SOLVERS` and the estimators whose loss a solver learns, so that a new solver is
+tested with its defaults as soon as it has a name; what else of it deserves the same tests is in
+VARIANTS. Those marked ``@law`` hold of every pair. A package outside runs them on its own: ``from
+test_solvers_conformance import *``, and fixtures ``default``, ``problem`` and ``audited`` of its
+own, see test_extension.py.
 """
 
 import json
@@ -26,7 +27,10 @@ from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, OutputPerturbation, Solver
 
 VARIANTS = {
-    "dp_sgd": [{"batch_size": 1, "n_steps": 20}, {"momentum": 0.5, "average": "weighted", "radius": 3.0}],
+    "dp_sgd": [
+        {"batch_size": 1, "n_steps": 20},
+        {"momentum": 0.5, "average": "weighted", "radius": 3.0},
+    ],
     "dp_svrg": [{"batch_size": 2}],
     "noisy_gd": [{"n_steps": "worst_case"}, {"radius": 0.5}],
     "noisy_sgd": [
@@ -101,11 +105,17 @@ def defaults_of(cases):
 
 DEFAULTS = defaults_of(CASES)
 VARIANT_PROBLEMS = [
-    (next(case for case in CASES[turn % len(CASES) :] + CASES if learns(name, case)), name, options)  # one estimator and another
-    for turn, (name, options) in enumerate((name, options) for name in VARIANTS for options in VARIANTS[name])
+    # one estimator and another
+    (next(case for case in CASES[turn % len(CASES) :] + CASES if learns(name, case)), name, options)
+    for turn, (name, options) in enumerate(
+        (name, options) for name in VARIANTS for options in VARIANTS[name]
+    )
 ]
 SINGLE_PROBLEMS = [
-    (case, name, options) for name in ONE_PARAMETER for options in ONE_PARAMETER[name] for case in (LOGISTIC, RIDGE)
+    (case, name, options)
+    for name in ONE_PARAMETER
+    for options in ONE_PARAMETER[name]
+    for case in (LOGISTIC, RIDGE)
 ]
 PROBLEMS = [(*default, {}) for default in DEFAULTS] + VARIANT_PROBLEMS
 AUDITED = PROBLEMS + SINGLE_PROBLEMS
@@ -121,17 +131,24 @@ def law(test):
     return test
 
 
-# --- the registry ------------------------------------------------------------------------------------------------------------
+# --- the registry
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_all_solvers_are_registered():
     public = {getattr(solvers, name) for name in solvers.__all__ if name != "SOLVERS"}
-    assert {kind for kind in public if isinstance(kind, type) and issubclass(kind, Solver)} - {Solver} == set(SOLVERS.values())
-    assert all(issubclass(kind, Solver) and isinstance(kind().pure, bool) for kind in SOLVERS.values())
+    assert {kind for kind in public if isinstance(kind, type) and issubclass(kind, Solver)} - {
+        Solver
+    } == set(SOLVERS.values())
+    assert all(
+        issubclass(kind, Solver) and isinstance(kind().pure, bool) for kind in SOLVERS.values()
+    )
     assert set(VARIANTS) | set(ONE_PARAMETER) | set(SHORT) <= set(SOLVERS)
 
 
-@pytest.mark.parametrize(("case", "name"), [(case, name) for case in CASES for name in SOLVERS if not learns(name, case)])
+@pytest.mark.parametrize(
+    ("case", "name"), [(case, name) for case in CASES for name in SOLVERS if not learns(name, case)]
+)
 def test_other_losses_are_refused_by_name(case, name):
     with pytest.raises(ValueError, match=f"not the {loss_of(case).name} loss"):
         model(case, name).fit(*case.data())
@@ -146,9 +163,11 @@ def test_strange_values_of_any_hyperparameter_are_refused_by_its_name(name, valu
             model(case, name, {parameter: value}).fit(*case.data())
 
 
-# --- noise is there ----------------------------------------------------------------------------------------------------------
+# --- noise is there
+# ----------------------------------------------------------------------------------------------------------
 
-RUNS, FIRST_RUNS = 50, 15  # of either data set: those that are guessed, those that the attack is chosen on
+# of either data set: those that are guessed, those that the attack is chosen on
+RUNS, FIRST_RUNS = 50, 15
 FAILURE = 1e-8  # of one audit, of a solver that keeps its promise
 
 
@@ -165,20 +184,26 @@ class Release:
     @classmethod
     def of(cls, estimator):
         plan = estimator._plan(4, 1, estimator._public_loss())
-        targets = (-1.0 if is_regressor(estimator) else 0.0, max(plan.objective.n_outputs - 1.0, 1.0))
+        targets = (
+            -1.0 if is_regressor(estimator) else 0.0,
+            max(plan.objective.n_outputs - 1.0, 1.0),
+        )
         return cls(plan.solver, plan.objective, plan.mechanism, plan.guarantee.advantage, targets)
 
     def sample(self, layout, x, target, n_runs):
         """The parameters of so many runs where one record has this row and this target.
 
-        It is the last one, whom no later step hides, or the first one where a run may stop before the last.
+        It is the last one, whom no later step hides, or the first one where a run may stop before
+        the last.
         """
         place = 0 if getattr(self.solver, "stopping", "last") == "random" else 3
         X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0])
         X[place], y[place] = x, target
         X = layout(X)
         runs = [
-            self.solver.solve(self.objective, self.mechanism, LocalRows(X, y), generator=generators(None)[0])
+            self.solver.solve(
+                self.objective, self.mechanism, LocalRows(X, y), generator=generators(None)[0]
+            )
             for _ in range(n_runs)
         ]
         return np.array(runs)
@@ -186,20 +211,28 @@ class Release:
     def audit(self, layout=np.asarray):
         """Guesses that were right, of 2 RUNS, and the number that the promised advantage is exceeded from.
 
-        The neighbours differ as much as they can: a record of full norm and another label, or, under add_remove, an empty row,
-        whose contribution is none. The attack is a threshold on the projection onto the difference of means, both chosen on other
-        runs. Whatever the attack, TPR - FPR is at most the advantage a, so that the mean of right guesses is at most
-        (1 + a) / 2, and the binomial tail at the largest mean bounds that of any sum of independent guesses (Hoeffding 1956).
+        The neighbours differ as much as they can: a record of full norm and another label, or,
+        under add_remove, an empty row, whose contribution is none. The attack is a threshold on the
+        projection onto the difference of means, both chosen on other runs. Whatever the attack, TPR
+        - FPR is at most the advantage a, so that the mean of right guesses is at most (1 + a) / 2,
+        and the binomial tail at the largest mean bounds that of any sum of independent guesses
+        (Hoeffding 1956).
         """
         low, high = self.targets
         removed = self.mechanism.adjacency is Adjacency.ADD_REMOVE
-        samples = [self.sample(layout, *record, FIRST_RUNS + RUNS) for record in ((1.0, high), (0.0 if removed else 1.0, low))]
+        samples = [
+            self.sample(layout, *record, FIRST_RUNS + RUNS)
+            for record in ((1.0, high), (0.0 if removed else 1.0, low))
+        ]
         assert all(np.all(np.isfinite(sample)) for sample in samples)
         one, other = (sample[:FIRST_RUNS] for sample in samples)
         direction = one.mean(axis=0) - other.mean(axis=0)
         candidates = np.unique(np.concatenate([one, other]) @ direction)
         candidates = np.append(candidates[0] - 1, (candidates[1:] + candidates[:-1]) / 2)
-        rates = [np.mean(one @ direction > value) - np.mean(other @ direction > value) for value in candidates]
+        rates = [
+            np.mean(one @ direction > value) - np.mean(other @ direction > value)
+            for value in candidates
+        ]
         threshold = candidates[np.argmax(rates)]
         one, other = (sample[FIRST_RUNS:] @ direction for sample in samples)
         right = np.sum(one > threshold) + np.sum(other <= threshold)
@@ -207,7 +240,18 @@ class Release:
 
 
 def release_of(case, name, options, adjacency, **changes):
-    return Release.of(model(case, name, options, epsilon=1.0, delta=1e-2, adjacency=adjacency, fit_intercept=False, **changes))
+    return Release.of(
+        model(
+            case,
+            name,
+            options,
+            epsilon=1.0,
+            delta=1e-2,
+            adjacency=adjacency,
+            fit_intercept=False,
+            **changes,
+        )
+    )
 
 
 @law
@@ -215,7 +259,9 @@ def release_of(case, name, options, adjacency, **changes):
 @each_adjacency
 def test_neighbours_are_not_told_apart(audited, adjacency):
     """Failure probability 1e-8 each."""
-    right, limit = release_of(*audited, adjacency).audit(LAYOUTS["csr" if adjacency == "add_remove" else "dense"])
+    right, limit = release_of(*audited, adjacency).audit(
+        LAYOUTS["csr" if adjacency == "add_remove" else "dense"]
+    )
     assert right <= limit
 
 
@@ -225,7 +271,9 @@ def test_planted_bug_noise_for_a_larger_budget(problem):
     """Each solver's neighbours are far enough apart for the audit to see noise that is too small."""
     release = release_of(*problem, "replace_one")
     budget = {"epsilon": 1.0, "delta": 1e-2, "bound": "tightest"}
-    record = release.solver.mechanism(release.objective, *spent(adjacency=Adjacency.REPLACE_ONE, **budget))
+    record = release.solver.mechanism(
+        release.objective, *spent(adjacency=Adjacency.REPLACE_ONE, **budget)
+    )
     right, limit = replace(release, mechanism=least_noise(record, 500.0, 1e-2)).audit()
     assert right > limit
 
@@ -241,7 +289,9 @@ class SameNoise(OutputPerturbation):
     """Adds what everybody knows."""
 
     def solve(self, objective, mechanism, rows, *, generator, **options):
-        return super().solve(objective, mechanism, rows, generator=np.random.Generator(np.random.PCG64(0)), **options)
+        return super().solve(
+            objective, mechanism, rows, generator=np.random.Generator(np.random.PCG64(0)), **options
+        )
 
 
 class TooLittleNoise(OutputPerturbation):
@@ -255,7 +305,8 @@ class TooLittleNoise(OutputPerturbation):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize(
-    ("toy", "adjacency"), [(WithoutNoise, "replace_one"), (SameNoise, "add_remove"), (TooLittleNoise, "add_remove")]
+    ("toy", "adjacency"),
+    [(WithoutNoise, "replace_one"), (SameNoise, "add_remove"), (TooLittleNoise, "add_remove")],
 )
 def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeypatch):
     monkeypatch.setitem(SOLVERS, "toy", toy)
@@ -265,7 +316,8 @@ def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeyp
         assert right == 2 * RUNS
 
 
-# --- seeds and containers ----------------------------------------------------------------------------------------------------
+# --- seeds and containers
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
@@ -276,7 +328,9 @@ def test_fresh_fits_differ_and_seeds_repeat_their_bits(problem):
     X, y = case.data(20)
     fresh, again = (parameters(model(case, name, options).fit(X, y)) for _ in range(2))
     assert not np.any(fresh == again)
-    first, same, other = (parameters(model(case, name, options, random_state=seed).fit(X, y)) for seed in (0, 0, 1))
+    first, same, other = (
+        parameters(model(case, name, options, random_state=seed).fit(X, y)) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(first, same)
     assert not np.any(first == other)
 
@@ -289,9 +343,12 @@ def test_dense_and_sparse_rows_of_either_precision_agree(problem):
     estimator = model(case, name, options, random_state=0)
     dense = parameters(estimator.fit(X, y))
     size = np.max(np.abs(dense))
-    np.testing.assert_allclose(parameters(estimator.fit(sparse.csr_array(X), y)), dense, rtol=1e-9, atol=1e-9 * size)
+    np.testing.assert_allclose(
+        parameters(estimator.fit(sparse.csr_array(X), y)), dense, rtol=1e-9, atol=1e-9 * size
+    )
     if name == "noisy_gd" and estimator.bound_ == "composition":
-        # Each step is rounded to a lattice: a point on the other side of an edge takes other random bits for the next one
+        # Each step is rounded to a lattice: a point on the other side of an edge takes other random
+        # bits for the next one
         dense = parameters(estimator.set_params(solver=NoisyGD(n_steps=1)).fit(X, y))
         size = np.max(np.abs(dense))
     for layout in LAYOUTS.values():
@@ -307,7 +364,10 @@ def test_any_number_of_threads_gives_the_same_bits_by_any_solver(default, layout
     case, name = default
     X, y = case.data(1100, 4)
     one, two = (
-        parameters(model(case, name, SHORT.get(name), random_state=0, n_jobs=n_jobs).fit(layout(X), y)) for n_jobs in (1, 2)
+        parameters(
+            model(case, name, SHORT.get(name), random_state=0, n_jobs=n_jobs).fit(layout(X), y)
+        )
+        for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one, two)
 
@@ -324,11 +384,14 @@ def test_clones_and_pickles_keep_the_hyperparameters(problem):
         assert type(copy) is SOLVERS[name]
         assert copy.get_params() == expected
     assert eval(repr(solver), {SOLVERS[name].__name__: SOLVERS[name]}).get_params() == expected
-    renamed = clone(case.model(solver=SOLVERS[name]())).set_params(**{f"solver__{key}": options[key] for key in options})
+    renamed = clone(case.model(solver=SOLVERS[name]())).set_params(
+        **{f"solver__{key}": options[key] for key in options}
+    )
     assert renamed.solver.get_params() == expected
 
 
-# --- claims ------------------------------------------------------------------------------------------------------------------
+# --- claims
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @law
@@ -351,7 +414,11 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
     best = tightest(record, delta=1e-4)
     assert best.bound == fitted.bound_
     assert best.guarantee == guarantee
-    assert all(other.epsilon(1e-4) >= fitted.epsilon_ for other in best.alternatives.values() if isinstance(other, Guarantee))
+    assert all(
+        other.epsilon(1e-4) >= fitted.epsilon_
+        for other in best.alternatives.values()
+        if isinstance(other, Guarantee)
+    )
     for copy in (from_json(to_json(guarantee)), pickle.loads(pickle.dumps(guarantee))):
         assert copy == guarantee
         assert copy.epsilon(1e-4) == fitted.epsilon_
@@ -359,7 +426,9 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
     assert fitted.bound_ in str(report)
     json.dumps(report.as_dict())
     attributes = SOLVERS[name](**options).fitted_attributes(record)
-    assert all(key.endswith("_") and np.all(getattr(fitted, key) == attributes[key]) for key in attributes)
+    assert all(
+        key.endswith("_") and np.all(getattr(fitted, key) == attributes[key]) for key in attributes
+    )
 
 
 @law
@@ -368,7 +437,11 @@ def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(problem
     case, name, options = problem
     (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
     states, printed = [], []
-    for rows, targets in ((X, y), (7 * X2[::-1], y2[::-1]), (sparse.csr_array(0 * X), np.full(20, y[0]))):
+    for rows, targets in (
+        (X, y),
+        (7 * X2[::-1], y2[::-1]),
+        (sparse.csr_array(0 * X), np.full(20, y[0])),
+    ):
         fitted = model(case, name, options, verbose=1).fit(rows, targets)
         states.append(public_state(fitted) | {"solver": None})
         printed.append(capsys.readouterr())
@@ -377,7 +450,8 @@ def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(problem
         assert text == printed[0]
 
 
-# --- refusals ----------------------------------------------------------------------------------------------------------------
+# --- refusals
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @law
@@ -399,7 +473,9 @@ PURE = [(case, name, options) for case, name, options in AUDITED if SOLVERS[name
 @each_adjacency
 @pytest.mark.parametrize("problem", PURE, ids=label)
 def test_pure_budgets_are_met(problem, adjacency):
-    fitted = model(*problem, delta=0, fit_intercept=False, adjacency=adjacency).fit(*problem[0].data(20, 1))
+    fitted = model(*problem, delta=0, fit_intercept=False, adjacency=adjacency).fit(
+        *problem[0].data(20, 1)
+    )
     assert 2.0 * (1 - 1e-3) < fitted.epsilon_ <= 2.0
     assert fitted.delta_ == 0
     assert fitted.privacy_.delta(fitted.epsilon_) == 0
@@ -431,7 +507,9 @@ def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
     solve = SOLVERS[name].solve
     monkeypatch.setattr(SOLVERS[name], "solve", fail)
     refused(FloatingPointError, "at the end of the run", X[:, :2], y)
-    monkeypatch.setattr(SOLVERS[name], "solve", lambda *arguments, **options: np.nan * solve(*arguments, **options))
+    monkeypatch.setattr(
+        SOLVERS[name], "solve", lambda *arguments, **options: np.nan * solve(*arguments, **options)
+    )
     refused(FloatingPointError, "the parameters overflowed", X, y)
 
 
@@ -442,6 +520,10 @@ def test_no_arithmetic_of_a_fit_is_heard(problem):
     X, y = case.data()
     X = X[:200] * 1e9
     X[0], X[1], X[2] = 0.0, 1e-290, 1e150
-    options = {key: value for key, value in (options or SHORT.get(name, {})).items() if key != "tolerance"}  # that of X as it was
+    # that of X as it was
+    options = {
+        key: value for key, value in (options or SHORT.get(name, {})).items() if key != "tolerance"
+    }
     with np.errstate(all="raise"):
-        model(case, name, options, data_norm=1e10, fit_intercept=False).fit(X, y[:200])  # must not raise
+        # must not raise
+        model(case, name, options, data_norm=1e10, fit_intercept=False).fit(X, y[:200])

@@ -12,7 +12,13 @@ from scipy import sparse, stats
 
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, compiled_draw, descend_on_batches
+from skdpdyn.kernels.batches import (
+    FixedBatches,
+    FreshBatches,
+    PoissonBatches,
+    compiled_draw,
+    descend_on_batches,
+)
 from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import LOSSES, logistic, squared
 from skdpdyn.noise import generators
@@ -23,10 +29,18 @@ LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
 each_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
-SAMPLERS = [PoissonBatches(0.3), PoissonBatches(1.0), PoissonBatches(1e-9), FreshBatches(5), FreshBatches(1), FixedBatches(8)]
+SAMPLERS = [
+    PoissonBatches(0.3),
+    PoissonBatches(1.0),
+    PoissonBatches(1e-9),
+    FreshBatches(5),
+    FreshBatches(1),
+    FixedBatches(8),
+]
 each_sampler = pytest.mark.parametrize("batches", SAMPLERS, ids=str)
 
-# Statistics are z-scores of counts; seeds are fixed, and over seeds each test fails with a probability below 1e-6.
+# Statistics are z-scores of counts; seeds are fixed, and over seeds each test fails with a
+# probability below 1e-6.
 
 
 def draws(batches, n_samples, n_steps, rng=None):
@@ -48,11 +62,14 @@ def inclusions(batches, n_samples, n_steps):
 
 def check_counts(counts, n_trials, probability, n_tests):
     """Every count is binomial(n_trials, probability), all of n_tests together with a probability of failure below 1e-6."""
-    deviation = np.abs(np.asarray(counts) - n_trials * probability) / math.sqrt(n_trials * probability * (1 - probability))
+    deviation = np.abs(np.asarray(counts) - n_trials * probability) / math.sqrt(
+        n_trials * probability * (1 - probability)
+    )
     assert deviation.max() < stats.norm.isf(0.25e-6 / n_tests)
 
 
-# --- samplers ----------------------------------------------------------------------------------------------------------------
+# --- samplers
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("q", [0.03, 0.3, 0.8])
@@ -144,25 +161,45 @@ def test_fixed_batches_follow_the_order_epoch_after_epoch(size):
         visited = batches[epoch * n_batches : (epoch + 1) * n_batches]
         np.testing.assert_array_equal(np.concatenate(visited), order)
         assert [batch.size for batch in visited[:-1]] == [size] * (n_batches - 1)
-    np.testing.assert_array_equal(np.concatenate(list(draws(FixedBatches(4), 10, 3))), np.arange(10))
+    np.testing.assert_array_equal(
+        np.concatenate(list(draws(FixedBatches(4), 10, 3))), np.arange(10)
+    )
 
 
-# --- a step is the algorithm -------------------------------------------------------------------------------------------------
+# --- a step is the algorithm
+# -------------------------------------------------------------------------------------------------
 
 
 N_STEPS = 23
 N_REPLICATES = 5_000 if numba.config.DISABLE_JIT else 100_000
-SCHEDULE = {"step_size": np.linspace(0.5, 0.2, N_STEPS), "noise_std": np.linspace(0.01, 0.03, N_STEPS)}
+SCHEDULE = {
+    "step_size": np.linspace(0.5, 0.2, N_STEPS),
+    "noise_std": np.linspace(0.01, 0.03, N_STEPS),
+}
 
 
 def run(objective, X, y, batches, seed=0, **options):
     theta = np.zeros(objective.n_parameters)
     options = {**SCHEDULE, "divisor": 6.5, "radius": math.inf, **options}
-    descend_on_batches(theta, objective, LocalRows(X, y), batches=batches, rng=generator(seed), **options)
+    descend_on_batches(
+        theta, objective, LocalRows(X, y), batches=batches, rng=generator(seed), **options
+    )
     return theta
 
 
-def by_numpy(objective, X, y, batches, *, divisor=6.5, radius=math.inf, momentum=0.0, average_weights=None, stop=N_STEPS, seed=0):
+def by_numpy(
+    objective,
+    X,
+    y,
+    batches,
+    *,
+    divisor=6.5,
+    radius=math.inf,
+    momentum=0.0,
+    average_weights=None,
+    stop=N_STEPS,
+    seed=0,
+):
     """The definition, with gradients clipped record by record. Noise of some steps comes first."""
     rng, theta = generator(seed), np.zeros(objective.n_parameters)
     velocity, total = np.zeros_like(theta), np.zeros_like(theta)
@@ -176,7 +213,9 @@ def by_numpy(objective, X, y, batches, *, divisor=6.5, radius=math.inf, momentum
         sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
         step, std = SCHEDULE["step_size"][k], SCHEDULE["noise_std"][k]
         before = theta
-        theta = added.add(theta - step * (momentum * velocity + sums / divisor + objective.alpha * theta), std)
+        theta = added.add(
+            theta - step * (momentum * velocity + sums / divisor + objective.alpha * theta), std
+        )
         velocity = (before - theta) / step
         theta *= min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
         total += 0 if average_weights is None else average_weights[k] * theta
@@ -191,7 +230,9 @@ def test_against_numpy_on_the_same_draws(loss, layout, batches):
     for changes in ({}, {"intercept_scaling": 0.0, "clip": 1e3}):
         objective = problem(loss, X, **changes)
         expected = by_numpy(objective, X, y, batches)
-        np.testing.assert_allclose(run(objective, layout(X), y, batches), expected, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            run(objective, layout(X), y, batches), expected, rtol=1e-8, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(
@@ -213,9 +254,13 @@ def test_against_numpy_on_the_same_draws(loss, layout, batches):
 def test_options_against_numpy(loss, layout, dtype, options):
     X, y = data(loss, dtype=dtype)
     objective, batches = problem(loss, X), PoissonBatches(0.3)
-    tolerances = {"rtol": 1e-8, "atol": 1e-9} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-5}
+    tolerances = (
+        {"rtol": 1e-8, "atol": 1e-9} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-5}
+    )
     expected = by_numpy(objective, X.astype(float), y, batches, **options)
-    np.testing.assert_allclose(run(objective, LAYOUTS[layout](X), y, batches, **options), expected, **tolerances)
+    np.testing.assert_allclose(
+        run(objective, LAYOUTS[layout](X), y, batches, **options), expected, **tolerances
+    )
 
 
 @pytest.mark.slow
@@ -226,7 +271,9 @@ def test_many_blocks_of_rows(loss, layout):
     X, y = data(loss, 5000, 3)
     objective, batches = problem(loss, X), FreshBatches(4807)
     ours = run(objective, layout(X), y, batches, divisor=4807.0, stop=3)
-    np.testing.assert_allclose(ours, by_numpy(objective, X, y, batches, divisor=4807.0, stop=3), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        ours, by_numpy(objective, X, y, batches, divisor=4807.0, stop=3), rtol=1e-8, atol=1e-9
+    )
 
 
 @each_loss
@@ -268,13 +315,20 @@ def test_our_generator_runs_in_the_loop():
         with pytest.warns(PrivacyLeakWarning):
             (rng,) = generators(7)
         theta = np.zeros(objective.n_parameters)
-        run = {"batches": PoissonBatches(0.3), "rng": rng, "divisor": 6.5, "radius": math.inf, **SCHEDULE}
+        run = {
+            "batches": PoissonBatches(0.3),
+            "rng": rng,
+            "divisor": 6.5,
+            "radius": math.inf,
+            **SCHEDULE,
+        }
         descend_on_batches(theta, objective, LocalRows(X, y), **run)
         thetas.append(theta)
     np.testing.assert_array_equal(*thetas)
 
 
-# --- noise -------------------------------------------------------------------------------------------------------------------
+# --- noise
+# -------------------------------------------------------------------------------------------------------------------
 
 
 @each_layout
@@ -285,7 +339,11 @@ def test_noise_is_full_whatever_the_batch(layout, q, distribution):
     objective = Objective(squared, 6, 4000, 1.0, clip=1.0)
     X = layout(np.zeros((6, 4000)))
     noise_std = np.array([0.1, 0.3])
-    options = {"step_size": np.array([0.5, 2.0]), "noise_std": noise_std, "distribution": distribution}
+    options = {
+        "step_size": np.array([0.5, 2.0]),
+        "noise_std": noise_std,
+        "distribution": distribution,
+    }
     theta = run(objective, X, np.ones(6), PoissonBatches(q), **options)
     each = noise_std if distribution == "gaussian" else np.sqrt(2) * noise_std
     ratio = np.mean(theta**2) / np.sum(each**2)
@@ -302,7 +360,9 @@ def columns_of_replicates(records, n_replicates):
     """CSR rows in which every column is its own copy of a problem with one parameter: rows are sampled independently."""
     records = np.tile(records, n_replicates)
     column = np.repeat(np.arange(n_replicates), len(records) // n_replicates)
-    return sparse.csr_array((records, (np.arange(len(records)), column)), shape=(len(records), n_replicates))
+    return sparse.csr_array(
+        (records, (np.arange(len(records)), column)), shape=(len(records), n_replicates)
+    )
 
 
 def test_exact_law_of_a_quadratic():
@@ -334,8 +394,8 @@ def test_exact_law_of_a_quadratic():
 def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
     """One step, a record that pulls as hard as it can: the hockey-stick divergence of many runs is the guarantee's.
 
-    Alone, exactly; among others, which blur it, at most. All measured probabilities are off by less than ``error`` with
-    probability 1 - 1e-7 (Dvoretzky, Kiefer, Wolfowitz; Massart).
+    Alone, exactly; among others, which blur it, at most. All measured probabilities are off by less
+    than ``error`` with probability 1 - 1e-7 (Dvoretzky, Kiefer, Wolfowitz; Massart).
     """
     q, noise, clip, divisor, step = 0.5, 0.8, 0.25, 1.5, 0.7
     std, error = step * noise * clip / divisor, math.sqrt(math.log(4 / 1e-7) / (2 * N_REPLICATES))
@@ -349,12 +409,23 @@ def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
 
     one = released(1.0, 5.0, 1)
     two = released(1.0, -5.0, 2) if adjacency == "replace_one" else released(0.0, 0.0, 2)
-    guarantee = subsampling(PoissonSubsampled(sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency))
+    guarantee = subsampling(
+        PoissonSubsampled(
+            sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency
+        )
+    )
     for epsilon in (0.0, 0.1, 0.3):
         measured = 0.0
-        for first, second in ((one, two), (two, one), (-one[::-1], -two[::-1]), (-two[::-1], -one[::-1])):
+        for first, second in (
+            (one, two),
+            (two, one),
+            (-one[::-1], -two[::-1]),
+            (-two[::-1], -one[::-1]),
+        ):
             points = np.concatenate([first, second])
-            above_first, above_second = (1 - np.searchsorted(sample, points) / N_REPLICATES for sample in (first, second))
+            above_first, above_second = (
+                1 - np.searchsorted(sample, points) / N_REPLICATES for sample in (first, second)
+            )
             measured = max(measured, np.max(above_first - math.exp(epsilon) * above_second))
         tolerance = error * (1 + math.exp(epsilon))
         assert measured <= guarantee.delta(epsilon) + tolerance

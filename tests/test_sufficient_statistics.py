@@ -79,7 +79,8 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
             [
                 abs(eigenvalues[0] - eigenvalues[1]) / square,
                 np.linalg.norm(first[0] - second[0]) / (square * (math.sqrt(2) if replaced else 1)),
-                np.linalg.norm(first[1] - second[1]) / (objective.row_norm * (2 if replaced else 1)),
+                np.linalg.norm(first[1] - second[1])
+                / (objective.row_norm * (2 if replaced else 1)),
             ]
         )
     largest = np.max(parts, axis=0)
@@ -92,12 +93,17 @@ def test_rounding_is_part_of_the_sensitivities():
     excess = 0.0
     for large in (1024, 2047, 2048, 3000):
         for part in (0.51, 0.75, 0.99):
-            X = np.full((4096, 1), math.sqrt(part * np.spacing(2.0 ** math.floor(math.log2(large)))))
+            X = np.full(
+                (4096, 1), math.sqrt(part * np.spacing(2.0 ** math.floor(math.log2(large))))
+            )
             X[:large] = 1.0
             other = X.copy()
             other[0] = 0.0
             objective = problem(X, intercept_scaling=0.0)
-            grams = [SufficientStatistics()._statistics(objective, rows, np.ones(4096))[0] for rows in (X, other)]
+            grams = [
+                SufficientStatistics()._statistics(objective, rows, np.ones(4096))[0]
+                for rows in (X, other)
+            ]
             excess = max(excess, abs(float(grams[0][0, 0] - grams[1][0, 0])) - 1)
     assert excess <= sufficient_statistics._rounding(objective) < 1e-8
     model = PrivateRidge(target_bounds=(0, 1), solver="sufficient_statistics")
@@ -126,10 +132,15 @@ def test_realised_noise(adjacency, rounding, monkeypatch):
     mechanism = record(objective, 3.0, adjacency)
     assert composition(mechanism).mu == pytest.approx(1 / 3.0, rel=1e-12)
     rng = np.random.Generator(np.random.PCG64(7))
-    theta = SufficientStatistics().solve(objective, mechanism, LocalRows(X, np.ones(10)), generator=rng)
+    theta = SufficientStatistics().solve(
+        objective, mechanism, LocalRows(X, np.ones(10)), generator=rng
+    )
     _, gram, moment = (part.noise_multiplier for part in mechanism.mechanisms)
     replaced = adjacency is Adjacency.REPLACE_ONE
-    gram_std, moment_std = room * gram * (math.sqrt(2) if replaced else 1), room * moment * (2 if replaced else 1)
+    gram_std, moment_std = (
+        room * gram * (math.sqrt(2) if replaced else 1),
+        room * moment * (2 if replaced else 1),
+    )
     noise = matrices[1][np.triu_indices(60)] / gram_std
     np.testing.assert_array_equal(matrices[1], matrices[1].T)
     # undo the solution: the ridge follows from the first release, of the least eigenvalue
@@ -139,12 +150,20 @@ def test_realised_noise(adjacency, rounding, monkeypatch):
     solved = np.maximum(values + max(0.0, gram_std * 2 * math.sqrt(60) - least), gram_std)
     normals = (vectors @ (solved * (vectors.T @ theta))) / moment_std
     for draws in (noise, normals):
-        assert stats.chi2.ppf(6e-8, draws.size) < np.sum(draws**2) < stats.chi2.isf(6e-8, draws.size)
+        assert (
+            stats.chi2.ppf(6e-8, draws.size) < np.sum(draws**2) < stats.chi2.isf(6e-8, draws.size)
+        )
 
 
 def test_with_a_large_budget_it_is_ridge_regression():
     X, y = data(2000)
-    model = PrivateRidge(epsilon=1e6, alpha=0.001, target_bounds=(-1, 1), solver="sufficient_statistics", intercept_scaling=1.0)
+    model = PrivateRidge(
+        epsilon=1e6,
+        alpha=0.001,
+        target_bounds=(-1, 1),
+        solver="sufficient_statistics",
+        intercept_scaling=1.0,
+    )
     model.fit(X, y)
     exact = Ridge(alpha=2.0, fit_intercept=False).fit(np.column_stack([X, np.ones(2000)]), y)
     np.testing.assert_allclose(np.append(model.coef_, model.intercept_), exact.coef_, atol=5e-3)
@@ -153,7 +172,9 @@ def test_with_a_large_budget_it_is_ridge_regression():
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_budget_is_met(adjacency):
     X, y = data()
-    model = PrivateRidge(epsilon=0.7, target_bounds=(-1, 1), solver="sufficient_statistics", adjacency=adjacency).fit(X, y)
+    model = PrivateRidge(
+        epsilon=0.7, target_bounds=(-1, 1), solver="sufficient_statistics", adjacency=adjacency
+    ).fit(X, y)
     assert 0.7 * (1 - 1e-6) < model.epsilon_ <= 0.7
     assert model.bound_ == "composition"
     assert model.privacy_ == composition(model.mechanism_) == model.privacy_cost(50, 3)
@@ -163,7 +184,12 @@ def test_the_budget_is_met(adjacency):
 
 def test_refusals():
     X, y = data()
-    with pytest.raises(ValueError, match="solver='sufficient_statistics' learns quadratic losses only, not the logistic loss"):
+    with pytest.raises(
+        ValueError,
+        match="solver='sufficient_statistics' learns quadratic losses only, not the logistic loss",
+    ):
         PrivateLogisticRegression(classes=[0, 1], solver="sufficient_statistics").fit(X, y > 0)
-    with pytest.raises(ValueError, match="n_features=30000: sufficient statistics of more than 20000 columns"):
+    with pytest.raises(
+        ValueError, match="n_features=30000: sufficient statistics of more than 20000 columns"
+    ):
         PrivateRidge(target_bounds=(-1, 1), solver="sufficient_statistics").privacy_cost(10, 30_000)

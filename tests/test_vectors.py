@@ -60,7 +60,9 @@ def _weighted_sum(rows, starts, factors, size, out):
 
 @numba.njit
 def _weighted_sums(rows, starts, factors, size, out, starts_of_out):
-    add_rows(out, starts_of_out, load_numbers(factors, (5, 0), 3), rows, starts, size, starts[2:], 0)
+    add_rows(
+        out, starts_of_out, load_numbers(factors, (5, 0), 3), rows, starts, size, starts[2:], 0
+    )
 
 
 @numba.njit
@@ -74,7 +76,11 @@ def _scratch(size, numbers):
 
 @each_dtype
 def test_multiply_add_on_flattened_rows(dtype):
-    array, term, out = np.arange(12, dtype=dtype).reshape(3, 4) / 7, np.linspace(-1, 1, WIDTH), np.full(10, 9.0)
+    array, term, out = (
+        np.arange(12, dtype=dtype).reshape(3, 4) / 7,
+        np.linspace(-1, 1, WIDTH),
+        np.full(10, 9.0),
+    )
     _multiply(array, 0.3, term, out)
     expected = array.ravel()[2:10].astype(float) * 0.3 + term
     np.testing.assert_allclose(out, [9, *expected, 9], rtol=1e-15, atol=1e-16)
@@ -118,11 +124,17 @@ each_size = pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31
 def test_dot_products_of_four_rows(dtype, size, stride):
     """In double, of rows of which two are the same; nothing of what follows them is used, not even times zero."""
     rng = np.random.default_rng(1)
-    rows, factors, out = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(41), np.full(12, 9.0)
+    rows, factors, out = (
+        rng.standard_normal((4, 41)).astype(dtype),
+        rng.standard_normal(41),
+        np.full(12, 9.0),
+    )
     rows[:, size:], factors[1 + size :] = np.nan, np.nan
     _dots(rows, (0, 41, 123, 123), factors, size, out, 1, stride)
     expected = np.full(12, 9.0)
-    expected[1 + stride * np.arange(4)] = rows[[0, 1, 3, 3], :size].astype(float) @ factors[1 : 1 + size]
+    expected[1 + stride * np.arange(4)] = (
+        rows[[0, 1, 3, 3], :size].astype(float) @ factors[1 : 1 + size]
+    )
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)
 
 
@@ -147,7 +159,11 @@ def test_dot_products_of_rows_with_rows(dtype, size):
 def test_weighted_sum_of_four_rows(dtype, size):
     """In double; what follows the sum up to a whole vector is only added zeros to, and nothing of what follows a row is used."""
     rng = np.random.default_rng(2)
-    rows, factors, out = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(6), np.arange(52.0)
+    rows, factors, out = (
+        rng.standard_normal((4, 41)).astype(dtype),
+        rng.standard_normal(6),
+        np.arange(52.0),
+    )
     rows[:, size:] = np.nan
     expected = out.copy()
     expected[2 : 2 + size] += factors[[1, 2, 4, 5]] @ rows[[3, 0, 1, 2], :size].astype(float)
@@ -188,4 +204,12 @@ def test_stores_of_another_precision_are_refused():
     with pytest.raises(numba.TypingError, match="cannot be stored"):
         mixed(np.zeros(16, np.float32))
     with pytest.raises(numba.TypingError, match="cannot be stored"):
-        _dots(np.zeros((4, 4)), (0, 4, 8, 12), np.zeros(5, np.float32), 4, np.zeros(4, np.float32), 0, 1)
+        _dots(
+            np.zeros((4, 4)),
+            (0, 4, 8, 12),
+            np.zeros(5, np.float32),
+            4,
+            np.zeros(4, np.float32),
+            0,
+            1,
+        )

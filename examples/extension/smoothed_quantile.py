@@ -20,7 +20,8 @@ smoothed_quantile = Loss(
     _derivative,
     lipschitz=max(QUANTILE, 1 - QUANTILE),
     smoothness=1 / (2 * WIDTH),
-    at_zero=QUANTILE * (1 - WIDTH) + QUANTILE**2 * WIDTH,  # of a target of 1, the worst where QUANTILE >= 1/2
+    # of a target of 1, the worst where QUANTILE >= 1/2
+    at_zero=QUANTILE * (1 - WIDTH) + QUANTILE**2 * WIDTH,
 )
 """Pinball loss, its kink smoothed as Huber's, for y in [-1, 1]."""
 

@@ -70,7 +70,9 @@ class LocalRows:
         if weight is not None:
             self.weight = np.ascontiguousarray(weight, dtype=np.float64)
             if self.weight.shape != self.shape[:1]:
-                raise ValueError(f"weight has shape {self.weight.shape}: give one for each row of X")
+                raise ValueError(
+                    f"weight has shape {self.weight.shape}: give one for each row of X"
+                )
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
         self._check_map(map)
@@ -175,8 +177,8 @@ class LocalRows:
     def growth(self, objective) -> float:
         """Return how much more the sums of mapped rows may round than those of other rows; at least 1.
 
-        The rounding of a sum is relative to its terms, whose norm is at most ``map.spread`` times the
-        largest residual, where that of a gradient is at most ``objective.lipschitz``.
+        The rounding of a sum is relative to its terms, whose norm is at most ``map.spread`` times
+        the largest residual, where that of a gradient is at most ``objective.lipschitz``.
 
         Raises
         ------
@@ -198,8 +200,8 @@ class LocalRows:
     def allows_single(self, objective) -> bool:
         """Return whether gradients of float32 rows may be summed in that precision.
 
-        Where `Objective.allows_single` does, and what rows are multiplied by stays within the normal
-        numbers whatever the map, and rounding does not grow too much.
+        Where `Objective.allows_single` does, and what rows are multiplied by stays within the
+        normal numbers whatever the map, and rounding does not grow too much.
         """
         if not objective.allows_single or self.map is None:
             return objective.allows_single
@@ -215,14 +217,14 @@ class LocalRows:
     def bounded(self, objective, n_chunks=64, dtype=None, aligned=True) -> BoundedRows:
         """Return what kernels know of each row: it bounds each row's gradient.
 
-        All leave room for rounding, so that the sensitivity of the *computed* sum of gradients stays
-        within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm times
-        eps/2 at most, and so does each product and what it multiplies a row by: a block of 32 rows,
-        in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c chunks of
-        n rows by (c + 1) n/4 eps L; two runs, by twice that. Partial sums of one output or of several
-        round alike. Changing a row changes the rounding of its own block, of the float64 sums of its
-        chunk, and of the sum of the chunks, nothing else. But a record that joins a batch moves the
-        rows that follow, and every block and every chunk rounds anew.
+        All leave room for rounding, so that the sensitivity of the *computed* sum of gradients
+        stays within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm
+        times eps/2 at most, and so does each product and what it multiplies a row by: a block of 32
+        rows, in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c
+        chunks of n rows by (c + 1) n/4 eps L; two runs, by twice that. Partial sums of one output
+        or of several round alike. Changing a row changes the rounding of its own block, of the
+        float64 sums of its chunk, and of the sum of the chunks, nothing else. But a record that
+        joins a batch moves the rows that follow, and every block and every chunk rounds anew.
 
         With a map the sums are those of the parts of mapped rows, larger by `growth`; the map of
         their sum then rounds by as many eps/2 as it has terms.
@@ -392,7 +394,9 @@ def sum_rounding(n_samples: int, n_features: int, of_terms: float | None = None)
     of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
     rounding = (2 * size**2 + n_samples**2 / size) * _EPS + 2 * n_samples * of_terms
     if not rounding < 0.5:
-        raise ValueError(f"n_samples={n_samples}: sums in float64 cannot tell one record among so many")
+        raise ValueError(
+            f"n_samples={n_samples}: sums in float64 cannot tell one record among so many"
+        )
     return float(rounding)
 
 
@@ -429,5 +433,7 @@ def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> flo
     blocks = 640 * np.finfo(dtype).eps * n_blocks
     room = (blocks + double_sums * _EPS + mapping * objective.n_samples * _EPS) * growth
     if not room < 0.5:
-        raise ValueError(f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many")
+        raise ValueError(
+            f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many"
+        )
     return float(room)

@@ -73,16 +73,22 @@ class RowMap:
     def __post_init__(self):
         weights = _frozen(self.weights, "weights")
         if weights.ndim not in (1, 2) or weights.size == 0 or len(set(weights.shape)) > 1:
-            raise ValueError(f"weights has shape {weights.shape}: give a vector, or a square matrix")
+            raise ValueError(
+                f"weights has shape {weights.shape}: give a vector, or a square matrix"
+            )
         object.__setattr__(self, "weights", weights)
         if self.centre is not None:
             centre = _frozen(self.centre, "centre")
             if centre.shape != (len(weights),):
-                raise ValueError(f"centre has shape {centre.shape}: give one number for each of {len(weights)} columns")
+                raise ValueError(
+                    f"centre has shape {centre.shape}: give one number for each of {len(weights)} columns"
+                )
             object.__setattr__(self, "centre", centre)
         for name in ("norm", "radius"):
             if not 1e-50 <= getattr(self, name) <= 1e50:
-                raise ValueError(f"{name}={getattr(self, name)!r} must be a number from 1e-50 to 1e50")
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} must be a number from 1e-50 to 1e50"
+                )
         if self.unit and (self.centre is not None or weights.ndim == 2):
             raise ValueError("unit=True needs a vector of weights and centre=None")
         if not self.error <= _LARGEST_ERROR:
@@ -129,8 +135,8 @@ class RowMap:
     def error(self) -> float:
         """Bound on the rounding of a mapped row and of its norm.
 
-        A norm of d terms rounds by d eps/2 at the most, a product with a matrix by d eps/2 times the
-        norms of what is multiplied, and the few other operations by eps/2 each.
+        A norm of d terms rounds by d eps/2 at the most, a product with a matrix by d eps/2 times
+        the norms of what is multiplied, and the few other operations by eps/2 each.
         """
         return mapping_error(self.n_features, self.spread)
 
@@ -181,7 +187,9 @@ class RowMap:
             lengths[part] = _norms(rows)
         return factor, lengths
 
-    def divided(self, factor: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def divided(
+        self, factor: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what `factors` does, from what `lengths` returned: those do not depend on ``norm``."""
         factor, norms = factor.copy(), lengths.copy()
         if self.unit:

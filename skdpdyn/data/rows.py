@@ -15,7 +15,8 @@ def canonical_rows(X):
     check_indices(X)
     parts = X.data, X.indices, X.indptr
     contiguous = all(part.flags.c_contiguous for part in parts)
-    # A new array looks at the entries; X itself may remember how they were before someone wrote to them.
+    # A new array looks at the entries; X itself may remember how they were before someone wrote to
+    # them.
     looked_at = sparse.csr_array(tuple(map(np.ascontiguousarray, parts)), shape=X.shape)
     if contiguous and looked_at.has_canonical_format:
         return X
@@ -66,7 +67,10 @@ def check_indices(X: sparse.sparray | sparse.spmatrix) -> None:
     major, minor = (size // length for size, length in zip(X.shape, block, strict=True))
     major, minor = (minor, major) if X.format == "csc" else (major, minor)
     indptr, indices = np.asarray(X.indptr), np.asarray(X.indices)
-    _require(indptr.dtype.kind in "iu" and indptr.shape == (major + 1,), "indptr must hold one integer more than rows")
+    _require(
+        indptr.dtype.kind in "iu" and indptr.shape == (major + 1,),
+        "indptr must hold one integer more than rows",
+    )
     _require(indptr[0] == 0, "indptr must start with 0")
     _require(bool(np.all(indptr[1:] >= indptr[:-1])), "indptr must not decrease")
     _require(len(indices) == len(X.data), "indices and data must be of one length")
@@ -91,10 +95,15 @@ def row_norms(X):
     Raises
     ------
     ValueError
-        If a row is too large for its norm to be computed. That is a precondition on every single row, like being finite.
+        If a row is too large for its norm to be computed. That is a precondition on every single
+        row, like being finite.
     """
     with np.errstate(over="ignore"):
-        squares = _squared_norms(canonical_rows(X)) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        squares = (
+            _squared_norms(canonical_rows(X))
+            if sparse.issparse(X)
+            else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        )
     if not np.all(squares <= np.finfo(X.dtype).max):
         raise ValueError(
             f"X holds rows whose norm exceeds {math.sqrt(np.finfo(X.dtype).max):.2g}, the largest that {X.dtype} can train on: "

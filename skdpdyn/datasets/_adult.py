@@ -8,7 +8,8 @@ from importlib import resources
 import numpy as np
 from sklearn.utils import Bunch
 
-# Public facts about the variables, not computed from these records: documented ranges, rounded outwards
+# Public facts about the variables, not computed from these records: documented ranges, rounded
+# outwards
 BOUNDS = {
     "age": (17, 90),
     "fnlwgt": (0, 1_500_000),
@@ -61,19 +62,21 @@ def load_adult(*, return_X_y=False, as_frame=True, complete=True):
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=True
-        Data as a pandas DataFrame and target as a Series; False: as arrays, ``data`` of dtype object, without pandas.
+        Data as a pandas DataFrame and target as a Series; False: as arrays, ``data`` of dtype
+        object, without pandas.
     complete : bool, default=True
-        Only the records without a missing value ("?"). They are the data set of the benchmarks: dropping records of private
-        data would make their number private.
+        Only the records without a missing value ("?"). They are the data set of the benchmarks:
+        dropping records of private data would make their number private.
 
     Returns
     -------
     data : Bunch
-        With ``data``, ``target``, ``frame`` (data and target; None for arrays), ``feature_names``, ``target_names``, ``split``
-        ("train" or "test", as UCI split it), ``bounds`` (public bounds of the numeric columns), ``categories`` (public levels of
-        the others), ``DESCR``.
+        With ``data``, ``target``, ``frame`` (data and target; None for arrays), ``feature_names``,
+        ``target_names``, ``split`` ("train" or "test", as UCI split it), ``bounds`` (public bounds
+        of the numeric columns), ``categories`` (public levels of the others), ``DESCR``.
     (data, target) : tuple
-        In its place with ``return_X_y``: data of shape (n_samples, 14) and target of shape (n_samples,).
+        In its place with ``return_X_y``: data of shape (n_samples, 14) and target of shape
+        (n_samples,).
 
     Examples
     --------
@@ -86,7 +89,9 @@ def load_adult(*, return_X_y=False, as_frame=True, complete=True):
     header, *rows = csv.reader(io.StringIO(gzip.decompress(packed).decode()))
     if complete:
         rows = [row for row in rows if "?" not in row]
-    columns = {name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
+    columns = {
+        name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)
+    }
     for name in BOUNDS:
         columns[name] = columns[name].astype(np.float64)
     target, split = columns.pop("income"), columns.pop("split")

@@ -37,7 +37,9 @@ CATEGORIES = {
 LATE = 15  # minutes
 
 
-def load_flights(*, return_X_y: bool = False, as_frame: bool = True) -> Bunch | tuple[object, object]:
+def load_flights(
+    *, return_X_y: bool = False, as_frame: bool = True
+) -> Bunch | tuple[object, object]:
     """Load a sample of the flights that left New York in 2013.
 
     Does a flight arrive more than 15 minutes late?
@@ -79,7 +81,9 @@ def load_flights(*, return_X_y: bool = False, as_frame: bool = True) -> Bunch | 
     """
     packed = resources.files("skdpdyn.datasets").joinpath("data/flights.csv.gz").read_bytes()
     header, *rows = csv.reader(io.StringIO(gzip.decompress(packed).decode()))
-    columns = {name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
+    columns = {
+        name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)
+    }
     for name in columns:
         if name not in CATEGORIES:
             columns[name] = columns[name].astype(np.float64)

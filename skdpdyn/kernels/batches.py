@@ -1,12 +1,13 @@
 """Noisy gradient descent on batches of rows: the samplers, and the loop over steps for every family of kernels.
 
-A step draws its batch, copies the batch's rows side by side, some at a time (of CSR rows, only where they are), and has the
-family's kernel sum their clipped gradients, as in `skdpdyn.kernels.descent`. Copying costs little beside the loading from
-scattered places, and what was copied is summed from cache. In double, also rows of float32: a record that joins a batch moves
+A step draws its batch, copies the batch's rows side by side, some at a time (of CSR rows, only
+where they are), and has the family's kernel sum their clipped gradients, as in
+`skdpdyn.kernels.descent`. Copying costs little beside the loading from scattered places, and what
+was copied is summed from cache. In double, also rows of float32: a record that joins a batch moves
 the others to other blocks, and each block of single precision would round anew.
 
-The sum of a batch is divided by a public number, never by how many rows came. Batches are drawn inside the loop, from the same
-generator as the noise.
+The sum of a batch is divided by a public number, never by how many rows came. Batches are drawn
+inside the loop, from the same generator as the noise.
 """
 
 import math
@@ -16,8 +17,23 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.descent import compiled_chunk, kernel_family, map_arguments, map_types, pass_types, project
-from skdpdyn.kernels.jit import aligned_empty, component, entry, first_class, generator, readonly, writable
+from skdpdyn.kernels.descent import (
+    compiled_chunk,
+    kernel_family,
+    map_arguments,
+    map_types,
+    pass_types,
+    project,
+)
+from skdpdyn.kernels.jit import (
+    aligned_empty,
+    component,
+    entry,
+    first_class,
+    generator,
+    readonly,
+    writable,
+)
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
 from skdpdyn.kernels.release import release
@@ -48,7 +64,8 @@ def _draw_fresh(rng, step, batch_size, index, batch):
     for i in range(size):
         left = index.size - i
         number = np.int64(rng.random() * _UNIFORM)
-        while number >= np.int64(_UNIFORM) - np.int64(_UNIFORM) % left:  # all remainders equally likely
+        # all remainders equally likely
+        while number >= np.int64(_UNIFORM) - np.int64(_UNIFORM) % left:
             number = np.int64(rng.random() * _UNIFORM)
         j = i + number % left
         index[i], index[j] = index[j], index[i]
@@ -129,7 +146,11 @@ def _run(
     alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
 ):  # fmt: skip
     """Some steps of a fit. ``theta`` holds the start and receives the last iterate, ``velocity`` the last direction."""
-    gradient, partial, batch = np.empty(chunk_sum.size), np.zeros(chunk_sum.size), np.empty(2, np.int64)
+    gradient, partial, batch = (
+        np.empty(chunk_sum.size),
+        np.zeros(chunk_sum.size),
+        np.empty(2, np.int64),
+    )
     n_coefficients, n_rows = order.size - intercept.size, target.size
     for k in range(step_size.size):
         for j in range(n_coefficients):  # weights[order] = theta compiles error messages
@@ -153,7 +174,8 @@ def _run(
             )  # fmt: skip
             for j in range(gradient.size):
                 partial[j] += chunk_sum[j]
-            if (first - batch[0]) // n_rows % _IN_ORDER == 0 or last == batch[1]:  # so that no sum has too many terms
+            # so that no sum has too many terms
+            if (first - batch[0]) // n_rows % _IN_ORDER == 0 or last == batch[1]:
                 for j in range(gradient.size):
                     gradient[j] += partial[j]
                     partial[j] = 0
@@ -229,8 +251,9 @@ def descend_on_batches(
 ):
     """Run noisy gradient descent on batches from ``theta``, in place, to its last iterate or an average of its iterates.
 
-    A step is v <- momentum v + (sum of the batch's clipped gradients / divisor + alpha theta) - (noise_std / step_size) Z and
-    theta <- Proj(theta - step_size v), Z standard Gaussian or Laplace, whatever the batch, empty or not.
+    A step is v <- momentum v + (sum of the batch's clipped gradients / divisor + alpha theta) -
+    (noise_std / step_size) Z and theta <- Proj(theta - step_size v), Z standard Gaussian or
+    Laplace, whatever the batch, empty or not.
 
     Parameters
     ----------
@@ -245,7 +268,8 @@ def descend_on_batches(
     divisor : float
         Public number that the sum over a batch is divided by, whatever the batch.
     step_size, noise_std : ndarray of shape (n_steps,)
-        The schedule: each step adds noise of this standard deviation (scale, of Laplace noise) per coordinate.
+        The schedule: each step adds noise of this standard deviation (scale, of Laplace noise) per
+        coordinate.
     radius : float
         Radius of the ball to project onto; ``inf`` for none.
     rng : numpy.random.Generator
@@ -253,14 +277,15 @@ def descend_on_batches(
     momentum : float, default=0.0
         What is kept of the last direction.
     average_weights : ndarray of shape (n_steps,) or None, default=None
-        Weights of the iterates after each step in the average that is the result; None: the last iterate is.
+        Weights of the iterates after each step in the average that is the result; None: the last
+        iterate is.
     distribution : {"gaussian", "laplace"}, default="gaussian"
         The noise.
     stop : int or None, default=None
         Number of steps after which to stop; None: all.
     exact : bool, default=False
-        Whether the noise of every step is exact, see `skdpdyn.noise.release`, not of the last alone. Momentum and averages
-        need it, and Laplace noise.
+        Whether the noise of every step is exact, see `skdpdyn.noise.release`, not of the last
+        alone. Momentum and averages need it, and Laplace noise.
     verbose : int, default=0
         Whether to print how many steps are done.
     """
@@ -272,23 +297,47 @@ def descend_on_batches(
     n_rows, gathered = family.room(data)
     check_noise(noise_std)
     bounded_rows = rows.bounded_without_room(objective)
-    of_gathered = *np.zeros((3, n_rows)), *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:])
+    of_gathered = (
+        *np.zeros((3, n_rows)),
+        *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
+    )
     problem = data, rows.y, *bounded_rows, gathered, *of_gathered
     weights, (intercept, shift) = aligned_empty(n_weights), np.zeros((2, objective.n_outputs))
     weights[:] = 0
-    step_size, noise_std = np.ascontiguousarray(step_size[:stop]), np.ascontiguousarray(noise_std[:stop])
+    step_size, noise_std = (
+        np.ascontiguousarray(step_size[:stop]),
+        np.ascontiguousarray(noise_std[:stop]),
+    )
     n_steps = step_size.size
     average = np.zeros(theta.size)
     chunk = compiled_chunk(family, family.gathered_dtype(dtype))
     draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
     functions = draw, compiled_gather(family, dtype), chunk, residual
-    fixed = *functions, rng, batches.size, batches.index(objective.n_samples), *problem, weights, intercept
-    fixed += shift, objective.intercept_scaling, aligned_empty(n_weights + 2 * objective.n_outputs), order.astype(np.uintp)
+    fixed = (
+        *functions,
+        rng,
+        batches.size,
+        batches.index(objective.n_samples),
+        *problem,
+        weights,
+        intercept,
+    )
+    fixed += (
+        shift,
+        objective.intercept_scaling,
+        aligned_empty(n_weights + 2 * objective.n_outputs),
+        order.astype(np.uintp),
+    )
     fixed += map_arguments(rows.map)
     velocity = np.zeros(theta.size)
     run = compiled_run(family, dtype)
-    work = batches.expected(objective.n_samples) * min(objective.n_features, _MOST_COLUMNS) * objective.n_outputs
-    piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size, int(_PATIENCE / work)))  # the bits depend on it
+    work = (
+        batches.expected(objective.n_samples)
+        * min(objective.n_features, _MOST_COLUMNS)
+        * objective.n_outputs
+    )
+    # the bits depend on it
+    piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size, int(_PATIENCE / work)))
     noise = np.empty((piece, theta.size))
 
     def steps(first, last, radius):
@@ -298,7 +347,11 @@ def descend_on_batches(
             radius, theta, velocity,
         )  # fmt: skip
 
-    released = range(0 if exact else n_steps - 1, n_steps) if noise_std[-1] > 0 else range(n_steps, n_steps)
+    released = (
+        range(0 if exact else n_steps - 1, n_steps)
+        if noise_std[-1] > 0
+        else range(n_steps, n_steps)
+    )
     for first in range(0, released.start, piece):
         last = min(first + piece, released.start)
         if noise_std[-1] > 0:

@@ -1,8 +1,9 @@
 """Kernels of full-batch noisy gradient descent on CSR rows, losses with a single output.
 
-One pass over the stored values a step: a row costs a gather and a scatter for each of its values, and the link. A block has the
-more rows the more columns there are: then weights and sums take turns in the cache, where both would not fit. Indices are
-unsigned, because the test for negative ones would cost more than half as much again.
+One pass over the stored values a step: a row costs a gather and a scatter for each of its values,
+and the link. A block has the more rows the more columns there are: then weights and sums take turns
+in the cache, where both would not fit. Indices are unsigned, because the test for negative ones
+would cost more than half as much again.
 """
 
 import numpy as np
@@ -19,13 +20,17 @@ residual_type = residual_function
 
 def rows_type(dtype):
     """Type of what `rows` returns."""
-    return types.Tuple((readonly(dtype), readonly(np.uint32), readonly(np.int64), readonly(np.int64)))
+    return types.Tuple(
+        (readonly(dtype), readonly(np.uint32), readonly(np.int64), readonly(np.int64))
+    )
 
 
 def rows(X):
     """The values of X, their columns, where each row starts and where it ends, as the kernel takes them."""
     X.check_format(full_check=True)  # the kernel trusts the indices
-    indices = X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices.astype(np.uint32)
+    indices = (
+        X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices.astype(np.uint32)
+    )
     edges = X.indptr.astype(np.int64)
     return X.data, indices, edges[:-1], edges[1:]
 
@@ -42,13 +47,20 @@ def gathered_dtype(dtype):
 
 def room_type(dtype):
     """Type of the rows that `room` returns."""
-    return types.Tuple((readonly(dtype), readonly(np.uint32), writable(np.int64), writable(np.int64)))
+    return types.Tuple(
+        (readonly(dtype), readonly(np.uint32), writable(np.int64), writable(np.int64))
+    )
 
 
 def room(X):
     """How many rows a batch is summed by at a time, and room for them as the kernel takes them: values stay where they are."""
     values, columns, _, _ = X
-    return _GATHERED, (values, columns, np.empty(_GATHERED, np.int64), np.empty(_GATHERED, np.int64))
+    return _GATHERED, (
+        values,
+        columns,
+        np.empty(_GATHERED, np.int64),
+        np.empty(_GATHERED, np.int64),
+    )
 
 
 def gather(
@@ -76,14 +88,18 @@ def chunk_gradients(
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
-    Coefficients, then the intercept's, then the sum of residual * offset, see `skdpdyn.kernels.mapped`. Sparse rows have no
-    centre: ``row_offset`` is not read.
+    Coefficients, then the intercept's, then the sum of residual * offset, see
+    `skdpdyn.kernels.mapped`. Sparse rows have no centre: ``row_offset`` is not read.
     """
     values, columns, row_start, row_end = X
     block, all_rows = weights.size // 128 * 8, (stop - start + 7) // 8 * 8
     block = _MIN_BLOCK if block < _MIN_BLOCK else _MAX_BLOCK if block > _MAX_BLOCK else block
     block = all_rows if block > all_rows else block
-    raw, slope, target = zeros_on_stack(_MAX_BLOCK, block), zeros_on_stack(_MAX_BLOCK, block), zeros_on_stack(_MAX_BLOCK, block)
+    raw, slope, target = (
+        zeros_on_stack(_MAX_BLOCK, block),
+        zeros_on_stack(_MAX_BLOCK, block),
+        zeros_on_stack(_MAX_BLOCK, block),
+    )
     out[:] = 0
     constant, intercept_sum = intercept[0], 0.0
     for first in range(start, stop, block):

@@ -1,9 +1,10 @@
 """Kernels of full-batch noisy gradient descent on CSR rows, losses with several outputs.
 
-As for a single output, with the weights of a column side by side: a stored value touches one stretch of memory, not one
-place for each output, which is prefetched where not all of them fit in cache and the processor gains from that. Sixteen outputs
-at a time: their dot products, and then their steps, stay in registers for a whole row. Vectors are whole: of what is beyond a
-column's outputs, the next column's, products are not used, and zero is added to it.
+As for a single output, with the weights of a column side by side: a stored value touches one
+stretch of memory, not one place for each output, which is prefetched where not all of them fit in
+cache and the processor gains from that. Sixteen outputs at a time: their dot products, and then
+their steps, stay in registers for a whole row. Vectors are whole: of what is beyond a column's
+outputs, the next column's, products are not used, and zero is added to it.
 """
 
 import numpy as np
@@ -51,12 +52,16 @@ def chunk_gradients(
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
-    Coefficients, then the intercepts', then the sums of residual * offset, see `skdpdyn.kernels.mapped`. Sparse rows have no
-    centre: ``row_offset`` is not read.
+    Coefficients, then the intercepts', then the sums of residual * offset, see
+    `skdpdyn.kernels.mapped`. Sparse rows have no centre: ``row_offset`` is not read.
     """
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size
-    block, most, all_rows = n_weights // 800 * 8, _MAX_NUMBERS // n_outputs // 8 * 8, (stop - start + 7) // 8 * 8
+    block, most, all_rows = (
+        n_weights // 800 * 8,
+        _MAX_NUMBERS // n_outputs // 8 * 8,
+        (stop - start + 7) // 8 * 8,
+    )
     block = most if block > most else block
     block = _MIN_BLOCK if block < _MIN_BLOCK else block
     block = all_rows if block > all_rows else block

@@ -1,20 +1,29 @@
 """Kernels of full-batch noisy gradient descent on dense rows, losses with a single output.
 
-One pass over X a step: rows in blocks that stay in cache, dot products of four rows at a time, the loss on the block, the
-residual clamped, then the same four rows at a time added to the sum.
+One pass over X a step: rows in blocks that stay in cache, dot products of four rows at a time, the
+loss on the block, the residual clamped, then the same four rows at a time added to the sum.
 
-The four are not neighbours. A chunk is read as four streams, its quarters: each is one long stretch of memory, which processors
-load ahead by themselves, and four of them faster than one. On a Zen 3 a step takes 0.6 to 0.8 of the time that four neighbouring
-rows take, with prefetches of our own. With AVX-512 arithmetic is so fast that memory must not idle while a block is in cache:
-both loops over rows ask for the next one then, each for two of the streams. What belongs to the rows comes in pieces too short to
-be loaded ahead, and so do rows without a whole vector: they are prefetched.
+The four are not neighbours. A chunk is read as four streams, its quarters: each is one long stretch
+of memory, which processors load ahead by themselves, and four of them faster than one. On a Zen 3 a
+step takes 0.6 to 0.8 of the time that four neighbouring rows take, with prefetches of our own. With
+AVX-512 arithmetic is so fast that memory must not idle while a block is in cache: both loops over
+rows ask for the next one then, each for two of the streams. What belongs to the rows comes in
+pieces too short to be loaded ahead, and so do rows without a whole vector: they are prefetched.
 
-A row's dot product has nothing of another row in it, not even times zero: a record touches its own residual alone.
+A row's dot product has nothing of another row in it, not even times zero: a record touches its own
+residual alone.
 """
 
 import numpy as np
 
-from skdpdyn.kernels.jit import aligned_empty, inner, prefetch, readonly, residual_function, writable
+from skdpdyn.kernels.jit import (
+    aligned_empty,
+    inner,
+    prefetch,
+    readonly,
+    residual_function,
+    writable,
+)
 from skdpdyn.kernels.vectors import (
     PREFETCHES,
     ZEN,
@@ -32,12 +41,14 @@ from skdpdyn.kernels.vectors import (
     zeros_on_stack,
 )
 
-# Bytes of a block, which is read twice, from the first or from the second cache; rows of each stream. As measured on a Zen 3, a
-# Zen 4 and a Xeon: on the Zen 4, the Xeon's blocks take up to 1.15 times as long.
+# Bytes of a block, which is read twice, from the first or from the second cache; rows of each
+# stream. As measured on a Zen 3, a Zen 4 and a Xeon: on the Zen 4, the Xeon's blocks take up to
+# 1.15 times as long.
 _BLOCK_BYTES, _MAX_BLOCK = (260_000, 16) if not PREFETCHES else (54_000, 16) if ZEN else (27_000, 8)
 _MAX_LANES = 4 * _MAX_BLOCK
 _CACHED_BYTES = 2_000_000  # an X up to here is not prefetched
-_GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8  # of the rows of a batch at a time; how many rows ahead to load
+# of the rows of a batch at a time; how many rows ahead to load
+_GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8
 
 _ORIGIN = (0,)
 
@@ -113,7 +124,12 @@ def four_rows(first, quarter, stop, n_features, column):
     c = b + quarter
     d = c + quarter
     b, c, d = b if b < last else last, c if c < last else last, d if d < last else last
-    return first * n_features + column, b * n_features + column, c * n_features + column, d * n_features + column
+    return (
+        first * n_features + column,
+        b * n_features + column,
+        c * n_features + column,
+        d * n_features + column,
+    )
 
 
 def chunk_gradients(
@@ -122,7 +138,8 @@ def chunk_gradients(
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
-    Coefficients, then the intercept's, then the sum of residual * offset, see `skdpdyn.kernels.mapped`.
+    Coefficients, then the intercept's, then the sum of residual * offset, see
+    `skdpdyn.kernels.mapped`.
     """
     n_features = X.shape[1]
     quarter, line = (stop - start + 3) // 4, 64 // X.itemsize
@@ -141,7 +158,9 @@ def chunk_gradients(
         size = start + quarter - first if start + quarter - first < block else block
         for i in range(size):
             four = four_rows(first + i, quarter, stop, n_features, 0)
-            store_dots(raw, places(i, n_lanes, 4), weights, _ORIGIN, X, four, n_features, four[:2], ahead)
+            store_dots(
+                raw, places(i, n_lanes, 4), weights, _ORIGIN, X, four, n_features, four[:2], ahead
+            )
         for stream in range(4):
             row, lane = first + stream * quarter, stream * n_lanes
             count = stop - row if stop - row < size else size
@@ -153,7 +172,9 @@ def chunk_gradients(
                 if n_features < 8:  # loads of parts make no processor load ahead
                     for j in range(0, 8 * n_features, line):
                         prefetch(X, (a + n_lanes) * n_features + j)
-                store(raw, k, multiply_add(load_part(row_scale, a, count - i), load(raw, k), constant))
+                store(
+                    raw, k, multiply_add(load_part(row_scale, a, count - i), load(raw, k), constant)
+                )
                 store(target, k, load_part(y, a, count - i))
         if row_offset.size:
             for stream in range(4):
@@ -162,9 +183,14 @@ def chunk_gradients(
                 for i in range(0, size, 8):
                     a, k = row + i, lane + i
                     prefetch(row_offset, a + n_lanes + 7)
-                    store(raw, k, multiply_add(load_part(row_offset, a, count - i), moved, load(raw, k)))
+                    store(
+                        raw,
+                        k,
+                        multiply_add(load_part(row_offset, a, count - i), moved, load(raw, k)),
+                    )
         residual(raw, target, slope)
-        if row_offset.size or row_weight.size:  # in loops of their own: a branch costs short rows 7 %
+        # in loops of their own: a branch costs short rows 7 %
+        if row_offset.size or row_weight.size:
             for stream in range(4):
                 row, lane = first + stream * quarter, stream * n_lanes
                 count = stop - row if stop - row < size else size
@@ -175,7 +201,9 @@ def chunk_gradients(
                         prefetch(row_weight, a + n_lanes + 7)
                         r = multiply_add(r, load_part(row_weight, a, count - i), zero)
                     if row_offset.size:
-                        offset_sum = multiply_add(r, load_part(row_offset, a, count - i), offset_sum)
+                        offset_sum = multiply_add(
+                            r, load_part(row_offset, a, count - i), offset_sum
+                        )
                     store(slope, k, r)  # within its bound, and so left alone below
         for stream in range(4):
             row, lane = first + stream * quarter, stream * n_lanes
@@ -187,6 +215,15 @@ def chunk_gradients(
                 store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
         for i in range(size):
             four = four_rows(first + i, quarter, stop, n_features, 0)
-            add_rows(out, _ORIGIN, load_numbers(step, places(i, n_lanes, 4), 1), X, four, n_features, four[2:], ahead)
+            add_rows(
+                out,
+                _ORIGIN,
+                load_numbers(step, places(i, n_lanes, 4), 1),
+                X,
+                four,
+                n_features,
+                four[2:],
+                ahead,
+            )
     out[weights.size] = total(intercept_sum) * intercept_scaling
     out[weights.size + 1] = total(offset_sum)

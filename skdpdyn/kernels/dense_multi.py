@@ -1,19 +1,35 @@
 """Kernels of full-batch noisy gradient descent on dense rows, losses with several outputs.
 
-One pass over X a step, in four streams as for a single output: dot products of a row of each stream with the weights of a few
-outputs at a time, the loss on a block of rows, the norm of each row's residuals bounded, then the same tiles of four rows and a
-few outputs added to the sums. Three outputs are as many as sixteen registers hold the products of, five as many as the 32 of
-AVX-512: what a tile reads from cache is used more often then. Two are for what is left over. The sums of some columns stay in the
-first cache while all rows of a block are added to them.
+One pass over X a step, in four streams as for a single output: dot products of a row of each stream
+with the weights of a few outputs at a time, the loss on a block of rows, the norm of each row's
+residuals bounded, then the same tiles of four rows and a few outputs added to the sums. Three
+outputs are as many as sixteen registers hold the products of, five as many as the 32 of AVX-512:
+what a tile reads from cache is used more often then. Two are for what is left over. The sums of
+some columns stay in the first cache while all rows of a block are added to them.
 
 A row's dot products have nothing of another row in them, not even times zero.
 """
 
 import numpy as np
 
-from skdpdyn.kernels.dense import four_rows, gather, gathered_dtype, room, room_type, rows, rows_type
+from skdpdyn.kernels.dense import (
+    four_rows,
+    gather,
+    gathered_dtype,
+    room,
+    room_type,
+    rows,
+    rows_type,
+)
 from skdpdyn.kernels.jit import residual_matrix_function
-from skdpdyn.kernels.vectors import REGISTER_BYTES, add_rows, load_numbers, places, store_dots, zeros_on_stack
+from skdpdyn.kernels.vectors import (
+    REGISTER_BYTES,
+    add_rows,
+    load_numbers,
+    places,
+    store_dots,
+    zeros_on_stack,
+)
 
 __all__ = [
     "chunk_gradients",
@@ -30,8 +46,11 @@ __all__ = [
 
 _BLOCK = 32  # rows summed in the precision of the weights: LocalRows.bounded counts on no more
 _OF_STREAM = _BLOCK // 4
-_PANEL_BYTES, _MIN_PANEL = 16_000, 64  # of the sums that stay in cache while a block is added to them; columns
-_PADDING = 16  # numbers that the weights and the sums of an output are padded to: the largest register of single precision
+# of the sums that stay in cache while a block is added to them; columns
+_PANEL_BYTES, _MIN_PANEL = 16_000, 64
+# numbers that the weights and the sums of an output are padded to: the largest register of single
+# precision
+_PADDING = 16
 _FIVES = REGISTER_BYTES == 64  # whether five outputs have registers for their products
 _EPS = 2.3e-16
 
@@ -57,11 +76,13 @@ def chunk_gradients(
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
-    Coefficients, then the intercepts', then the sums of residual * offset, see `skdpdyn.kernels.mapped`.
+    Coefficients, then the intercepts', then the sums of residual * offset, see
+    `skdpdyn.kernels.mapped`.
     """
     n_features, n_outputs, n_weights = X.shape[1], intercept.size, weights.size
     stride = n_weights // n_outputs
-    fives = n_outputs - n_outputs % 5 - (5 if n_outputs % 5 == 1 else 0) if _FIVES else 0  # where the tiles of five end
+    # where the tiles of five end
+    fives = n_outputs - n_outputs % 5 - (5 if n_outputs % 5 == 1 else 0) if _FIVES else 0
     threes = n_outputs - 2 * (-(n_outputs - fives) % 3)  # and those of three
     quarter = (stop - start + 3) // 4
     panel = _PANEL_BYTES // (n_outputs * weights.itemsize) // _PADDING * _PADDING
@@ -70,7 +91,8 @@ def chunk_gradients(
     target, scale = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     limit, square = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     offset, share = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
-    numbers = np.empty(n_outputs * _BLOCK, weights.dtype)  # dot products, then steps: those of an output side by side
+    # dot products, then steps: those of an output side by side
+    numbers = np.empty(n_outputs * _BLOCK, weights.dtype)
     block_sum = np.empty(n_weights, weights.dtype)
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it
     ahead = _OF_STREAM * n_features
@@ -83,13 +105,43 @@ def chunk_gradients(
             four, to = four_rows(first + i, quarter, stop, n_features, 0), 4 * i
             for k in range(0, fives, 5):
                 five = places(k * stride, stride, 5)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 5), weights, five, X, four, n_features, (), 0)
+                store_dots(
+                    numbers,
+                    places(k * _BLOCK + to, _BLOCK, 5),
+                    weights,
+                    five,
+                    X,
+                    four,
+                    n_features,
+                    (),
+                    0,
+                )
             for k in range(fives, threes, 3):
                 three = places(k * stride, stride, 3)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 3), weights, three, X, four, n_features, (), 0)
+                store_dots(
+                    numbers,
+                    places(k * _BLOCK + to, _BLOCK, 3),
+                    weights,
+                    three,
+                    X,
+                    four,
+                    n_features,
+                    (),
+                    0,
+                )
             for k in range(threes, n_outputs, 2):
                 two = places(k * stride, stride, 2)
-                store_dots(numbers, places(k * _BLOCK + to, _BLOCK, 2), weights, two, X, four, n_features, (), 0)
+                store_dots(
+                    numbers,
+                    places(k * _BLOCK + to, _BLOCK, 2),
+                    weights,
+                    two,
+                    X,
+                    four,
+                    n_features,
+                    (),
+                    0,
+                )
         for i in range(_BLOCK):
             row = first + i // 4 + i % 4 * quarter
             target[i] = scale[i] = limit[i] = square[i] = offset[i] = share[i] = 0
@@ -113,7 +165,8 @@ def chunk_gradients(
                 square[i] += slope[k, i] * slope[k, i]
         for i in range(_BLOCK):
             fits = square[i] <= limit[i] * limit[i]
-            limit[i] = 1.0 if fits else limit[i] / np.sqrt(square[i])  # what the residuals are multiplied by
+            # what the residuals are multiplied by
+            limit[i] = 1.0 if fits else limit[i] / np.sqrt(square[i])
         if row_weight.size:
             for i in range(_BLOCK):
                 limit[i] *= share[i]
@@ -137,13 +190,40 @@ def chunk_gradients(
                 four, of = four_rows(first + i, quarter, stop, n_features, left), 4 * i
                 for k in range(0, fives, 5):
                     steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 5), 4)
-                    add_rows(block_sum, places(k * stride + left, stride, 5), steps, X, four, length, four, ahead)
+                    add_rows(
+                        block_sum,
+                        places(k * stride + left, stride, 5),
+                        steps,
+                        X,
+                        four,
+                        length,
+                        four,
+                        ahead,
+                    )
                 for k in range(fives, threes, 3):
                     steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 3), 4)
-                    add_rows(block_sum, places(k * stride + left, stride, 3), steps, X, four, length, four, ahead)
+                    add_rows(
+                        block_sum,
+                        places(k * stride + left, stride, 3),
+                        steps,
+                        X,
+                        four,
+                        length,
+                        four,
+                        ahead,
+                    )
                 for k in range(threes, n_outputs, 2):
                     steps = load_numbers(numbers, places(k * _BLOCK + of, _BLOCK, 2), 4)
-                    add_rows(block_sum, places(k * stride + left, stride, 2), steps, X, four, length, four, ahead)
+                    add_rows(
+                        block_sum,
+                        places(k * stride + left, stride, 2),
+                        steps,
+                        X,
+                        four,
+                        length,
+                        four,
+                        ahead,
+                    )
         if weights.itemsize < 8 or first + _OF_STREAM >= start + quarter:
             for j in range(n_weights):
                 out[j] += block_sum[j]

@@ -1,20 +1,24 @@
 """Full-batch noisy gradient descent: the loop over steps and its threads, for every family of kernels.
 
-A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or several. It is compiled
-when it is first used. It offers ``chunk_gradients``, ``residual_type``, ``rows_type(dtype)``, ``rows(X)``,
-``precision(dtype)`` and ``layout(n_outputs, n_features)``; weights where the layout has no parameter are zero.
+A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
+several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
+``rows_type(dtype)``, ``rows(X)``, ``precision(dtype)`` and ``layout(n_outputs, n_features)``;
+weights where the layout has no parameter are zero.
 
-Rows are summed in fixed chunks whose partial sums are reduced in order, so any number of threads gives the same bits. Threads
-share all steps in compiled code: waking one through Python for every step would cost more than many a step.
+Rows are summed in fixed chunks whose partial sums are reduced in order, so any number of threads
+gives the same bits. Threads share all steps in compiled code: waking one through Python for every
+step would cost more than many a step.
 
-numba drops the errors of functions that enter others as values, as kernels do. One that fails, for want of memory, must not
-leave the sum of other rows in place of its own: so whoever calls it puts NaN there first, and the fit is refused.
+numba drops the errors of functions that enter others as values, as kernels do. One that fails, for
+want of memory, must not leave the sum of other rows in place of its own: so whoever calls it puts
+NaN there first, and the fit is refused.
 
-X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a last-iterate bound may be claimed:
-parameters rounded to float32 are shared by all rows, so a step is no longer the contraction that those bounds need (at a
-million rows it misses by a quarter of the sensitivity). Composition needs the sensitivity alone: there the kernels of several
-outputs take weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.bounded` leaves room, see
-`LocalRows.allows_single`.
+X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a
+last-iterate bound may be claimed: parameters rounded to float32 are shared by all rows, so a step
+is no longer the contraction that those bounds need (at a million rows it misses by a quarter of the
+sensitivity). Composition needs the sensitivity alone: there the kernels of several outputs take
+weights of the precision of X, and on dense rows sum blocks in it, for which `LocalRows.bounded`
+leaves room, see `LocalRows.allows_single`.
 """
 
 import math
@@ -27,12 +31,22 @@ import numpy as np
 from numba import types
 
 from skdpdyn.data.chunks import LARGEST_PART
-from skdpdyn.kernels.jit import aligned_empty, atomic_increment, atomic_load, component, entry, first_class, readonly, writable
+from skdpdyn.kernels.jit import (
+    aligned_empty,
+    atomic_increment,
+    atomic_load,
+    component,
+    entry,
+    first_class,
+    readonly,
+    writable,
+)
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
 from skdpdyn.kernels.release import release
 
-_SPINS, _PAUSE = 1_000_000, 5e-5  # looks whether the others are done, about 0.6 ms; seconds of rest after them
+# looks whether the others are done, about 0.6 ms; seconds of rest after them
+_SPINS, _PAUSE = 1_000_000, 5e-5
 _HELD = 1_000_000  # normals at a time
 _PATIENCE = 0.2  # seconds of compiled steps, during which no signal is answered
 
@@ -106,11 +120,13 @@ def _run_shared(
 ):  # fmt: skip
     """One thread's part of the same steps: the same chunks, added in the same order.
 
-    A thread sums its own share of a step's chunks, neighbours one after the other, then what is left of other threads' shares,
-    and the one that finishes the last chunk makes the step: ``taken[k, t]`` counts chunks of step k from the share of thread t,
-    ``finished[k]`` all chunks, ``done[0]`` steps. A thread waits only with no chunk in hand, so nobody waits for one that waits;
-    and not long: it returns the number of steps that it has seen through, if fewer than all, for the caller to pause. All share
-    ``gradient``, the point and ``theta``: only who finishes a step's last chunk touches them, and ``done`` lets the others go on.
+    A thread sums its own share of a step's chunks, neighbours one after the other, then what is
+    left of other threads' shares, and the one that finishes the last chunk makes the step:
+    ``taken[k, t]`` counts chunks of step k from the share of thread t, ``finished[k]`` all chunks,
+    ``done[0]`` steps. A thread waits only with no chunk in hand, so nobody waits for one that
+    waits; and not long: it returns the number of steps that it has seen through, if fewer than all,
+    for the caller to pause. All share ``gradient``, the point and ``theta``: only who finishes a
+    step's last chunk touches them, and ``done`` lets the others go on.
     """
     n_chunks, n_threads = edges.size - 1, shares.size - 1
     k = atomic_load(done, 0)
@@ -183,7 +199,19 @@ def _compiled(run, result, family, dtype, precision, sums, *work):
     functions = types.FunctionType(chunk), types.FunctionType(_step_type(precision))
     point = writable(precision), _output, _output, _f64
     schedule = *map_types, _f64, _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
-    compiled = entry(result(*functions, *problem, *point, readonly(np.int64), _output, sums, _order, *schedule, *work))(run)
+    compiled = entry(
+        result(
+            *functions,
+            *problem,
+            *point,
+            readonly(np.int64),
+            _output,
+            sums,
+            _order,
+            *schedule,
+            *work,
+        )
+    )(run)
     return partial(compiled, compiled_chunk(family, dtype, precision), _compiled_step(precision))
 
 
@@ -197,7 +225,9 @@ def compiled_run(family, dtype, precision):
 def compiled_run_shared(family, dtype, precision):
     """A thread's part of all steps."""
     work = readonly(np.int64), _i64, *(writable(np.int64),) * 3
-    return _compiled(_run_shared, types.int64, family, dtype, precision, writable(np.float64, 2), *work)
+    return _compiled(
+        _run_shared, types.int64, family, dtype, precision, writable(np.float64, 2), *work
+    )
 
 
 def kernel_family(rows, n_outputs):
@@ -306,11 +336,16 @@ class _Descent:
         single = exact and rows.allows_single(objective)
         precision = family.precision(dtype) if single else "float64"
         order, n_weights = family.layout(n_outputs, objective.n_features)
-        order = order.astype(np.uintp)  # unsigned, as all indices in kernels: the test for negative ones costs
+        # unsigned, as all indices in kernels: the test for negative ones costs
+        order = order.astype(np.uintp)
         n_chunks = rows.count_chunks(n_weights + n_outputs)
         n_sums = n_weights + 2 * n_outputs
         edges = rows.chunk_edges(n_chunks)
-        bounded_rows = rows.bounded(objective, n_chunks, precision) if exact else rows.bounded_without_room(objective)
+        bounded_rows = (
+            rows.bounded(objective, n_chunks, precision)
+            if exact
+            else rows.bounded_without_room(objective)
+        )
         problem = first_class(objective.loss.residual), family.rows(rows.X), rows.y, *bounded_rows
         weights, (intercept, shift) = aligned_empty(n_weights, precision), np.zeros((2, n_outputs))
         weights[:] = 0
@@ -322,9 +357,16 @@ class _Descent:
         point = weights, intercept, shift, objective.intercept_scaling
         totals = edges, np.empty(n_sums), sums, order, *map_arguments(rows.map)
         divisor = float(objective.n_samples)
-        self._run = partial(compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha)
+        self._run = partial(
+            compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha
+        )
         self._point = order, objective.intercept_scaling, weights, intercept, shift, rows.map
-        self._theta, self._pool, self._n_threads, self._n_chunks = theta, pool, n_threads, edges.size - 1
+        self._theta, self._pool, self._n_threads, self._n_chunks = (
+            theta,
+            pool,
+            n_threads,
+            edges.size - 1,
+        )
         self._seconds = None
         self.set_point()
 
@@ -341,7 +383,13 @@ class _Descent:
         start = time.perf_counter()
         schedule = step_size, noise_std, radius, self._theta, normals
         if self._n_threads > 1:
-            _share(self._pool, self._n_threads, self._n_chunks, len(normals), partial(self._run, *schedule))
+            _share(
+                self._pool,
+                self._n_threads,
+                self._n_chunks,
+                len(normals),
+                partial(self._run, *schedule),
+            )
         else:
             self._run(*schedule)
         self._seconds = max((time.perf_counter() - start) / len(normals), 1e-9)
@@ -350,7 +398,11 @@ class _Descent:
 def _share(pool, n_threads, n_chunks, n_steps, run):
     """Have the calling thread and those of the pool run steps together."""
     shares = thread_shares(n_chunks, n_threads)
-    counts = np.zeros(n_steps * n_threads, np.int64), np.zeros(n_steps, np.int64), np.zeros(1, np.int64)
+    counts = (
+        np.zeros(n_steps * n_threads, np.int64),
+        np.zeros(n_steps, np.int64),
+        np.zeros(1, np.int64),
+    )
     over = False
 
     def part(thread):
@@ -359,7 +411,8 @@ def _share(pool, n_threads, n_chunks, n_steps, run):
             while run(shares, thread, *counts) < n_steps and not over:
                 time.sleep(_PAUSE)
         finally:
-            over = True  # no chunk is left, or a thread has failed; one that pauses has no chunk in hand
+            # no chunk is left, or a thread has failed; one that pauses has no chunk in hand
+            over = True
 
     tasks = [pool.submit(part, thread) for thread in range(1, n_threads)]
     part(0)

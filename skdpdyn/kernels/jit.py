@@ -1,10 +1,10 @@
 """The numba policy, said once: how every kernel of the library is compiled.
 
 Kernels are cached on disk, where a directory can be written: ``NUMBA_CACHE_DIR``, or else beside
-the package or in the user's cache. What damaged files held is
-compiled anew. Kernels release the GIL. Floating-point reassociation and contraction are allowed, so that dot
-products vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds and adds noise.
-No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
+the package or in the user's cache. What damaged files held is compiled anew. Kernels release the
+GIL. Floating-point reassociation and contraction are allowed, so that dot products vectorise;
+``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds and adds
+noise. No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
 """
 
 import hashlib
@@ -27,7 +27,8 @@ from skdpdyn._startup import no_collections
 
 FASTMATH = "contract", "reassoc", "nsz", "arcp"
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": set(FASTMATH)}
-_SAID = "_SKDPDYN_SAID_THAT_NOTHING_IS_CACHED"  # in the environment, so that worker processes do not repeat it
+# in the environment, so that worker processes do not repeat it
+_SAID = "_SKDPDYN_SAID_THAT_NOTHING_IS_CACHED"
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -118,7 +119,8 @@ def inner(function: Callable) -> Any:
 def entry(signature: Any) -> Callable:
     """Return a decorator of functions that Python calls: compiled for one explicit signature.
 
-    The explicit signature is what lets a loss enter as a first-class function and still hit the disk cache.
+    The explicit signature is what lets a loss enter as a first-class function and still hit the
+    disk cache.
     """
     return lambda function: _compiled(function, signature)
 
@@ -149,7 +151,10 @@ def prefetch_line(builder, pointer):
     word = ir.IntType(32)
     arguments = [builder.bitcast(pointer, ir.IntType(8).as_pointer()), word(0), word(2), word(1)]
     function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-    builder.call(builder.module.declare_intrinsic("llvm.prefetch", [arguments[0].type], function_type), arguments)
+    builder.call(
+        builder.module.declare_intrinsic("llvm.prefetch", [arguments[0].type], function_type),
+        arguments,
+    )
 
 
 if numba.config.DISABLE_JIT:
@@ -179,8 +184,9 @@ else:  # compiled
     def prefetch(typing_context, array, index):
         """Start loading element ``index`` of the flattened C-ordered ``array``; may point past its end.
 
-        Into the second level: a core has a few loads into the first under way at a time, which the kernels' own would wait for.
-        On a Zen 4 a step takes 0.6 of the time that it takes with prefetches into the first.
+        Into the second level: a core has a few loads into the first under way at a time, which the
+        kernels' own would wait for. On a Zen 4 a step takes 0.6 of the time that it takes with
+        prefetches into the first.
         """
 
         def codegen(context, builder, signature, args):
@@ -203,7 +209,9 @@ else:  # compiled
         """Element ``index`` of the vector of int64, and with it all that was written before the last increment of it."""
 
         def codegen(context, builder, signature, args):
-            return builder.load_atomic(element_pointer(context, builder, signature.args[0], *args), "acquire", 8)
+            return builder.load_atomic(
+                element_pointer(context, builder, signature.args[0], *args), "acquire", 8
+            )
 
         return types.int64(array, types.intp), codegen
 
@@ -243,6 +251,8 @@ residual_signature = types.void(writable(np.float64), readonly(np.float64), writ
 residual_function = types.FunctionType(residual_signature)
 """Type of a loss inside a kernel: ``residual(raw_prediction, y, out)`` on a block of rows."""
 
-residual_matrix_signature = types.void(writable(np.float64, 2), readonly(np.float64), writable(np.float64, 2))
+residual_matrix_signature = types.void(
+    writable(np.float64, 2), readonly(np.float64), writable(np.float64, 2)
+)
 residual_matrix_function = types.FunctionType(residual_matrix_signature)
 """The same of a loss with several outputs: a column of raw predictions for each row of the block."""

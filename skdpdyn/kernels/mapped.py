@@ -1,8 +1,8 @@
 """The public map of rows inside a step: parameters on their way to kernels, gradients on their way back.
 
-Rows are mapped to scale W x - offset W m. Kernels know two numbers for each row. The rest is the same
-for all rows, and done once a step: coefficients W' theta, what m adds to all raw predictions, and
-W (G - m T) for the gradient, G the sum of residual * scale * x and T that of residual * offset.
+Rows are mapped to scale W x - offset W m. Kernels know two numbers for each row. The rest is the
+same for all rows, and done once a step: coefficients W' theta, what m adds to all raw predictions,
+and W (G - m T) for the gradient, G the sum of residual * scale * x and T that of residual * offset.
 """
 
 from skdpdyn.kernels.jit import inner

@@ -1,13 +1,15 @@
 """The minimiser of the regularised empirical risk, certified: for mechanisms whose proof speaks of an exact minimum.
 
-Newton's method on the gradients of the descent's own kernels, and on nothing else: the equations of a step are solved by
-conjugate gradients, a product with the Hessian is a difference of two gradients, and the step's length follows from the slope
-along it, which a convex function has only once at zero. So a loss needs no second derivative and no value (a value's rounding
-would hide gradients below 1e-8), and clipped losses, whose curvature jumps, are minimised like the others.
+Newton's method on the gradients of the descent's own kernels, and on nothing else: the equations of
+a step are solved by conjugate gradients, a product with the Hessian is a difference of two
+gradients, and the step's length follows from the slope along it, which a convex function has only
+once at zero. So a loss needs no second derivative and no value (a value's rounding would hide
+gradients below 1e-8), and clipped losses, whose curvature jumps, are minimised like the others.
 
-That an error was raised is a release, which no noise hides. So what can be certified depends on public numbers alone,
-`largest_rounding` at the largest norm that the minimiser may have, and where Newton's method stalls, as it may between the kinks
-of clipped losses, Nesterov's goes on: slow, but sure to arrive.
+That an error was raised is a release, which no noise hides. So what can be certified depends on
+public numbers alone, `largest_rounding` at the largest norm that the minimiser may have, and where
+Newton's method stalls, as it may between the kinks of clipped losses, Nesterov's goes on: slow, but
+sure to arrive.
 """
 
 import math
@@ -41,16 +43,17 @@ _LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothi
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
 _DIFFERENCE = 1e-6  # of a raw prediction, between the two gradients of a product with the Hessian
 _FORCING = 0.1  # part of a step's equations that may be left unsolved
-_PIECE = 10**8  # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
+# products of a row's number and a parameter between two looks at interrupts: a tenth of a second
+_PIECE = 10**8
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
 def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
     """The minimiser of the objective's empirical risk, plus ``linear @ theta``, certified.
 
-    The loss is the clipped one: for a single output that is a convex loss too, whose residual is clamped. The gradient at the
-    returned point has norm at most ``tolerance`` in exact arithmetic, so that the point is within tolerance / alpha of the
-    exact minimiser.
+    The loss is the clipped one: for a single output that is a convex loss too, whose residual is
+    clamped. The gradient at the returned point has norm at most ``tolerance`` in exact arithmetic,
+    so that the point is within tolerance / alpha of the exact minimiser.
 
     Parameters
     ----------
@@ -118,8 +121,16 @@ def _some_chunks(
 def compiled_some_chunks(family, dtype, precision="float64"):
     """The same, compiled for rows of ``dtype`` and weights of ``precision``."""
     chunk, problem, point = pass_types(family, dtype, precision)
-    share = readonly(np.int64), types.int64, types.int64, writable(np.float64, 2), writable(np.float64)
-    some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(_some_chunks)
+    share = (
+        readonly(np.int64),
+        types.int64,
+        types.int64,
+        writable(np.float64, 2),
+        writable(np.float64),
+    )
+    some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(
+        _some_chunks
+    )
     return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
@@ -190,11 +201,18 @@ class _Gradient:
         self._kernel = compiled_some_chunks(family, rows.dtype.name)
         bounded = rows.bounded(objective.unclamped(), n_chunks, np.float64)
         self._problem = objective.loss.residual, family.rows(rows.X), rows.y, *bounded
-        self._weights, self._intercept, self._edges = np.zeros(n_weights), np.zeros(objective.n_outputs), edges
+        self._weights, self._intercept, self._edges = (
+            np.zeros(n_weights),
+            np.zeros(objective.n_outputs),
+            edges,
+        )
         self._shift = np.zeros(objective.n_outputs)
         n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
         self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)
-        (own, *others), self._pool = pairwise(thread_shares(edges.size - 1, n_threads).tolist()), pool
+        (own, *others), self._pool = (
+            pairwise(thread_shares(edges.size - 1, n_threads).tolist()),
+            pool,
+        )
         chunks_in_a_piece = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
         self._own = _pieces(*own, chunks_in_a_piece)
         self._others = [piece for share in others for piece in _pieces(*share, chunks_in_a_piece)]
@@ -206,10 +224,15 @@ class _Gradient:
     def of_the_loss(self, theta):
         """The mean of the losses' gradients at ``theta``."""
         scaling = self.objective.intercept_scaling
-        set_point(theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map)
+        set_point(
+            theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map
+        )
         point = self._weights, self._intercept, self._shift, scaling, self._edges
         to = self._sums, np.zeros(self._sums.shape[1])
-        tasks = [self._pool.submit(self._kernel, *self._problem, *point, *piece, *to) for piece in self._others]
+        tasks = [
+            self._pool.submit(self._kernel, *self._problem, *point, *piece, *to)
+            for piece in self._others
+        ]
         try:
             for piece in self._own:
                 self._kernel(*self._problem, *point, *piece, *to)
@@ -256,19 +279,23 @@ def _points(gradient, theta, tolerance):
     start = point = _Point(theta, gradient(theta))
     yield point
     for _ in range(_MAX_STEPS):
-        if not np.linalg.norm(point.slope) > gradient.rounding(point.theta):  # noise, or NaN, is no way down
+        # noise, or NaN, is no way down
+        if not np.linalg.norm(point.slope) > gradient.rounding(point.theta):
             break
         direction = _newton_direction(gradient, *point)
         point = _Point(*_flatten(gradient, *point, direction))
         yield point
-    yield from _nesterov(gradient, point if np.isfinite(np.linalg.norm(point.slope)) else start, tolerance)
+    yield from _nesterov(
+        gradient, point if np.isfinite(np.linalg.norm(point.slope)) else start, tolerance
+    )
 
 
 def _nesterov(gradient, start, tolerance):
     """Points of Nesterov's method, as many as it needs at the most.
 
-    With q^2 the strong convexity over the smoothness, the k-th is within 5 norm(slope) (1 - q)^(k/2) / strong_convexity of the
-    minimiser, slope the gradient at the start (Nesterov 2004, Theorem 2.2.3), and its gradient within that times the smoothness.
+    With q^2 the strong convexity over the smoothness, the k-th is within 5 norm(slope) (1 -
+    q)^(k/2) / strong_convexity of the minimiser, slope the gradient at the start (Nesterov 2004,
+    Theorem 2.2.3), and its gradient within that times the smoothness.
     """
     smoothness = gradient.objective.smoothness
     q = math.sqrt(gradient.objective.strong_convexity / smoothness)
@@ -283,7 +310,9 @@ def _nesterov(gradient, start, tolerance):
 
 def _newton_direction(gradient, theta, slope):
     """Solve Hessian @ direction = -slope, roughly; the steepest descent where what came out does not go down."""
-    direction, _ = cg(gradient.derivative(theta, slope), -slope, rtol=_FORCING, maxiter=_MAX_PRODUCTS)
+    direction, _ = cg(
+        gradient.derivative(theta, slope), -slope, rtol=_FORCING, maxiter=_MAX_PRODUCTS
+    )
     return direction if slope @ direction < 0 else -slope / gradient.objective.smoothness
 
 

@@ -192,7 +192,12 @@ def nearest(numerator, shift, scale, generator):
         + (1 << (FIXED_BITS - 1))
         - leading_bits(away, shift, FIXED_BITS)
     )
-    boundary = (by_whole >> SCALE_BITS) + (by_coarse >> DIGIT_BITS) - (away >> min(shift, 63)) + (rest >> FIXED_BITS)
+    boundary = (
+        (by_whole >> SCALE_BITS)
+        + (by_coarse >> DIGIT_BITS)
+        - (away >> min(shift, 63))
+        + (rest >> FIXED_BITS)
+    )
     gap = rest & ((1 << FIXED_BITS) - 1)
     if gap > 0:
         boundary, gap = boundary + 1, gap - (1 << FIXED_BITS)
@@ -354,13 +359,18 @@ def release(
     if np.isnan(point).any():
         raise ValueError("point has coordinates that are not numbers: bound whatever computes it")
     if np.broadcast_shapes(point.shape, scale.shape) != point.shape:
-        raise ValueError(f"scale has shape {scale.shape}: give one number, or one for each coordinate of {point.shape}")
+        raise ValueError(
+            f"scale has shape {scale.shape}: give one number, or one for each coordinate of {point.shape}"
+        )
     pitch_exponent = _pitch_exponent(scale)
     bound = np.ldexp(1.0, pitch_exponent + 52)
     numerator, exponent = _whole_numbers(np.clip(point, -bound, bound))
-    shift = np.where(numerator == 0, 0, pitch_exponent - exponent)  # point = numerator / 2^shift pitches
+    # point = numerator / 2^shift pitches
+    shift = np.where(numerator == 0, 0, pitch_exponent - exponent)
     scale_numerator, _ = _whole_numbers(np.broadcast_to(scale, point.shape))
-    arguments = [np.ascontiguousarray(a, np.int64).ravel() for a in (numerator, shift, scale_numerator)]
+    arguments = [
+        np.ascontiguousarray(a, np.int64).ravel() for a in (numerator, shift, scale_numerator)
+    ]
     if distribution == "gaussian":
         lattice = np.empty(point.size, np.int64)
         _compiled(_release_gaussian)(*arguments, generator, lattice)
@@ -374,7 +384,9 @@ def _checked_scale(scale):
     scale = np.asarray(scale, np.float64)
     wrong = ~((scale >= LEAST_SCALE) & (scale <= LARGEST_SCALE))
     if wrong.any():
-        raise ValueError(f"scale={scale[wrong].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: rescale the data")
+        raise ValueError(
+            f"scale={scale[wrong].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: rescale the data"
+        )
     return scale
 
 
@@ -404,7 +416,9 @@ def _nearest_gamma(numerator, shift, scale, generator):
         lows = [_leading(whole, fraction, bits, generator) for whole, fraction in normals]
         norm_low = math.isqrt(sum(low * low for low in lows))
         norm_high = math.isqrt(sum((low + 1) ** 2 for low in lows)) + 1
-        gamma_low = sum(_leading(whole, fraction, bits, generator) for whole, fraction in exponentials)
+        gamma_low = sum(
+            _leading(whole, fraction, bits, generator) for whole, fraction in exponentials
+        )
         gamma_high = gamma_low + len(exponentials)
         if norm_low > 0 or not lows:
             found = []

@@ -1,8 +1,9 @@
 """Vectors of numbers, for kernels that have to say which products and sums happen when.
 
-The compiler turns plain loops into vectors too, but of every loop it makes several versions, for arrays that overlap and for what
-is left over, and it does not see that several rows can share what is loaded: `store_dots` and `add_rows` do that, for places of
-rows in an array, which come as tuples. An index counts elements of the flattened C-ordered array, and is not checked.
+The compiler turns plain loops into vectors too, but of every loop it makes several versions, for
+arrays that overlap and for what is left over, and it does not see that several rows can share what
+is loaded: `store_dots` and `add_rows` do that, for places of rows in an array, which come as
+tuples. An index counts elements of the flattened C-ordered array, and is not checked.
 
 Elsewhere a vector is eight doubles, which numbers of single precision become when they are loaded.
 """
@@ -26,7 +27,11 @@ def _processor():
 
 def _register_bytes():
     """Bytes of a register of that processor."""
-    features = codegen.get_host_cpu_features() if numba.config.CPU_FEATURES is None else numba.config.CPU_FEATURES
+    features = (
+        codegen.get_host_cpu_features()
+        if numba.config.CPU_FEATURES is None
+        else numba.config.CPU_FEATURES
+    )
     return 64 if "+avx512f" in features else 32 if "+avx" in features else 16
 
 
@@ -115,7 +120,9 @@ else:  # compiled
         """In LLVM a vector, which lives in registers."""
 
         def __init__(self, manager, kind):
-            super().__init__(manager, kind, ir.VectorType(manager[kind.dtype].get_data_type(), kind.width))
+            super().__init__(
+                manager, kind, ir.VectorType(manager[kind.dtype].get_data_type(), kind.width)
+            )
 
     _doubles = _Vector(types.float64, WIDTH)
 
@@ -136,7 +143,9 @@ else:  # compiled
 
     def _mask(builder, count, width):
         """Which of so many lanes are among the first ``count``."""
-        return builder.icmp_signed("<", _constants(_INT64, range(width)), _filled(builder, count, width))
+        return builder.icmp_signed(
+            "<", _constants(_INT64, range(width)), _filled(builder, count, width)
+        )
 
     def _load(context, builder, kind, array_type, array, index, mask=None):
         """Vector of ``kind`` from ``index`` on, with zeros where the mask is not set."""
@@ -147,15 +156,28 @@ else:  # compiled
         if mask is None:
             vector = builder.load(pointer, align=_alignment(array_type))
         else:
-            arguments = [pointer, _INT32(_alignment(array_type)), mask, ir.Constant(loaded, [0.0] * kind.width)]
+            arguments = [
+                pointer,
+                _INT32(_alignment(array_type)),
+                mask,
+                ir.Constant(loaded, [0.0] * kind.width),
+            ]
             function_type = ir.FunctionType(loaded, [argument.type for argument in arguments])
             name = f"llvm.masked.load.v{kind.width}f{array_type.dtype.bitwidth}.p0"
-            vector = builder.call(builder.module.declare_intrinsic(name, (), function_type), arguments)
-        return vector if kind.dtype == array_type.dtype else builder.fpext(vector, context.get_data_type(kind))
+            vector = builder.call(
+                builder.module.declare_intrinsic(name, (), function_type), arguments
+            )
+        return (
+            vector
+            if kind.dtype == array_type.dtype
+            else builder.fpext(vector, context.get_data_type(kind))
+        )
 
     def _store(context, builder, array_type, array, index, vector):
         pointer = element_pointer(context, builder, array_type, array, index)
-        builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer()), align=_alignment(array_type))
+        builder.store(
+            vector, builder.bitcast(pointer, vector.type.as_pointer()), align=_alignment(array_type)
+        )
 
     def _multiply_add(builder, a, b, c):
         return builder.fadd(builder.fmul(a, b, flags=FASTMATH), c, flags=FASTMATH)
@@ -167,20 +189,30 @@ else:  # compiled
             halves = []
             for first in range(0, len(vectors), 2):
                 pair = vectors[first : first + 2]
-                lanes = [start + k for start in range(0, len(pair) * pair[0].type.count, left) for k in range(left // 2)]
+                lanes = [
+                    start + k
+                    for start in range(0, len(pair) * pair[0].type.count, left)
+                    for k in range(left // 2)
+                ]
                 beside = [lane + left // 2 for lane in lanes]
                 terms = (_pick(builder, pair[0], pair[-1], chosen) for chosen in (lanes, beside))
                 halves.append(builder.fadd(*terms, flags=FASTMATH))
             vectors, left = halves, left // 2
         while len(vectors) > 1:  # more sums than a vector has room for
             lanes = range(2 * vectors[0].type.count)
-            vectors = [_pick(builder, a, b, lanes) for a, b in zip(vectors[0::2], vectors[1::2], strict=True)]
+            vectors = [
+                _pick(builder, a, b, lanes)
+                for a, b in zip(vectors[0::2], vectors[1::2], strict=True)
+            ]
         return vectors[0]
 
     def _unpacked(builder, signature, args):
         """The arguments, tuples as lists of what is in them."""
         kinds = zip(signature.args, args, strict=True)
-        return [cgutils.unpack_tuple(builder, arg) if isinstance(kind, types.BaseTuple) else arg for kind, arg in kinds]
+        return [
+            cgutils.unpack_tuple(builder, arg) if isinstance(kind, types.BaseTuple) else arg
+            for kind, arg in kinds
+        ]
 
     @intrinsic
     def filled(typing_context, number):
@@ -263,7 +295,9 @@ else:  # compiled
                 found.append(builder.add(found[-1], stride))
             return cgutils.pack_array(builder, found)
 
-        return types.UniTuple(types.intp, count.literal_value)(types.intp, types.intp, count), codegen
+        return types.UniTuple(types.intp, count.literal_value)(
+            types.intp, types.intp, count
+        ), codegen
 
     @intrinsic(prefer_literal=True)
     def load_numbers(typing_context, array, starts, count):
@@ -272,10 +306,16 @@ else:  # compiled
         def codegen(context, builder, signature, args):
             array_, starts, _ = _unpacked(builder, signature, args)
             pointers = [element_pointer(context, builder, array, array_, start) for start in starts]
-            numbers = [builder.load(builder.gep(first, [_INT32(k)])) for first in pointers for k in range(count.literal_value)]
+            numbers = [
+                builder.load(builder.gep(first, [_INT32(k)]))
+                for first in pointers
+                for k in range(count.literal_value)
+            ]
             return cgutils.pack_array(builder, numbers)
 
-        return types.UniTuple(array.dtype, len(starts) * count.literal_value)(array, starts, count), codegen
+        return types.UniTuple(array.dtype, len(starts) * count.literal_value)(
+            array, starts, count
+        ), codegen
 
     def _several(dtype, count):
         """Type of ``count`` vectors of the processor's registers; of two registers where few would wait for each other."""
@@ -294,7 +334,10 @@ else:  # compiled
 
     def _along(builder, size, width, step, vectors):
         """Vectors after ``step(place, mask, vectors)`` for each ``width`` of ``size`` elements, with a mask for the last few."""
-        before, (body, rest, part, end) = builder.block, (builder.append_basic_block() for _ in range(4))
+        before, (body, rest, part, end) = (
+            builder.block,
+            (builder.append_basic_block() for _ in range(4)),
+        )
         whole = builder.and_(size, _INT64(-width))
         builder.cbranch(builder.icmp_signed("<", _INT64(0), whole), body, rest)
         builder.position_at_end(body)
@@ -316,7 +359,9 @@ else:  # compiled
 
     def _load_rows(context, builder, kind, X_type, X, rows, place, mask):
         """Vectors of rows of X."""
-        return [_load(context, builder, kind, X_type, X, builder.add(row, place), mask) for row in rows]
+        return [
+            _load(context, builder, kind, X_type, X, builder.add(row, place), mask) for row in rows
+        ]
 
     def _prefetch_rows(context, builder, width, X_type, X, rows, place, ahead):
         """Prefetch what comes ``ahead`` elements after the next ``width`` of rows of X, unless that is zero."""
@@ -324,7 +369,9 @@ else:  # compiled
             return
         asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
         if width < line:
-            asks = builder.and_(asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0)))
+            asks = builder.and_(
+                asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0))
+            )
         with builder.if_then(asks):
             for row in rows:
                 there = builder.add(builder.add(row, place), ahead)
@@ -334,53 +381,76 @@ else:  # compiled
     def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, asked, ahead):
         """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start.
 
-        In the precision of the weights, which is that of ``out`` and not lower than that of X. Four rows, or some power of two.
-        Meanwhile what comes ``ahead`` elements after the rows ``asked`` for is prefetched, if the processor gains from that.
+        In the precision of the weights, which is that of ``out`` and not lower than that of X. Four
+        rows, or some power of two. Meanwhile what comes ``ahead`` elements after the rows ``asked``
+        for is prefetched, if the processor gains from that.
         """
         n_outputs, n_rows = len(outputs), len(rows)
-        if not X.dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:  # others would write beside what they mean
+        # others would write beside what they mean
+        if not X.dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:
             raise numba.TypingError(f"dot products of {weights} and {X} cannot be stored in {out}")
         kind = _several(weights.dtype, n_outputs * n_rows)
 
         def codegen(context, builder, signature, args):
-            out_, starts_, weights_, outputs_, X_, rows_, size, asked_, ahead = _unpacked(builder, signature, args)
+            out_, starts_, weights_, outputs_, X_, rows_, size, asked_, ahead = _unpacked(
+                builder, signature, args
+            )
 
             def add_products(place, mask, sums):
                 of_outputs = [
-                    _load(context, builder, kind, weights, weights_, builder.add(output, place), mask) for output in outputs_
+                    _load(
+                        context, builder, kind, weights, weights_, builder.add(output, place), mask
+                    )
+                    for output in outputs_
                 ]
                 if mask is None:
                     _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
-                products, sums = [(i, k) for i in range(n_outputs) for k in range(n_rows)], list(sums)
+                products, sums = (
+                    [(i, k) for i in range(n_outputs) for k in range(n_rows)],
+                    list(sums),
+                )
                 if n_outputs < n_rows:  # the fewer stay in registers
                     products.sort(key=lambda product: product[1])
                 for i, k in products:
-                    sums[i * n_rows + k] = _multiply_add(builder, of_outputs[i], of_rows[k], sums[i * n_rows + k])
+                    sums[i * n_rows + k] = _multiply_add(
+                        builder, of_outputs[i], of_rows[k], sums[i * n_rows + k]
+                    )
                 return sums
 
             zeros = [context.get_constant_null(kind)] * (n_outputs * n_rows)
             sums = _along(builder, size, kind.width, add_products, zeros)
-            totals = [_totals(builder, sums[first : first + n_rows]) for first in range(0, len(sums), n_rows)]
+            totals = [
+                _totals(builder, sums[first : first + n_rows])
+                for first in range(0, len(sums), n_rows)
+            ]
             if len(starts_) == len(sums):
-                totals = [builder.extract_element(of_output, _INT32(k)) for of_output in totals for k in range(n_rows)]
+                totals = [
+                    builder.extract_element(of_output, _INT32(k))
+                    for of_output in totals
+                    for k in range(n_rows)
+                ]
             for start, to_store in zip(starts_, totals, strict=True):
                 _store(context, builder, out, out_, start, to_store)
             return context.get_dummy_value()
 
-        return types.void(out, starts, weights, outputs, X, rows, types.intp, asked, types.intp), codegen
+        return types.void(
+            out, starts, weights, outputs, X, rows, types.intp, asked, types.intp
+        ), codegen
 
     @intrinsic
     def add_rows(typing_context, out, starts, factors, X, rows, size, asked, ahead):
         """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first.
 
-        In the precision of ``out``, where zeros are added beyond a row up to a whole vector. ``asked`` and ``ahead`` as in
-        `store_dots`.
+        In the precision of ``out``, where zeros are added beyond a row up to a whole vector.
+        ``asked`` and ``ahead`` as in `store_dots`.
         """
         kind = _several(out.dtype, len(rows) * len(starts))
 
         def codegen(context, builder, signature, args):
-            out_, starts_, factors_, X_, rows_, size, asked_, ahead = _unpacked(builder, signature, args)
+            out_, starts_, factors_, X_, rows_, size, asked_, ahead = _unpacked(
+                builder, signature, args
+            )
             factors_ = [_filled(builder, factor, kind.width) for factor in factors_]
 
             def add_products(place, mask, _):
@@ -405,7 +475,8 @@ else:  # compiled
     def zeros_on_stack(typing_context, capacity, size):
         """Vector of ``size`` zeros, at most ``capacity``, a number in the code: not checked, and gone when the function returns.
 
-        Unlike np.zeros it cannot fail, and takes a tenth of a second less to compile. A call in a loop gives the same memory.
+        Unlike np.zeros it cannot fail, and takes a tenth of a second less to compile. A call in a
+        loop gives the same memory.
         """
         kind = types.Array(types.float64, 1, "C")
 
@@ -415,7 +486,9 @@ else:  # compiled
             vector, (_, size) = context.make_array(kind)(context, builder), args
             eight = context.get_constant(types.intp, 8)
             cgutils.memset(builder, memory, builder.mul(eight, size), 0)
-            context.populate_array(vector, data=memory, shape=[size], strides=[eight], itemsize=eight, meminfo=None)
+            context.populate_array(
+                vector, data=memory, shape=[size], strides=[eight], itemsize=eight, meminfo=None
+            )
             return vector._getvalue()
 
         return kind(capacity, types.intp), codegen

@@ -1,6 +1,10 @@
 """The estimators, and the bases that others can be derived from."""
 
-from skdpdyn.linear_model.base import PrivateLinearClassifier, PrivateLinearModel, PrivateLinearRegressor
+from skdpdyn.linear_model.base import (
+    PrivateLinearClassifier,
+    PrivateLinearModel,
+    PrivateLinearRegressor,
+)
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression

@@ -50,7 +50,15 @@ from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
-from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
+from skdpdyn.privacy import (
+    ACCOUNTANTS,
+    Adjacency,
+    Budget,
+    Composition,
+    Gaussian,
+    GaussianDP,
+    composition,
+)
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
 from skdpdyn.privacy.guarantees import Guarantee
@@ -58,16 +66,19 @@ from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 from skdpdyn.solvers.base import AUTO_FORGETTING
 from skdpdyn.solvers.noisy_gd import conditioned_time
 
-# Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to 10: a small intercept column
-# leaves the norm to the features.
+# Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to
+# 10: a small intercept column leaves the norm to the features.
 AUTO_INTERCEPT_SCALING = 0.25  # of data_norm
-# On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one that limits steps (flights'
-# log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1 points)
+# On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one
+# that limits steps (flights' log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1
+# points)
 CONDITIONED_INTERCEPT_SCALING = 0.15
 MAX_STEPS = 64  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7
 SPARSE_MAX_STEPS = 256  # which are shorter
-SPARSE_CLIP = 0.4  # of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
-_DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2  # of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
+# of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
+SPARSE_CLIP = 0.4
+# of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
+_DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,8 @@ class _Conditioned:
     conditioner: Conditioner
     mu: float
     training_mu: float
-    declared_mu: float  # of all that is learnt, and of training where its record is None: what the guarantee counts
+    # of all that is learnt, and of training where its record is None: what the guarantee counts
+    declared_mu: float
     max_steps: int
     record: Any = None  # of training; None where its steps follow from what is learnt
 
@@ -98,12 +110,14 @@ class _Conditioned:
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     """Base of all estimators: the plan, the fit, raw predictions, and the display of what was spent.
 
-    To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, which need a loss and what
-    ``clip="auto"`` stands for. To derive from this class, write the four methods below besides. All of them see parameters
-    and public numbers only, but for ``_encode_target``, whose targets never leave the fit.
+    To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, which
+    need a loss and what ``clip="auto"`` stands for. To derive from this class, write the four
+    methods below besides. All of them see parameters and public numbers only, but for
+    ``_encode_target``, whose targets never leave the fit.
 
-    A fit goes through few hands: ``fit`` reads and checks X and y, ``_plan`` finds the record that the budget pays for, the
-    solver's ``solve`` runs that record in compiled code, and ``_unpack`` sets what was learnt.
+    A fit goes through few hands: ``fit`` reads and checks X and y, ``_plan`` finds the record that
+    the budget pays for, the solver's ``solve`` runs that record in compiled code, and ``_unpack``
+    sets what was learnt.
     """
 
     @abstractmethod
@@ -114,7 +128,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _auto_clip(self, n_parameters, strength):
         """What clip="auto" bounds the residual by.
 
-        ``n_parameters`` includes intercepts; ``strength`` is the number of records times mu, twice that under add_remove.
+        ``n_parameters`` includes intercepts; ``strength`` is the number of records times mu, twice
+        that under add_remove.
         """
 
     @abstractmethod
@@ -141,13 +156,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            For the name of a parameter that does not exist, or one of the solver's where ``solver`` is a name.
+            For the name of a parameter that does not exist, or one of the solver's where ``solver``
+            is a name.
         """
         solver = params.get("solver", self.solver)
         nested = next((name for name in params if name.startswith("solver__")), None)
-        if nested is not None and isinstance(solver, str) and (is_auto(solver) or solver in SOLVERS):
+        if (
+            nested is not None
+            and isinstance(solver, str)
+            and (is_auto(solver) or solver in SOLVERS)
+        ):
             name = "NoisyGD" if is_auto(solver) else SOLVERS[solver].__name__
-            raise ValueError(f"{nested} is a parameter of an instance: pass solver={name}(), not {solver!r}")
+            raise ValueError(
+                f"{nested} is a parameter of an instance: pass solver={name}(), not {solver!r}"
+            )
         return super().set_params(**params)
 
     def privacy_cost(self, n_samples, n_features):
@@ -224,7 +246,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         check_random_state(self.random_state)
         self._options()
         y = as_labels(y, getattr(self, "classes", None))
-        X, y = validated(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self))
+        X, y = validated(
+            self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self)
+        )
         X = canonical_rows(X)
         target = self._encode_target(y)
         plan = self._plan(*X.shape, target.loss, sparse.issparse(X))
@@ -246,16 +270,33 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         forget_fit(self)
         self._publish_plan(plan, target.leaks)
         objective = plan.objective
-        self.n_samples_, self.alpha_, self.clip_ = objective.n_samples, objective.alpha, objective.lipschitz
-        self.data_norm_, self.intercept_scaling_ = float(self.data_norm), objective.intercept_scaling
+        self.n_samples_, self.alpha_, self.clip_ = (
+            objective.n_samples,
+            objective.alpha,
+            objective.lipschitz,
+        )
+        self.data_norm_, self.intercept_scaling_ = (
+            float(self.data_norm),
+            objective.intercept_scaling,
+        )
         names = [name for name, solver in SOLVERS.items() if type(plan.solver) is solver]
         self.solver_ = names[0] if names else type(plan.solver).__name__
         self.conditioning_ = None if rows.map is None else FittedConditioning(rows.map)
         for name, value in {**target.attributes, **plan.solver.fitted_attributes(record)}.items():
             setattr(self, name, value)
-        self._unpack(*(part.astype(X.dtype) for part in _in_units_of_x(*objective.split(theta), rows.map, *units)))
-        if not (np.all(np.isfinite(self.coef_)) and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))):
-            raise FloatingPointError("the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale")
+        self._unpack(
+            *(
+                part.astype(X.dtype)
+                for part in _in_units_of_x(*objective.split(theta), rows.map, *units)
+            )
+        )
+        if not (
+            np.all(np.isfinite(self.coef_))
+            and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))
+        ):
+            raise FloatingPointError(
+                "the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale"
+            )
 
     def _tell(self, plan):
         """Print what will run and what it spends: public numbers."""
@@ -278,7 +319,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Products of rows, mapped as they were in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
-        conditioning = getattr(self, "conditioning_", None)  # models stored by version 0.1 have none
+        # models stored by version 0.1 have none
+        conditioning = getattr(self, "conditioning_", None)
         if conditioning is not None:
             return self._conditioned_products(X, conditioning.row_map)
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
@@ -288,20 +330,24 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _conditioned_products(self, X, row_map):
         """What `_scaled_products` returns under a map: a row that it need not shorten is taken as it is."""
         if sparse.issparse(X) and row_map.centre is not None:
-            raise ValueError("X is sparse, and this model was fitted on dense rows, which it centres: pass X.toarray()")
+            raise ValueError(
+                "X is sparse, and this model was fitted on dense rows, which it centres: pass X.toarray()"
+            )
         with silent_arithmetic():
             scale, offset, _ = row_map.factors(X)
             products = X @ self.coef_.T.astype(X.dtype, copy=False)
             scale = (scale * row_map.norm).astype(X.dtype)
             products = products * (scale[:, None] if products.ndim == 2 else scale)
             if row_map.centre is not None:
-                shift = -(self.coef_.astype(np.float64) @ row_map.centre)  # of what the centre adds, in the intercept already
+                # of what the centre adds, in the intercept already
+                shift = -(self.coef_.astype(np.float64) @ row_map.centre)
                 lost = offset * row_map.norm - 1
                 products += (np.multiply.outer(lost, shift)).astype(X.dtype)
         return products
 
     def __setstate__(self, state):
-        super().__setstate__({"conditioning": None} | state)  # version 0.1 had no such parameter, nor what it does
+        # version 0.1 had no such parameter, nor what it does
+        super().__setstate__({"conditioning": None} | state)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -311,9 +357,17 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _options(self):
         """The parameters that need no shape, checked: (data_norm, alpha, clip, intercept_scaling, adjacency, solver)."""
         data_norm = _positive("data_norm", self.data_norm, "a public bound on the norm of a row")
-        alpha = None if is_auto(self.alpha) else _non_negative("alpha", self.alpha, "'auto' or the strength of the penalty")
+        alpha = (
+            None
+            if is_auto(self.alpha)
+            else _non_negative("alpha", self.alpha, "'auto' or the strength of the penalty")
+        )
         clip = (
-            None if is_auto(self.clip) else _positive("clip", self.clip, "'auto' or a bound on the norm of a record's gradient")
+            None
+            if is_auto(self.clip)
+            else _positive(
+                "clip", self.clip, "'auto' or a bound on the norm of a record's gradient"
+            )
         )
         checked_flag(self.fit_intercept, "fit_intercept")
         if not self.fit_intercept:
@@ -322,7 +376,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             intercept_scaling = AUTO_INTERCEPT_SCALING * data_norm
         else:
             intercept_scaling = _positive(
-                "intercept_scaling", self.intercept_scaling, "'auto' or the intercept column's constant"
+                "intercept_scaling",
+                self.intercept_scaling,
+                "'auto' or the intercept column's constant",
             )
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
         solver = self.solver
@@ -335,7 +391,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers"
             )
         if not is_named(self.bound, "tightest", *ACCOUNTANTS):
-            raise ValueError(f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}")
+            raise ValueError(
+                f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}"
+            )
         check_n_jobs(self.n_jobs)
         if not isinstance(self.verbose, Integral | np.bool_) or self.verbose < 0:
             raise ValueError(f"verbose={self.verbose!r} must be True, False or an integer >= 0")
@@ -348,13 +406,24 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
-        budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=adjacency)
+        budget = Budget.for_samples(
+            self.epsilon, self.delta, n_samples=n_samples, adjacency=adjacency
+        )
         if not solver.pure:
             _ = budget.mu  # refuses delta=0
         solver.check_loss(loss)
         if not self._conditions(solver, budget, n_samples, n_features):
             objective = self._objective(
-                loss, n_samples, n_features, data_norm, alpha, clip, intercept_scaling, solver, budget, self._auto_clip
+                loss,
+                n_samples,
+                n_features,
+                data_norm,
+                alpha,
+                clip,
+                intercept_scaling,
+                solver,
+                budget,
+                self._auto_clip,
             )
             record = solver.mechanism(objective, budget, self.bound)
             mechanism = least_noise(record, budget, bound=self.bound)
@@ -381,8 +450,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the problem, None for alpha and clip replaced by what "auto" stands for."""
         if clip is None:
             n_parameters = n_parameters_of(loss, n_features, intercept_scaling)
-            strength = 2 * strength_of(n_samples, solver.gaussian_mu(budget, n_parameters), budget.adjacency)
-            clip = solver.auto_clip(loss, auto_clip(n_parameters, strength)) * row_norm_of(data_norm, intercept_scaling)
+            strength = 2 * strength_of(
+                n_samples, solver.gaussian_mu(budget, n_parameters), budget.adjacency
+            )
+            clip = solver.auto_clip(loss, auto_clip(n_parameters, strength)) * row_norm_of(
+                data_norm, intercept_scaling
+            )
         objective = Objective(
             loss,
             n_samples,
@@ -394,7 +467,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             spread=spread,
         )
         if alpha is None:
-            alpha = solver.auto_alpha(objective, budget, self.bound) if auto_alpha is None else auto_alpha(objective)
+            alpha = (
+                solver.auto_alpha(objective, budget, self.bound)
+                if auto_alpha is None
+                else auto_alpha(objective)
+            )
             objective = replace(objective, alpha=alpha)
         return objective
 
@@ -403,20 +480,31 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         conditioning = self.conditioning
         if conditioning is None:
             return False
-        possible = solver.maps_rows and not solver.pure and budget.delta > 0 and not is_named(self.bound, "langevin")
+        possible = (
+            solver.maps_rows
+            and not solver.pure
+            and budget.delta > 0
+            and not is_named(self.bound, "langevin")
+        )
         if is_auto(conditioning):
             if not (possible and solver.adapts and self._schedule_is_known):
                 return False
-            return strength_of(n_samples, budget.mu, budget.adjacency) >= LEAST_STRENGTH and can_sum(n_samples, n_features)
+            return strength_of(
+                n_samples, budget.mu, budget.adjacency
+            ) >= LEAST_STRENGTH and can_sum(n_samples, n_features)
         if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
-            raise ValueError(f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning")
+            raise ValueError(
+                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning"
+            )
         if not possible:
             raise ValueError(
                 f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} "
                 "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
             )
         if not can_sum(n_samples, n_features):
-            raise ValueError(f"conditioning={conditioning!r}: n_samples={n_samples} are too many to sum. Use conditioning=None")
+            raise ValueError(
+                f"conditioning={conditioning!r}: n_samples={n_samples} are too many to sum. Use conditioning=None"
+            )
         return True
 
     def _conditioned_plan(self, loss, n_samples, n_features, is_sparse, budget, solver):
@@ -425,24 +513,48 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         centred, bounded = self.fit_intercept, math.isfinite(loss.lipschitz)
         given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
         if given is not None and given.mean is not None and not centred:
-            raise ValueError("conditioning's mean centres rows, which fit_intercept=False does not allow: pass mean=None")
-        adapts = solver.adapts and self._schedule_is_known and is_named(self.bound, "tightest", "composition")
-        # Without an intercept nothing bounds the residuals of a squared loss, and only products may round
+            raise ValueError(
+                "conditioning's mean centres rows, which fit_intercept=False does not allow: pass mean=None"
+            )
+        adapts = (
+            solver.adapts
+            and self._schedule_is_known
+            and is_named(self.bound, "tightest", "composition")
+        )
+        # Without an intercept nothing bounds the residuals of a squared loss, and only products may
+        # round
         matrix = bounded or centred
         mu = budget.mu * ROUNDS_DOWN
         if given is None:
-            shares = shares_of(n_samples, n_features, mu, adjacency, is_sparse=is_sparse, centred=centred, matrix=matrix)
+            shares = shares_of(
+                n_samples,
+                n_features,
+                mu,
+                adjacency,
+                is_sparse=is_sparse,
+                centred=centred,
+                matrix=matrix,
+            )
         else:
             shares = {}
         if self._learns_target:
-            shares |= {"target mean": TARGET, "target scale": TARGET} if centred else {"target scale": TARGET}
+            shares |= (
+                {"target mean": TARGET, "target scale": TARGET}
+                if centred
+                else {"target scale": TARGET}
+            )
         if adapts:
             shares["curvature"] = SPARSE_CURVATURE if is_sparse else CURVATURE
         wanted = None  # what the shares add up to
         if given is None and not is_auto(self.conditioning):
             wanted = float(self.conditioning)
-        elif given is None and not adapts:  # the same for sparse rows: what is spent must not depend on them
-            wanted = _MATRIX_SHARE if matrix and pays_for_matrix(n_samples, n_features, mu, adjacency) else _DENSE_SHARE
+        elif given is None and not adapts:
+            # the same for sparse rows: what is spent must not depend on them
+            wanted = (
+                _MATRIX_SHARE
+                if matrix and pays_for_matrix(n_samples, n_features, mu, adjacency)
+                else _DENSE_SHARE
+            )
         if wanted is not None:
             total = math.fsum(shares.values())
             shares = {name: share * wanted / total for name, share in shares.items()}
@@ -458,7 +570,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         training = budget.part(left * ROUNDS_DOWN**2)
         if self.fit_intercept:
             intercept_scaling = (
-                CONDITIONED_INTERCEPT_SCALING if is_auto(self.intercept_scaling) else intercept_scaling / data_norm
+                CONDITIONED_INTERCEPT_SCALING
+                if is_auto(self.intercept_scaling)
+                else intercept_scaling / data_norm
             )
         few = is_sparse and adapts and n_features > strength_of(n_samples, mu, adjacency)
 
@@ -485,8 +599,17 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         max_steps = SPARSE_MAX_STEPS if is_sparse else MAX_STEPS
         conditioned = _Conditioned(conditioner, mu, training.mu, budget.mu, max_steps)
         if adapts:
-            return Plan(objective, solver, None, "composition", GaussianDP(budget.mu, adjacency), budget, conditioned)
-        declared_mu = mu * math.sqrt(1 - left) / ROUNDS_DOWN  # a little more than the parts add up to
+            return Plan(
+                objective,
+                solver,
+                None,
+                "composition",
+                GaussianDP(budget.mu, adjacency),
+                budget,
+                conditioned,
+            )
+        # a little more than the parts add up to
+        declared_mu = mu * math.sqrt(1 - left) / ROUNDS_DOWN
         parts = (Gaussian(noise_multiplier=1 / declared_mu, adjacency=adjacency),) if shares else ()
         with_noise = solver.mechanism(objective, training, self.bound)
         record = least_noise(with_noise, training, bound=self.bound)
@@ -497,13 +620,22 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         declared = Composition((*parts, record)) if parts else record
         bound, guarantee = judge(declared, budget.delta, "tightest" if parts else self.bound)
         if not guarantee.epsilon(budget.delta) <= budget.epsilon:
-            raise CalibrationError(f"conditioning={self.conditioning!r}: no noise is known to meet the budget with it")
+            raise CalibrationError(
+                f"conditioning={self.conditioning!r}: no noise is known to meet the budget with it"
+            )
         return Plan(
-            objective, solver, declared, bound, guarantee, budget, replace(conditioned, declared_mu=declared_mu, record=record)
+            objective,
+            solver,
+            declared,
+            bound,
+            guarantee,
+            budget,
+            replace(conditioned, declared_mu=declared_mu, record=record),
         )
 
     _learns_target = False
-    _schedule_is_known = False  # of conditioned rows: its constants were chosen for the losses of this package
+    # of conditioned rows: its constants were chosen for the losses of this package
+    _schedule_is_known = False
 
     def _conditioned_clip(self, n_parameters, strength):
         """What clip="auto" bounds the residual by on conditioned rows."""
@@ -517,17 +649,23 @@ def _condition(plan, rows, generator):
     releases = Releases(conditioned.mu, adjacency, generator)
     rows, units, record = conditioner.learn(rows, releases), (0.0, 1.0), conditioned.record
     if not rows.map.spread <= plan.objective.spread:
-        raise ValueError("the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept")
+        raise ValueError(
+            "the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept"
+        )
     if "target scale" in shares:
         units = learn_target(rows, conditioner.n_samples, shares, releases)
         rows.y = (rows.y - units[0]) / units[1]
     if record is None:
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
-        record = plan.solver.adapted(plan.objective, conditioned.training_mu, adjacency, top, conditioned.max_steps)
+        record = plan.solver.adapted(
+            plan.objective, conditioned.training_mu, adjacency, top, conditioned.max_steps
+        )
     # What was learnt chooses maps and steps, never what is spent
     spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
     if spent and not composition(Composition(spent)).mu <= conditioned.declared_mu:
-        raise CalibrationError("the parts of this fit cost more than it declares: please report this")
+        raise CalibrationError(
+            "the parts of this fit cost more than it declares: please report this"
+        )
     return rows, record, tuple(releases.parts), units
 
 
@@ -604,12 +742,16 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         try:
             classes = np.unique(labels)
         except TypeError:
-            raise ValueError(f"classes={self.classes!r} must be labels that can be sorted") from None
+            raise ValueError(
+                f"classes={self.classes!r} must be labels that can be sorted"
+            ) from None
         self._check_classes(classes, classes)
         return classes
 
     def _target(self, codes, classes, leaks=()):
-        return Target(codes.astype(np.float64), self._loss_of(classes), {"classes_": classes}, leaks)
+        return Target(
+            codes.astype(np.float64), self._loss_of(classes), {"classes_": classes}, leaks
+        )
 
     @abstractmethod
     def _loss_of(self, classes):
@@ -661,8 +803,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     """Base of the regressors: targets within public bounds, mapped to [-1, 1] for the loss.
 
-    A subclass says by ``_loss_of(target_bounds)`` which `Loss` it learns, of targets in [-1, 1], and by ``_auto_clip`` what
-    ``clip="auto"`` is. Parameters are those of `PrivateRidge`.
+    A subclass says by ``_loss_of(target_bounds)`` which `Loss` it learns, of targets in [-1, 1],
+    and by ``_auto_clip`` what ``clip="auto"`` is. Parameters are those of `PrivateRidge`.
     """
 
     def __init__(
@@ -702,7 +844,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # the checks train on 200 rows, at the default budget of 1
+        # the checks train on 200 rows, at the default budget of 1
+        tags.regressor_tags.poor_score = True
         return tags
 
     @abstractmethod
@@ -728,15 +871,22 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         else:
             low, high = self._public_bounds()
         centre, half_range = _scaling(low, high, self.fit_intercept)
-        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)  # bounds as close as their rounding
+        # bounds as close as their rounding
+        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)
         return Target(values, self._loss_of((low, high)), {"target_bounds_": (low, high)}, leaks)
 
     def _public_bounds(self):
         bounds = self.target_bounds
-        pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) == 1 and len(bounds) == 2
+        pair = (
+            isinstance(bounds, (tuple, list, np.ndarray))
+            and np.ndim(bounds) == 1
+            and len(bounds) == 2
+        )
         low, high = map(as_float, bounds) if pair else (0.0, 0.0)
         if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
-            raise ValueError(f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None")
+            raise ValueError(
+                f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None"
+            )
         return low, high
 
     def _unpack(self, coef, intercept):
@@ -785,7 +935,8 @@ def _scaling(low, high, centred):
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 
 
-_SMALLEST, _LARGEST = 1e-50, 1e50  # floating point can square these, and multiply them by the shape of any data
+# floating point can square these, and multiply them by the shape of any data
+_SMALLEST, _LARGEST = 1e-50, 1e50
 
 
 def _positive(name, value, meaning, least="> 0"):
@@ -793,7 +944,9 @@ def _positive(name, value, meaning, least="> 0"):
     if not 0 < number < math.inf:
         raise ValueError(f"{name}={value!r} must be a finite number {least}: {meaning}")
     if not _SMALLEST <= number <= _LARGEST:
-        raise ValueError(f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data")
+        raise ValueError(
+            f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data"
+        )
     return number
 
 

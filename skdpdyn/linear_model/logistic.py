@@ -11,14 +11,15 @@ from skdpdyn.losses import logistic
 class PrivateLogisticRegression(PrivateLinearClassifier):
     """Binary logistic regression under (epsilon, delta)-differential privacy.
 
-    Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases the last iterate. Noise and
-    number of steps are found from the budget, by the smallest privacy bound that holds; nothing else of the records leaves the
-    fit. Rows are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled
-    rows. Every "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
+    Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
+    the last iterate. Noise and number of steps are found from the budget, by the smallest privacy
+    bound that holds; nothing else of the records leaves the fit. Rows are scaled into the ball of
+    radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every
+    "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
 
-    Where records are many enough, a part of the budget first learns a map of rows that makes all directions alike, see
-    ``conditioning``: then ``coef_`` applies to rows that the map need not shorten, few and long steps are taken, and only
-    composition holds for them.
+    Where records are many enough, a part of the budget first learns a map of rows that makes all
+    directions alike, see ``conditioning``: then ``coef_`` applies to rows that the map need not
+    shorten, few and long steps are taken, and only composition holds for them.
 
     Parameters
     ----------
@@ -27,39 +28,44 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     delta : float or "auto", default="auto"
         Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     alpha : float or "auto", default="auto"
-        Strength of the L2 penalty, >= 0; scikit-learn's C is 1/(n alpha). The intercept is penalised too. "auto": too weak to
-        be felt within the training time.
+        Strength of the L2 penalty, >= 0; scikit-learn's C is 1/(n alpha). The intercept is
+        penalised too. "auto": too weak to be felt within the training time.
     data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is in proportion to it, so that
-        a typical norm serves better than the largest. Do not take it from the data.
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
+        in proportion to it, so that a typical norm serves better than the largest. Do not take it
+        from the data.
     clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, in the units of ``data_norm``. The clipped gradient is that of another
-        convex loss, so every bound stays. Less than the largest gradient trades calibrated probabilities for less noise. "auto":
-        half of the largest.
+        Bound on the norm of one record's loss gradient, in the units of ``data_norm``. The clipped
+        gradient is that of another convex loss, so every bound stays. Less than the largest
+        gradient trades calibrated probabilities for less noise. "auto": half of the largest.
     classes : array-like of shape (2,), default=None
-        The two labels that can occur; [0, 1] inside meta-estimators that encode them, such as ``VotingClassifier``. None: taken
-        from y, with a PrivacyLeakWarning.
+        The two labels that can occur; [0, 1] inside meta-estimators that encode them, such as
+        ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     intercept_scaling : float or "auto", default="auto"
-        Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a quarter of ``data_norm``.
+        Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a
+        quarter of ``data_norm``.
     conditioning : "auto", None, float or Conditioning, default="auto"
-        Whether a part of the budget first learns a centre, weights of the columns (with many records a matrix) and a bound on
-        norms, which make all directions of the rows alike. ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of
-        mapped rows of norm 1 (the latter two divided by ``data_norm``). A number is its share of mu^2. A
-        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none. "auto": the shares of
-        `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves its steps to "auto" and n mu is 20 or more (40 under
-        "replace_one").
+        Whether a part of the budget first learns a centre, weights of the columns (with many
+        records a matrix) and a bound on norms, which make all directions of the rows alike.
+        ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
+        (the latter two divided by ``data_norm``). A number is its share of mu^2. A
+        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none.
+        "auto": the shares of `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves
+        its steps to "auto" and n mu is 20 or more (40 under "replace_one").
     solver : "auto", str or Solver, default="auto"
-        The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of `skdpdyn.solvers.SOLVERS`, or an instance
-        with its hyperparameters, such as ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
+        The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
+        `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
+        ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
     bound : str, default="tightest"
-        The privacy bound to calibrate by: "tightest" of all that hold, or a key of `skdpdyn.privacy.ACCOUNTANTS`, such as
-        "last_iterate". One whose hypotheses fail is refused.
+        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
+        `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
+        private: for tests.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
@@ -74,7 +80,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     classes_ : ndarray of shape (2,)
         Class labels, sorted.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu`` where it is Gaussian.
+        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        where it is Gaussian.
     mechanism_ : record
         What ran.
     bound_ : str
@@ -82,24 +89,30 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     epsilon_, delta_ : float
         The budget spent.
     noise_multiplier_ : float or ndarray of shape (n_steps,)
-        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it varies, as in "noisy_sgd".
-        Without steps: of the noise added once; absent where there are several, as in "sufficient_statistics".
+        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it
+        varies, as in "noisy_sgd". Without steps: of the noise added once; absent where there are
+        several, as in "sufficient_statistics".
     sigma_ : float or ndarray of shape (n_steps,)
-        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of "noisy_gd" and, but for batches
-        drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first step.
+        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of
+        "noisy_gd" and, but for batches drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first
+        step.
     n_iter_ : int
-        Number of steps; absent where there are none, as in "objective_perturbation", or where it is not told.
+        Number of steps; absent where there are none, as in "objective_perturbation", or where it is
+        not told.
     step_size_ : float or ndarray of shape (n_steps,)
-        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and of "bassily_sgd". Of
-        "noisy_gd", which cools its last steps, that of the first; ``mechanism_.step_size`` has all.
+        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and
+        of "bassily_sgd". Of "noisy_gd", which cools its last steps, that of the first;
+        ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are ``X @ coef_.T + intercept_``
-        for rows that it need not shorten: those of norm at most ``radius`` whose length after ``weights`` is at most ``norm``.
-        Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into the ball of radius ``data_norm``.
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
+        ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most
+        ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
+        ones, are scaled to that length. None: rows are scaled into the ball of radius
+        ``data_norm``.
     n_samples_ : int
         Number of records, public.
     leaks_ : tuple of str
@@ -111,8 +124,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     References
     ----------
-    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and noisy gradient descent.
-    J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy.
+    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
+    noisy gradient descent. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for
+    differential privacy.
 
     Examples
     --------
@@ -134,7 +148,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         return logistic
 
     def _auto_clip(self, n_parameters, strength):
-        return 0.5  # half of the largest gradient halves the noise and hardly changes the classifier
+        # half of the largest gradient halves the noise and hardly changes the classifier
+        return 0.5
 
     def _loss_of(self, classes):
         return logistic

@@ -3,9 +3,10 @@
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.losses import squared
 
-# The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of parameters, and its bounds:
-# the more parameters, the more noise the bound on a record adds up to. From so many records times mu a parameter on noise matters
-# less, and the residual grows. Chosen on thirteen public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
+# The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of
+# parameters, and its bounds: the more parameters, the more noise the bound on a record adds up to.
+# From so many records times mu a parameter on noise matters less, and the residual grows. Chosen on
+# thirteen public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
 AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL, AMPLE_STRENGTH = 2.5, 1 / 16, 1 / 4, 40.0
 # The same on conditioned rows, in units of the 95 % quantile of the target's distance from its mean
 CONDITIONED_RESIDUAL = 0.25
@@ -14,14 +15,16 @@ CONDITIONED_RESIDUAL = 0.25
 class PrivateRidge(PrivateLinearRegressor):
     """Ridge regression under (epsilon, delta)-differential privacy.
 
-    Minimises ``mean of Huber losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases the last iterate: the squared
-    loss, made Lipschitz by clipping the residual, which is Huber's loss and keeps every bound. Inside fit, targets are clipped
-    into ``target_bounds`` and mapped to [-1, 1]; rows are scaled into the ball of radius ``data_norm``, in fit and in prediction
-    alike, so ``coef_`` applies to scaled rows. Every "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
+    Minimises ``mean of Huber losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
+    the last iterate: the squared loss, made Lipschitz by clipping the residual, which is Huber's
+    loss and keeps every bound. Inside fit, targets are clipped into ``target_bounds`` and mapped to
+    [-1, 1]; rows are scaled into the ball of radius ``data_norm``, in fit and in prediction alike,
+    so ``coef_`` applies to scaled rows. Every "auto" is a function of the shape of X, the budget
+    and ``data_norm`` alone.
 
-    Where records are many enough, a part of the budget first learns a map of rows that makes all directions alike, see
-    ``conditioning``: then ``coef_`` applies to rows that the map need not shorten, few and long steps are taken, and only
-    composition holds for them.
+    Where records are many enough, a part of the budget first learns a map of rows that makes all
+    directions alike, see ``conditioning``: then ``coef_`` applies to rows that the map need not
+    shorten, few and long steps are taken, and only composition holds for them.
 
     Parameters
     ----------
@@ -30,39 +33,46 @@ class PrivateRidge(PrivateLinearRegressor):
     delta : float or "auto", default="auto"
         Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     alpha : float or "auto", default="auto"
-        Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this one. The intercept is penalised
-        too. "auto": too weak to be felt within the training time.
+        Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this one.
+        The intercept is penalised too. "auto": too weak to be felt within the training time.
     data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is in proportion to it, so that
-        a typical norm serves better than the largest. Do not take it from the data.
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
+        in proportion to it, so that a typical norm serves better than the largest. Do not take it
+        from the data.
     clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, for targets in [-1, 1], in the units of ``data_norm``. "auto": that of a
-        residual of 2.5/d for d columns, the intercept's included, but at least 1/16; more from n mu = 40 d on; at most 1/4.
+        Bound on the norm of one record's loss gradient, for targets in [-1, 1], in the units of
+        ``data_norm``. "auto": that of a residual of 2.5/d for d columns, the intercept's included,
+        but at least 1/16; more from n mu = 40 d on; at most 1/4.
     target_bounds : tuple (low, high), default=None
         Public bounds of the target. None: taken from y, with a PrivacyLeakWarning.
     fit_intercept : bool, default=True
         Whether to learn an intercept. Without one targets are scaled but not centred.
     intercept_scaling : float or "auto", default="auto"
-        Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a quarter of ``data_norm``.
+        Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a
+        quarter of ``data_norm``.
     conditioning : "auto", None, float or Conditioning, default="auto"
-        Whether a part of the budget first learns a centre, weights of the columns (with many records a matrix) and a bound on
-        norms, which make all directions of the rows alike. ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of
-        mapped rows of norm 1 (the latter two divided by ``data_norm``). A number is its share of mu^2. A
-        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none. "auto": the shares of
-        `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves its steps to "auto" and n mu is 20 or more (40 under
-        "replace_one").
+        Whether a part of the budget first learns a centre, weights of the columns (with many
+        records a matrix) and a bound on norms, which make all directions of the rows alike.
+        ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
+        (the latter two divided by ``data_norm``). A number is its share of mu^2. A
+        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none.
+        "auto": the shares of `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves
+        its steps to "auto" and n mu is 20 or more (40 under "replace_one").
     solver : "auto", str or Solver, default="auto"
-        The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of `skdpdyn.solvers.SOLVERS`, or an instance
-        with its hyperparameters, such as ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
-        "sufficient_statistics" is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`: it has no clipping, and is the better one
-        where targets have two peaks or a long tail, of which Huber's loss learns something between mean and median.
+        The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
+        `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
+        ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
+        "sufficient_statistics" is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`: it has no
+        clipping, and is the better one where targets have two peaks or a long tail, of which
+        Huber's loss learns something between mean and median.
     bound : str, default="tightest"
-        The privacy bound to calibrate by: "tightest" of all that hold, or a key of `skdpdyn.privacy.ACCOUNTANTS`, such as
-        "last_iterate". One whose hypotheses fail is refused.
+        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
+        `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
+        private: for tests.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
@@ -77,7 +87,8 @@ class PrivateRidge(PrivateLinearRegressor):
     target_bounds_ : tuple (low, high)
         The bounds used.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu`` where it is Gaussian.
+        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        where it is Gaussian.
     mechanism_ : record
         What ran.
     bound_ : str
@@ -85,24 +96,30 @@ class PrivateRidge(PrivateLinearRegressor):
     epsilon_, delta_ : float
         The budget spent.
     noise_multiplier_ : float or ndarray of shape (n_steps,)
-        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it varies, as in "noisy_sgd".
-        Without steps: of the noise added once; absent where there are several, as in "sufficient_statistics".
+        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it
+        varies, as in "noisy_sgd". Without steps: of the noise added once; absent where there are
+        several, as in "sufficient_statistics".
     sigma_ : float or ndarray of shape (n_steps,)
-        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of "noisy_gd" and, but for batches
-        drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first step.
+        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of
+        "noisy_gd" and, but for batches drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first
+        step.
     n_iter_ : int
-        Number of steps; absent where there are none, as in "objective_perturbation", or where it is not told.
+        Number of steps; absent where there are none, as in "objective_perturbation", or where it is
+        not told.
     step_size_ : float or ndarray of shape (n_steps,)
-        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and of "bassily_sgd". Of
-        "noisy_gd", which cools its last steps, that of the first; ``mechanism_.step_size`` has all.
+        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and
+        of "bassily_sgd". Of "noisy_gd", which cools its last steps, that of the first;
+        ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are ``X @ coef_.T + intercept_``
-        for rows that it need not shorten: those of norm at most ``radius`` whose length after ``weights`` is at most ``norm``.
-        Longer rows, and all sparse ones, are scaled to that length. None: rows are scaled into the ball of radius ``data_norm``.
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
+        ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most
+        ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
+        ones, are scaled to that length. None: rows are scaled into the ball of radius
+        ``data_norm``.
     n_samples_ : int
         Number of records, public.
     leaks_ : tuple of str
@@ -114,8 +131,9 @@ class PrivateRidge(PrivateLinearRegressor):
 
     References
     ----------
-    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and noisy gradient descent.
-    J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy.
+    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
+    noisy gradient descent. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for
+    differential privacy.
 
     Examples
     --------
@@ -133,7 +151,9 @@ class PrivateRidge(PrivateLinearRegressor):
         return squared
 
     def _auto_clip(self, n_parameters, strength):
-        residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
+        residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(
+            1.0, strength / (AMPLE_STRENGTH * n_parameters)
+        )
         return min(residual, MOST_RESIDUAL)
 
     _learns_target = _schedule_is_known = True

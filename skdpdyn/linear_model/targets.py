@@ -20,7 +20,8 @@ class Target:
 def as_labels(y, classes):
     """A list of labels as objects, where there are ``classes`` to compare each with, or an error if it holds strings and others.
 
-    numpy would take all of them for strings, or for floats, which large integers share, as soon as one is one.
+    numpy would take all of them for strings, or for floats, which large integers share, as soon as
+    one is one.
     """
     if not isinstance(y, (list, tuple)):
         return y
@@ -50,7 +51,8 @@ def codes_of(y, classes):
         codes = _codes(y, classes)
     except Exception:  # a label that is no hashable value, or cannot be compared
         codes = np.array([-1])
-    if np.any(codes < 0):  # the text says nothing of y: what the labels are depends on the other records too
+    # the text says nothing of y: what the labels are depends on the other records too
+    if np.any(codes < 0):
         kind = "strings" if isinstance(classes.tolist()[0], str) else "numbers"
         raise ValueError(
             f"y holds labels that are not in classes={classes.tolist()!r}, which are {kind}: pass every label that can occur "

@@ -16,7 +16,8 @@ from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._costs import costed, with_parameters
 
 PUBLIC = ("classes", "target_bounds")
-NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)  # the budget, and what is public
+# the budget, and what is public
+NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +31,29 @@ class Candidates:
         """The candidates as a list of dicts, checked."""
         grids = self.distributions
         grids = [grids] if isinstance(grids, Mapping) else grids
-        if not isinstance(grids, (list, tuple)) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
-            raise TypeError(f"param_distributions={self.distributions!r} must be a dict or a list of dicts")
+        if (
+            not isinstance(grids, (list, tuple))
+            or not grids
+            or not all(isinstance(grid, Mapping) for grid in grids)
+        ):
+            raise TypeError(
+                f"param_distributions={self.distributions!r} must be a dict or a list of dicts"
+            )
         for name, values in (item for grid in grids for item in grid.items()):
             if not isinstance(name, str):
-                raise TypeError(f"param_distributions holds {name!r}: names of parameters are needed")
+                raise TypeError(
+                    f"param_distributions holds {name!r}: names of parameters are needed"
+                )
             if name.rpartition("__")[2] in NOT_TUNED:
                 raise ValueError(
                     f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the budget's or public, and not tuned. "
                     "Pass epsilon and delta to the search, the others to the estimator"
                 )
-            listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str) and len(values)
+            listed = (
+                isinstance(values, (Sequence, np.ndarray))
+                and not isinstance(values, str)
+                and len(values)
+            )
             if not (listed or hasattr(values, "rvs")):
                 raise ValueError(
                     f"param_distributions[{name!r}]={values!r} must be a list or an array of values, at least one, or have rvs"
@@ -63,7 +76,9 @@ class Candidates:
         grids = self._grids()
         grid = grids[generator.integers(len(grids))]
         return {
-            name: values.rvs(random_state=generator) if hasattr(values, "rvs") else values[int(generator.integers(len(values)))]
+            name: values.rvs(random_state=generator)
+            if hasattr(values, "rvs")
+            else values[int(generator.integers(len(values)))]
             for name, values in sorted(grid.items())
         }
 
@@ -73,7 +88,9 @@ class Candidates:
         model, base = private_model(estimator), private_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
             own, given = getattr(model, name, None), getattr(base, name, None)
-            if own is not None and (given is None or not np.array_equal(np.unique(own), np.unique(given))):
+            if own is not None and (
+                given is None or not np.array_equal(np.unique(own), np.unique(given))
+            ):
                 raise ValueError(
                     f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} to the estimator alone"
                 )
@@ -81,8 +98,13 @@ class Candidates:
                 model.set_params(**{name: given})
         model.set_params(**budget, **public, random_state=seed)
         for whole in (self.estimator, estimator):
-            if any(getattr(part, "_skl_callbacks", None) for part in (whole, *whole.get_params().values())):
-                raise ValueError("callbacks would be told of every trial: pass an estimator without them")
+            if any(
+                getattr(part, "_skl_callbacks", None)
+                for part in (whole, *whole.get_params().values())
+            ):
+                raise ValueError(
+                    "callbacks would be told of every trial: pass an estimator without them"
+                )
         # What is printed, or written to a cache, for each trial would tell how many there were
         quiet = {"verbose": False, "memory": None}
         names = [(name, name.rpartition("__")[2]) for name in estimator.get_params()]
@@ -93,7 +115,9 @@ def private_model(estimator):
     """The private linear model at the end of an estimator."""
     model = costed(estimator)
     if not isinstance(model, PrivateLinearModel):
-        raise ValueError(f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline that ends in one")
+        raise ValueError(
+            f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline that ends in one"
+        )
     return model
 
 
@@ -111,5 +135,7 @@ def n_columns(estimator, rows):
                 rows = quoting_no_records(clone(estimator[:-1]).fit_transform, rows)
         return n_columns(estimator.steps[-1][1], rows)
     refuse_dates(rows)
-    rows = quoting_no_records(check_array, rows, accept_sparse=True, dtype=None, ensure_all_finite=False)
+    rows = quoting_no_records(
+        check_array, rows, accept_sparse=True, dtype=None, ensure_all_finite=False
+    )
     return rows.shape[1]

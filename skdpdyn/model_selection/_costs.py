@@ -50,9 +50,13 @@ def private_steps(estimator):
                 )
         return [*scalers, *private_steps(last)]
     if isinstance(estimator, FrozenEstimator):
-        raise ValueError(f"{estimator!r} is not fitted again: only its first fit cost something, see total_privacy")
+        raise ValueError(
+            f"{estimator!r} is not fitted again: only its first fit cost something, see total_privacy"
+        )
     if not hasattr(estimator, "privacy_cost"):
-        raise ValueError(f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one")
+        raise ValueError(
+            f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one"
+        )
     return [estimator]
 
 
@@ -69,4 +73,6 @@ def costed(estimator):
 
 def with_parameters(estimator, parameters):
     """A clone with some of its parameters changed, to clones of what is given."""
-    return clone(estimator).set_params(**{name: clone(value, safe=False) for name, value in parameters.items()})
+    return clone(estimator).set_params(
+        **{name: clone(value, safe=False) for name, value in parameters.items()}
+    )

@@ -1,6 +1,7 @@
 """Scores of a private search: means over records of numbers in [0, 1], so that one record moves only its own term.
 
-A new score is a class with ``width`` and ``terms``, and an entry in the table of its kind, whose first is the default.
+A new score is a class with ``width`` and ``terms``, and an entry in the table of its kind, whose
+first is the default.
 """
 
 import math
@@ -13,10 +14,14 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 def score_of(scoring, model, public):
     """The score by name, with what is public of the target."""
-    attribute, kinds = ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
+    attribute, kinds = (
+        ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
+    )
     name = next(iter(kinds)) if scoring is None else scoring
     if not isinstance(name, str) or name not in kinds:
-        raise ValueError(f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to be private")
+        raise ValueError(
+            f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to be private"
+        )
     return kinds[name](public.get(attribute, getattr(model, attribute)))
 
 
@@ -42,7 +47,8 @@ class Score(ABC):
     def mean(self, estimator, X, y):
         """Exact mean over the held-out records: to be released with noise only."""
         terms = self.terms(estimator, X, y)
-        return float(np.mean(np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)))  # NaN too: one record must not decide
+        # NaN too: one record must not decide
+        return float(np.mean(np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)))
 
     def in_units(self, score):
         """A mean of terms in units of the score."""
@@ -111,7 +117,11 @@ class SquaredError(Score):
 
     def terms(self, estimator, X, y):
         """From the error of each prediction."""
-        return 1 - (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2 / self.width
+        return (
+            1
+            - (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2
+            / self.width
+        )
 
     def constant(self):
         """The middle of the bounds."""

@@ -77,7 +77,8 @@ class _Planned(_CrossValidated):
 
     def refit(self, cost):
         indices = range(len(self.candidates) if self._search.refit else 0)
-        return [largest([cost(index) for index in indices])] if indices else []  # the best, whichever that will be
+        # the best, whichever that will be
+        return [largest([cost(index) for index in indices])] if indices else []
 
 
 class _Searched(_CrossValidated):
@@ -85,7 +86,11 @@ class _Searched(_CrossValidated):
 
     def __init__(self, search):
         self.estimator, self.candidates = search.estimator, search.cv_results_["params"]
-        self._search, self.stratified, self.n_splits = search, stratifies(search.cv), search.n_splits_
+        self._search, self.stratified, self.n_splits = (
+            search,
+            stratifies(search.cv),
+            search.n_splits_,
+        )
         best = getattr(search, "best_estimator_", None)
         self._refitted = [] if best is None else private_steps(best)
 
@@ -103,7 +108,9 @@ class _Searched(_CrossValidated):
         return n_samples, n_features
 
     def cross_validator(self, cv):
-        if cv is not None and (not isinstance(cv, (list, tuple)) or knows_its_splits(self._search.cv)):
+        if cv is not None and (
+            not isinstance(cv, (list, tuple)) or knows_its_splits(self._search.cv)
+        ):
             raise ValueError(_KNOWS)
         return super().cross_validator(self._search.cv if cv is None else cv)
 
@@ -115,11 +122,15 @@ class _Searched(_CrossValidated):
     def refit(self, cost):
         if not self._refitted:
             return []
-        planned = private_steps(with_parameters(self.estimator, self.candidates[self._search.best_index_]))
+        planned = private_steps(
+            with_parameters(self.estimator, self.candidates[self._search.best_index_])
+        )
         shapes = [(step.n_samples_, step.n_features_in_) for step in self._refitted]
         costs = [step.privacy_cost(*shape) for step, shape in zip(planned, shapes, strict=True)]
         if costs != [step.privacy_ for step in self._refitted]:
-            raise ValueError("the search's estimator was changed after the fit: what its fits have cost is not known any more")
+            raise ValueError(
+                "the search's estimator was changed after the fit: what its fits have cost is not known any more"
+            )
         return [composed(costs)]
 
 

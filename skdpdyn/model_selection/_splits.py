@@ -20,13 +20,16 @@ from sklearn.model_selection import (
 
 def stratifies(cv):
     """Whether a cross-validator looks at labels to say who trains in which split."""
-    return isinstance(cv, (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit, StratifiedGroupKFold))
+    return isinstance(
+        cv, (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit, StratifiedGroupKFold)
+    )
 
 
 def knows_its_splits(cv):
     """Whether the number of records says who trains in which split."""
     if cv is None or isinstance(cv, (Integral, list, tuple, np.ndarray)):
-        return True  # so many folds, or pairs; what else can be iterated may give other pairs each time, or none
+        # so many folds, or pairs; what else can be iterated may give other pairs each time, or none
+        return True
     known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
     known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
     return type(cv) in known
@@ -35,8 +38,11 @@ def knows_its_splits(cv):
 def training_sets(cv, n_samples, classifier):
     """Whether splits are stratified, and of each the number of training records and who may be among them."""
     if not knows_its_splits(cv):
-        raise ValueError(f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs")
-    labels = np.arange(n_samples) % 2 if classifier else None  # so that check_cv stratifies as it would
+        raise ValueError(
+            f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs"
+        )
+    # so that check_cv stratifies as it would
+    labels = np.arange(n_samples) % 2 if classifier else None
     cv = check_cv(cv, labels, classifier=classifier)
     stratified = stratifies(cv)
     # Stratified splits have the sizes of those that are not
@@ -48,16 +54,22 @@ def training_sets(cv, n_samples, classifier):
         cv = ShuffleSplit(cv.n_splits, test_size=cv.test_size, train_size=cv.train_size)
     rows = np.zeros((n_samples, 1))
     if type(cv) is RepeatedKFold and not isinstance(cv.random_state, Integral):
-        pairs = list(KFold(**cv.cvargs).split(rows)) * cv.n_repeats  # someone may always have been left out of the cheapest fit
+        # someone may always have been left out of the cheapest fit
+        pairs = list(KFold(**cv.cvargs).split(rows)) * cv.n_repeats
     else:
         pairs = cv.split(rows)
     splits = []
     for times in _times_trained_on(pairs, cv, n_samples):
         if times.max(initial=0) > 1:
-            raise ValueError(f"cv={cv!r} trains on a record more than once in a split: copies count as several records")
+            raise ValueError(
+                f"cv={cv!r} trains on a record more than once in a split: copies count as several records"
+            )
         who = times > 0
-        # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once, however they are drawn
-        splits.append((int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who))
+        # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once,
+        # however they are drawn
+        splits.append(
+            (int(np.count_nonzero(who)), np.ones_like(who) if type(cv) is ShuffleSplit else who)
+        )
     if not splits:
         raise ValueError(f"cv={cv!r} makes no splits: pass a list of (train, test) pairs")
     return stratified, splits
@@ -69,4 +81,6 @@ def _times_trained_on(pairs, cv, n_samples):
         for train, _ in pairs:
             yield np.bincount(np.arange(n_samples)[train], minlength=n_samples)
     except (IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: {error}") from None
+        raise ValueError(
+            f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: {error}"
+        ) from None

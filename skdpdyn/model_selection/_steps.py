@@ -1,7 +1,8 @@
 """What the steps before a model learn from the records, and how many values they store: one rule for each kind of step.
 
-The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken to learn from the records,
-unless its own tags say that it needs no fit; and so is one that inherits from a kind with a rule, which may do more.
+The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken
+to learn from the records, unless its own tags say that it needs no fit; and so is one that inherits
+from a kind with a rule, which may do more.
 """
 
 from functools import singledispatch
@@ -11,7 +12,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
 from sklearn.utils import get_tags
 
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
@@ -29,7 +35,11 @@ def reads_records(step):
 def _reads_records(step):
     if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
         return f"{type(step).__name__} spends a budget of its own, which is not counted here"
-    if hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not get_tags(step).requires_fit:
+    if (
+        hasattr(step, "transform")
+        and hasattr(step, "__sklearn_tags__")
+        and not get_tags(step).requires_fit
+    ):
         return None  # not of predictors, some of which keep the records and call that no fit
     return f"{type(step).__name__} learns from the records without privacy"
 
@@ -49,7 +59,11 @@ def _(step: str):
 @_reads_records.register(OneHotEncoder)
 @_reads_records.register(OrdinalEncoder)
 def _(step):
-    if isinstance(step.categories, str) or step.min_frequency is not None or step.max_categories is not None:
+    if (
+        isinstance(step.categories, str)
+        or step.min_frequency is not None
+        or step.max_categories is not None
+    ):
         return f"{type(step).__name__} learns categories from the records: pass them"
     dropped = getattr(step, "drop", None) is not None and step.handle_unknown != "error"
     if dropped or step.handle_unknown == "warn":
@@ -62,13 +76,19 @@ def _(step: SimpleImputer):
     if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
         return "SimpleImputer learns from the records: pass strategy='constant', keep_empty_features=True, add_indicator=False"
     if step.fill_value is None:  # 0, or text as soon as a column of numbers holds some
-        return "SimpleImputer(fill_value=None) fills in what depends on the records: pass fill_value"
+        return (
+            "SimpleImputer(fill_value=None) fills in what depends on the records: pass fill_value"
+        )
     return None
 
 
 @_reads_records.register
 def _(step: MissingIndicator):
-    return None if step.features == "all" else "MissingIndicator learns which columns have missing values: pass features='all'"
+    return (
+        None
+        if step.features == "all"
+        else "MissingIndicator learns which columns have missing values: pass features='all'"
+    )
 
 
 @_reads_records.register
@@ -113,8 +133,8 @@ def chooses_by_records(step):
 def stored(step, given=None):
     """How many values a step stores of each record: "all", "alike" many, or None where that may depend on the records.
 
-    Or "frame": a data frame, which is never sparse itself, though what is made of it may be. ``given``: the same of the rows
-    that reach the step.
+    Or "frame": a data frame, which is never sparse itself, though what is made of it may be.
+    ``given``: the same of the rows that reach the step.
     """
 
 
@@ -137,7 +157,8 @@ def _(step, given=None):
 
 @stored.register
 def _(step: PrivateScaler, given=None):
-    return "all" if step.with_mean or given == "all" else None  # with the mean it takes no sparse rows
+    # with the mean it takes no sparse rows
+    return "all" if step.with_mean or given == "all" else None
 
 
 @stored.register(BoundsScaler)
@@ -173,13 +194,20 @@ def _parts(step):
     if isinstance(step, ColumnTransformer):
         made_of = [*(transformer for _, transformer, _ in step.transformers), step.remainder]
     else:
-        made_of = [child for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list)]
+        made_of = [
+            child
+            for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list)
+        ]
     return [part for part in made_of if not (isinstance(part, str) and part == "drop")]
 
 
 def _stored_by_parts(step):
     """What each part of a ColumnTransformer or a FeatureUnion stores."""
-    columns = [columns for *_, columns in step.transformers] if isinstance(step, ColumnTransformer) else []
+    columns = (
+        [columns for *_, columns in step.transformers]
+        if isinstance(step, ColumnTransformer)
+        else []
+    )
     given = "frame" if any(map(_are_names, columns)) else None
     kinds = [stored(part, given) for part in _parts(step)]
     return ["all" if kind == "frame" else kind for kind in kinds]
@@ -187,13 +215,19 @@ def _stored_by_parts(step):
 
 def _are_names(columns):
     """Whether columns are told by name, as only those of a data frame are."""
-    names = list(columns) if hasattr(columns, "__len__") and not isinstance(columns, str) else [columns]
+    names = (
+        list(columns) if hasattr(columns, "__len__") and not isinstance(columns, str) else [columns]
+    )
     return bool(names) and all(isinstance(name, str) for name in names)
 
 
 def _acts_on_each_number(function):
     """Whether a function is one of numpy's that take each number by itself, and not Python's made to look like one."""
-    return isinstance(function, np.ufunc) and function.signature is None and not all("O" in kinds for kinds in function.types)
+    return (
+        isinstance(function, np.ufunc)
+        and function.signature is None
+        and not all("O" in kinds for kinds in function.types)
+    )
 
 
 def _first_reason(steps):

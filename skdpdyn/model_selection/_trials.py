@@ -37,7 +37,8 @@ _SILENCE = _Silence()
 
 def run_trial(estimator, score, X, y, X_held, y_held):
     """A candidate, fitted, with its exact score."""
-    with _SILENCE, silent_arithmetic():  # in this worker; a warning for each trial would tell how many there were
+    # in this worker; a warning for each trial would tell how many there were
+    with _SILENCE, silent_arithmetic():
         quoting_no_records(estimator.fit, X, y)
         return estimator, quoting_no_records(score.mean, estimator, X_held, y_held)
 

@@ -41,30 +41,34 @@ def _can(method):
     return lambda search: hasattr(search.estimator, method)
 
 
-SCORE_PART = 0.4  # of a trial's mu, where the same records train and score; 0.92 of it is left to train with
+# of a trial's mu, where the same records train and score; 0.92 of it is left to train with
+SCORE_PART = 0.4
 
 
 class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     """Search for hyperparameters that is private as a whole: one (epsilon, delta) for all fits and all scores.
 
-    A random number of trials is made. Each picks a candidate at random, fits it privately on the training part of the records,
-    and scores it privately on the held-out part. The winner is released, with its noisy score, and nothing else: neither the
-    other trials nor their number. For that the best of many trials costs little more than two or three of them, however many
-    there were. The training and the held-out part are disjoint, by a split that does not depend on the records, so that a trial
-    costs what the dearer of its two steps costs.
+    A random number of trials is made. Each picks a candidate at random, fits it privately on the
+    training part of the records, and scores it privately on the held-out part. The winner is
+    released, with its noisy score, and nothing else: neither the other trials nor their number. For
+    that the best of many trials costs little more than two or three of them, however many there
+    were. The training and the held-out part are disjoint, by a split that does not depend on the
+    records, so that a trial costs what the dearer of its two steps costs.
 
     The winner is not fitted again on all records: that would have to be paid for.
 
     Parameters
     ----------
     estimator : private estimator or Pipeline
-        A model of `skdpdyn.linear_model`, or a pipeline that ends in one and whose other steps learn public numbers only: a
-        `BoundsScaler`, encoders with given categories, stateless transformers. Its ``epsilon`` and ``delta`` are replaced by
-        those of a trial; its ``random_state`` must be None.
+        A model of `skdpdyn.linear_model`, or a pipeline that ends in one and whose other steps
+        learn public numbers only: a `BoundsScaler`, encoders with given categories, stateless
+        transformers. Its ``epsilon`` and ``delta`` are replaced by those of a trial; its
+        ``random_state`` must be None.
     param_distributions : dict or list of dicts
-        Candidates, as in scikit-learn's ``RandomizedSearchCV``: names to lists, or to distributions with ``rvs``. Of lists alone,
-        a grid, every point is equally likely. The budget (``epsilon``, ``delta``), ``adjacency``, ``random_state``, ``classes``
-        and ``target_bounds`` cannot be tuned.
+        Candidates, as in scikit-learn's ``RandomizedSearchCV``: names to lists, or to distributions
+        with ``rvs``. Of lists alone, a grid, every point is equally likely. The budget
+        (``epsilon``, ``delta``), ``adjacency``, ``random_state``, ``classes`` and ``target_bounds``
+        cannot be tuned.
     epsilon : float, default=1.0
         Privacy budget of the whole search, > 0.
     delta : float or "auto", default="auto"
@@ -72,33 +76,35 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     expected_trials : float, default=10
         Mean of the number of trials, >= 1.
     trials : {"truncated_negative_binomial", "poisson"}, default="truncated_negative_binomial"
-        Law of the number of trials. Poisson may make none (with probability exp(-expected_trials)): then a constant prediction
-        is returned.
+        Law of the number of trials. Poisson may make none (with probability exp(-expected_trials)):
+        then a constant prediction is returned.
     shape : float, default=0.0
-        Shape of the truncated negative binomial law, >= 0. 0: logarithmic, the cheapest; 1: geometric; more: fewer very small
-        and very large numbers, at a higher cost.
+        Shape of the truncated negative binomial law, >= 0. 0: logarithmic, the cheapest; 1:
+        geometric; more: fewer very small and very large numbers, at a higher cost.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
-        What is maximised on the held-out part; log losses are clipped at 3 log(number of classes), errors to the target's
-        bounds. None: accuracy of classifiers, squared error of regressors.
+        What is maximised on the held-out part; log losses are clipped at 3 log(number of classes),
+        errors to the target's bounds. None: accuracy of classifiers, squared error of regressors.
     test_size : float, int or None, default=0.2
-        Part (or number) of the records that are held out, drawn at random. None: every record trains and scores, and a trial's
-        budget is divided between the two. That leaves less noise in both than any split does, and scores that overfit, as far as
-        private models do.
+        Part (or number) of the records that are held out, drawn at random. None: every record
+        trains and scores, and a trial's budget is divided between the two. That leaves less noise
+        in both than any split does, and scores that overfit, as far as private models do.
     holdout : array-like of int or bool, default=None
-        Positions of the held-out records, or a mask, chosen without the data; in place of ``test_size``.
+        Positions of the held-out records, or a mask, chosen without the data; in place of
+        ``test_size``.
     bound : {"selection", "tightest"}, default="selection"
-        "selection": the theorem as printed, and as ``dp_accounting`` has it. "tightest": with a Poisson law, by the exact profile
-        of a trial, which is about a seventh less noise.
+        "selection": the theorem as printed, and as ``dp_accounting`` has it. "tightest": with a
+        Poisson law, by the exact profile of a trial, which is about a seventh less noise.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the search, which is not private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the search, which is not
+        private: for tests.
     n_jobs : int, default=None
         Number of trials at a time, by joblib. The result does not depend on it.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, fitted on the training part. Its ``privacy_`` is that of the search, which is what releasing it cost. If there
-        was no trial, a constant prediction, which is no release.
+        The winner, fitted on the training part. Its ``privacy_`` is that of the search, which is
+        what releasing it cost. If there was no trial, a constant prediction, which is no release.
     best_params_ : dict
         Its parameters; empty if there was no trial.
     best_score_ : float
@@ -128,12 +134,14 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    A search seldom beats the defaults at the same total budget: a trial has about 60 % of it, and the candidates must differ by
-    more than that costs. On Adult the least was lost by ``trials="poisson", expected_trials=6, bound="tightest",
-    test_size=None``: seldom only one or two trials, and all records in both roles.
+    A search seldom beats the defaults at the same total budget: a trial has about 60 % of it, and
+    the candidates must differ by more than that costs. On Adult the least was lost by
+    ``trials="poisson", expected_trials=6, bound="tightest", test_size=None``: seldom only one or
+    two trials, and all records in both roles.
 
-    There is no ``n_trials_`` and no ``cv_results_``. The theorem is about the winner alone: given the number of trials the best
-    of k costs about as much as all k. Whoever can time the search learns that number.
+    There is no ``n_trials_`` and no ``cv_results_``. The theorem is about the winner alone: given
+    the number of trials the best of k costs about as much as all k. Whoever can time the search
+    learns that number.
 
     References
     ----------
@@ -203,9 +211,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter, X or y is invalid, or a step before the model may learn from the records.
+            If a parameter, X or y is invalid, or a step before the model may learn from the
+            records.
         UnsupportedMechanismError
-            If no bound applies to what a candidate would run, or a candidate costs more than was planned.
+            If no bound applies to what a candidate would run, or a candidate costs more than was
+            planned.
         CalibrationError
             If so small a budget leaves nothing for one trial.
 
@@ -217,7 +227,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         if X is None:
             raise ValueError(f"{type(self).__name__} requires X to be passed, but X is None")
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
         with all_or_nothing(self) as search, silent_arithmetic():
@@ -235,23 +247,36 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         candidates = self._candidates()
         number = number_of_trials(plan.mechanism, drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
-        seeds = drawing.integers(2**31, size=number).tolist() if self.random_state is not None else [None] * number
+        seeds = (
+            drawing.integers(2**31, size=number).tolist()
+            if self.random_state is not None
+            else [None] * number
+        )
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
-        outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(  # what is printed for each trial would tell how many there were
-            delayed(run_trial)(candidates.build(candidate, plan.trial_budget, public, seed), plan.score, *parts)
+        # what is printed for each trial would tell how many there were
+        outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
+            delayed(run_trial)(
+                candidates.build(candidate, plan.trial_budget, public, seed), plan.score, *parts
+            )
             for candidate, seed in zip(drawn, seeds, strict=True)
         )
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_)
-        # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last digits of the sum
+        # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
+        # digits of the sum
         score_std = (1 + 64 * len(held) * np.finfo(float).eps) / (len(held) * plan.score_mu)
         scores = release([score for _, score in outcomes], score_std, noise)
         forget_fit(self)
         self._publish_plan(plan, leaks)
         self.n_samples_ = n_samples
         if number == 0:
-            self.best_estimator_, self.best_params_, self.best_score_ = plan.score.constant(), {}, math.nan
-            quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)  # number and names of columns
+            self.best_estimator_, self.best_params_, self.best_score_ = (
+                plan.score.constant(),
+                {},
+                math.nan,
+            )
+            # number and names of columns
+            quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)
             return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
@@ -278,8 +303,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a number or a parameter is invalid, or if steps before the model, which are tried on rows of zeros, do not take
-            them: columns by name, categories without zero.
+            If a number or a parameter is invalid, or if steps before the model, which are tried on
+            rows of zeros, do not take them: columns by name, categories without zero.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
         private_model(self.estimator)
@@ -294,7 +319,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return self._plan(n_samples, rows, {}).guarantee
 
     def _public_facts(self):
-        return (f"n_samples={self.n_samples_}", "the candidates", "which records are held out", "every parameter")
+        return (
+            f"n_samples={self.n_samples_}",
+            "the candidates",
+            "which records are held out",
+            "every parameter",
+        )
 
     def _candidates(self):
         return Candidates(self.estimator, self.param_distributions)
@@ -307,12 +337,16 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 f"random_state={model.random_state!r} of the estimator would repeat the noise in every trial: "
                 "leave it None there; for tests pass random_state to the search"
             )
-        budget = Budget.for_samples(self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency)
+        budget = Budget.for_samples(
+            self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
+        )
         epsilon, delta, _ = budget.epsilon, budget.delta, budget.mu
         checked_choice(self.bound, "bound", ("selection", "tightest"))
         shape = self._shape()
         if not 1 <= as_float(self.expected_trials) <= 1000:
-            raise ValueError(f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000")
+            raise ValueError(
+                f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000"
+            )
         n_held = self._held_out(n_samples, None)
         candidates = self._candidates()
         pool = candidates.pool()
@@ -327,13 +361,17 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             if any(last_step(candidate).adjacency != model.adjacency for candidate in pooled):
                 raise ValueError("adjacency must be that of the estimator in every candidate")
             trained = n_samples if shared else n_samples - n_held
-            return tuple(last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled)
+            return tuple(
+                last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled
+            )
 
         def chosen(mu, guarantees=()):
             fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
             score = GaussianDP(score_part * mu, model.adjacency)
             return Selection(
-                trial=fits.compose(score) if shared else largest([fits, score]), expected_trials=self.expected_trials, shape=shape
+                trial=fits.compose(score) if shared else largest([fits, score]),
+                expected_trials=self.expected_trials,
+                shape=shape,
             )
 
         mechanism = least_noise(lambda noise: chosen(1 / noise), epsilon, delta, self.bound)
@@ -344,21 +382,39 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                     "trials of one cost are needed, whichever candidate runs: distributions can be searched only if the model's "
                     "guarantee is Gaussian. Give lists of values"
                 )
-            mu = largest_mu(lambda mu: judge(chosen(mu, costs(mu)), delta, self.bound)[1].epsilon(delta) / epsilon, mu)
+            mu = largest_mu(
+                lambda mu: (
+                    judge(chosen(mu, costs(mu)), delta, self.bound)[1].epsilon(delta) / epsilon
+                ),
+                mu,
+            )
             guarantees = costs(mu)
             mechanism = chosen(mu, guarantees)
         bound, guarantee = judge(mechanism, delta, self.bound)
         score = score_of(self.scoring, model, public)
         fit_mu = fit_part * mu
         return _SearchPlan(
-            mechanism, bound, guarantee, budget, fit_mu, score_part * mu, trial_budget(fit_mu, delta), guarantees, score
+            mechanism,
+            bound,
+            guarantee,
+            budget,
+            fit_mu,
+            score_part * mu,
+            trial_budget(fit_mu, delta),
+            guarantees,
+            score,
         )
 
     def _shape(self):
-        if checked_choice(self.trials, "trials", ("truncated_negative_binomial", "poisson")) == "poisson":
+        if (
+            checked_choice(self.trials, "trials", ("truncated_negative_binomial", "poisson"))
+            == "poisson"
+        ):
             return math.inf
         if not 0 <= as_float(self.shape) <= 10:
-            raise ValueError(f"shape={self.shape!r} must be a number from 0 to 10; trials='poisson' is its limit")
+            raise ValueError(
+                f"shape={self.shape!r} must be a number from 0 to 10; trials='poisson' is its limit"
+            )
         return float(self.shape)
 
     def _target(self, y):
@@ -368,7 +424,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         y = quoting_no_records(column_or_1d, as_labels(y, classes), warn=True)
         if is_regressor(model):
             dtype = np.float64 if y.dtype.kind == "O" else None
-            return numbers_of(quoting_no_records(check_array, y, ensure_2d=False, dtype=dtype, input_name="y"))
+            return numbers_of(
+                quoting_no_records(check_array, y, ensure_2d=False, dtype=dtype, input_name="y")
+            )
         quoting_no_records(check_array, y, ensure_2d=False, dtype=None)
         if classes is None:
             return y
@@ -387,7 +445,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             value = (float(np.min(y)), float(np.max(y)))
             value = value if value[1] > value[0] else (value[0], value[0] + max(1.0, abs(value[0])))
-        warnings.warn(f"{name}=None of the estimator: taken from y, without noise. Pass {name}", PrivacyLeakWarning, stacklevel=4)
+        warnings.warn(
+            f"{name}=None of the estimator: taken from y, without noise. Pass {name}",
+            PrivacyLeakWarning,
+            stacklevel=4,
+        )
         return {name: value}, (f"{name} were taken from y",)
 
     def _held_out(self, n_samples, generator):
@@ -396,20 +458,34 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             held = np.asarray(self.holdout)
             if held.dtype == bool and held.shape == (n_samples,):
                 held = np.flatnonzero(held)
-            if held.ndim != 1 or held.dtype.kind not in "iu" or np.unique(held).size != held.size or not held.size:
-                raise ValueError(f"holdout={self.holdout!r} must be different positions, or a mask of {n_samples} records")
+            if (
+                held.ndim != 1
+                or held.dtype.kind not in "iu"
+                or np.unique(held).size != held.size
+                or not held.size
+            ):
+                raise ValueError(
+                    f"holdout={self.holdout!r} must be different positions, or a mask of {n_samples} records"
+                )
             if held.min() < 0 or held.max() >= n_samples or held.size >= n_samples:
-                raise ValueError(f"holdout={self.holdout!r} must be positions below n_samples={n_samples}, and not all of them")
+                raise ValueError(
+                    f"holdout={self.holdout!r} must be positions below n_samples={n_samples}, and not all of them"
+                )
             n_held = held.size
         elif self.test_size is None:
             n_held = n_samples
         else:
-            share, whole = self.test_size, isinstance(self.test_size, Integral) and not isinstance(self.test_size, bool)
+            share, whole = (
+                self.test_size,
+                isinstance(self.test_size, Integral) and not isinstance(self.test_size, bool),
+            )
             if not (whole or 0 < as_float(share) < 1):
                 raise ValueError(f"test_size={share!r} must be in (0, 1), or a number of records")
             n_held = int(share) if whole else math.ceil(share * n_samples)
             if not 1 <= n_held < n_samples:
-                raise ValueError(f"test_size={share!r} of n_samples={n_samples} must leave records on both sides")
+                raise ValueError(
+                    f"test_size={share!r} of n_samples={n_samples} must leave records on both sides"
+                )
         if generator is None:
             return n_held
         if n_held == n_samples:
@@ -495,7 +571,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         float
         """
         refuse_unreadable(y)
-        return self._by_winner("score", X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+        return self._by_winner(
+            "score", X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})
+        )
 
     @property
     def classes_(self):
@@ -517,7 +595,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         refuse_unreadable(X)
         if isinstance(self.best_estimator_, CONSTANTS):  # which do not look at their columns
-            quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True, reset=False)
+            quoting_no_records(
+                validate_data, self.best_estimator_, X, skip_check_array=True, reset=False
+            )
         return quoting_no_records(getattr(self.best_estimator_, method), X, *y, **options)
 
     def __sklearn_is_fitted__(self):
@@ -529,7 +609,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.input_tags.sparse = inner.input_tags.sparse
         for own in filter(None, (tags.classifier_tags, tags.regressor_tags)):
-            own.poor_score = True  # the checks train on a few hundred rows, and a trial has a part of the budget
+            # the checks train on a few hundred rows, and a trial has a part of the budget
+            own.poor_score = True
         return tags
 
 
@@ -549,8 +630,14 @@ class _SearchPlan:
 
     def check(self, guarantee):
         """Refuse a trial that cost more than the selection was told."""
-        gaussian = isinstance(guarantee, GaussianDP) and guarantee.mu <= self.fit_mu and not guarantee.failure
-        if guarantee.adjacency != self.mechanism.adjacency or not (gaussian or guarantee in self.candidates):
+        gaussian = (
+            isinstance(guarantee, GaussianDP)
+            and guarantee.mu <= self.fit_mu
+            and not guarantee.failure
+        )
+        if guarantee.adjacency != self.mechanism.adjacency or not (
+            gaussian or guarantee in self.candidates
+        ):
             raise UnsupportedMechanismError(
                 f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: search over lists of values"
             )

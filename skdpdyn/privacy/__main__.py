@@ -23,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m skdpdyn.privacy")
     commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="recompute a stored report from the record of what ran")
+    check = commands.add_parser(
+        "check", help="recompute a stored report from the record of what ran"
+    )
     check.add_argument("report", type=Path, help="what privacy_report().to_json(path) wrote")
     path = parser.parse_args(arguments).report
     try:

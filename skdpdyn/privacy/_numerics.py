@@ -12,8 +12,9 @@ from skdpdyn.exceptions import CalibrationError
 def gdp_log_delta(epsilon, mu):
     """Logarithm of the delta of mu-GDP at one ``epsilon`` >= 0.
 
-    With x = epsilon/mu - mu/2 and M the Mills ratio, delta = phi(x) (M(x) - M(x + mu)): no cancellation of e^epsilon against a
-    tiny tail, and for small mu the difference is integrated from M' so that it keeps its digits too.
+    With x = epsilon/mu - mu/2 and M the Mills ratio, delta = phi(x) (M(x) - M(x + mu)): no
+    cancellation of e^epsilon against a tiny tail, and for small mu the difference is integrated
+    from M' so that it keeps its digits too.
     """
     if mu == 0 or math.isinf(epsilon):
         return -math.inf
@@ -35,8 +36,12 @@ def gdp_log_deltas(epsilon, mu):
         log_density = -x * x / 2 - math.log(2 * math.pi) / 2
         drop = np.where(mu < 0.5, _mills_drop(x, mu), _mills(x) - _mills(x + mu))
         near = np.log1p(-special.ndtr(x) - np.exp(log_density) * _mills(x + mu))
-        value = np.where(x < -5.0, near, np.minimum(0.0, log_density + np.log(np.maximum(drop, 0.0))))
-    value = np.where((mu == 0) | np.isposinf(epsilon), -math.inf, np.where(np.isposinf(mu), 0.0, value))
+        value = np.where(
+            x < -5.0, near, np.minimum(0.0, log_density + np.log(np.maximum(drop, 0.0)))
+        )
+    value = np.where(
+        (mu == 0) | np.isposinf(epsilon), -math.inf, np.where(np.isposinf(mu), 0.0, value)
+    )
     if np.any(np.isnan(value)):
         raise FloatingPointError("delta is not a number: epsilon or mu is beyond floating point")
     return value
@@ -58,7 +63,11 @@ def solve_epsilon(log_delta, delta, upper):
 
     if not safe(upper):
         return smallest_safe(upper, safe, towards=math.inf)
-    root = upper if excess(upper) == 0 else optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps)
+    root = (
+        upper
+        if excess(upper) == 0
+        else optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps)
+    )
     return min(smallest_safe(root, safe, towards=math.inf), upper)
 
 
@@ -84,14 +93,17 @@ def _mills_drop(x, width):
     slope = 1 - t * _mills(t)
     if np.any(t > 20.0):
         far = np.maximum(t, 20.0) ** -2.0  # 1/t^2 - 3/t^4 + 15/t^6 - ...
-        slope = np.where(t > 20.0, far * np.polynomial.polynomial.polyval(far, _MILLS_SERIES), slope)
+        slope = np.where(
+            t > 20.0, far * np.polynomial.polynomial.polyval(far, _MILLS_SERIES), slope
+        )
     return slope @ weights * width / 2
 
 
 def smallest_safe(value, is_safe, towards, scale=0.0):
     """The first of ``value`` and values ever further ``towards`` a limit for which ``is_safe`` holds.
 
-    The steps double from the rounding of ``value``, or of ``scale`` where the value came out of a cancellation at that scale.
+    The steps double from the rounding of ``value``, or of ``scale`` where the value came out of a
+    cancellation at that scale.
     """
     step = np.finfo(float).eps
     candidate = value
@@ -99,7 +111,9 @@ def smallest_safe(value, is_safe, towards, scale=0.0):
         candidate = value + math.copysign(step * max(abs(value), scale), towards - value)
         step *= 2
         if step > 1e-3:
-            raise CalibrationError(f"no safe value near {value}: the budget is beyond floating point")
+            raise CalibrationError(
+                f"no safe value near {value}: the budget is beyond floating point"
+            )
     return candidate
 
 
@@ -110,8 +124,9 @@ _COARSE = 8  # as many of these to one that is tried first
 def minimum_over_orders(function):
     """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point.
 
-    (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a single valley; where a curve is
-    not that of a divergence, the value at any order is a bound still.
+    (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a
+    single valley; where a curve is not that of a divergence, the value at any order is a bound
+    still.
     """
 
     def least_of(grid):
@@ -121,9 +136,14 @@ def minimum_over_orders(function):
 
     with np.errstate(over="ignore", invalid="ignore"):
         _, low, high = least_of(LOG_EXCESS_ORDERS[::_COARSE])
-        least, *span = least_of(LOG_EXCESS_ORDERS[(low <= LOG_EXCESS_ORDERS) & (high >= LOG_EXCESS_ORDERS)])
+        least, *span = least_of(
+            LOG_EXCESS_ORDERS[(low <= LOG_EXCESS_ORDERS) & (high >= LOG_EXCESS_ORDERS)]
+        )
         refined = optimize.minimize_scalar(
-            lambda log_excess: function(np.exp(log_excess)), bounds=span, method="bounded", options={"xatol": 1e-10}
+            lambda log_excess: function(np.exp(log_excess)),
+            bounds=span,
+            method="bounded",
+            options={"xatol": 1e-10},
         )
     return float(np.fmin(least, refined.fun))
 

@@ -42,7 +42,9 @@ class Budget:
 
     def __post_init__(self):
         if not 0 < as_float(self.epsilon) < math.inf:
-            raise ValueError(f"epsilon={self.epsilon!r} must be a finite number > 0: the privacy budget")
+            raise ValueError(
+                f"epsilon={self.epsilon!r} must be a finite number > 0: the privacy budget"
+            )
         if isinstance(self.delta, str):
             raise ValueError(
                 f"delta={self.delta!r} must be a number in (0, 1), or 'auto' where the number of records is known: 1/n^2"
@@ -97,8 +99,9 @@ class Budget:
     def split(self, shares):
         """Divide the budget among several Gaussian releases from the same records.
 
-        Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``: the epsilons of the parts
-        add up to more than ``epsilon``, and composed they cost it.
+        Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps
+        ``delta``: the epsilons of the parts add up to more than ``epsilon``, and composed they cost
+        it.
 
         Parameters
         ----------
@@ -123,7 +126,9 @@ class Budget:
         [0.431821, 0.889784]
         """
         if not isinstance(shares, Iterable) or isinstance(shares, (str, bytes)):
-            raise ValueError(f"shares={shares!r} must be a sequence of numbers > 0, one for each part")
+            raise ValueError(
+                f"shares={shares!r} must be a sequence of numbers > 0, one for each part"
+            )
         shares = list(shares)
         parts = [as_float(share) for share in shares]
         if not parts or not all(part > 0 for part in parts) or not sum(parts) < math.inf:

@@ -28,7 +28,8 @@ from skdpdyn.privacy.schedules import (
 _CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
 NUMERICAL_SLACK = 2e-4  # the same where privacy losses are composed numerically, to a tenth of it
-ROUGH, _STEP = 2e-3, 0.02  # relative error of epsilon during most of a search; step of a slope that such errors do not blur
+# relative error of epsilon during most of a search; step of a slope that such errors do not blur
+ROUGH, _STEP = 2e-3, 0.02
 
 
 def check_shape(n_samples, n_features):
@@ -43,7 +44,9 @@ def as_budget(epsilon, delta=None):
     """Return the budget that was given as such, in place of epsilon, or as the pair (epsilon, delta)."""
     if isinstance(epsilon, Budget):
         if delta is not None:
-            raise ValueError(f"delta={delta!r} must not be given beside a Budget, which has its own: {epsilon.delta!r}")
+            raise ValueError(
+                f"delta={delta!r} must not be given beside a Budget, which has its own: {epsilon.delta!r}"
+            )
         return epsilon
     return Budget(epsilon, delta)
 
@@ -53,7 +56,11 @@ def check_target(epsilon, delta, mu, advantage):
 
     The budget is None where mu or the advantage is stated.
     """
-    stated = [name for name, value in (("epsilon", epsilon), ("mu", mu), ("advantage", advantage)) if value is not None]
+    stated = [
+        name
+        for name, value in (("epsilon", epsilon), ("mu", mu), ("advantage", advantage))
+        if value is not None
+    ]
     paired = isinstance(epsilon, Budget) or (epsilon is None) == (delta is None)
     if len(stated) != 1 or not paired:
         raise ValueError(
@@ -74,20 +81,25 @@ def _stated_mu(mu, advantage):
             raise CalibrationError(f"mu={mu!r}: no noise can be computed for so extreme a budget")
         return float(mu)
     if not 0 < as_float(advantage) < 1:
-        raise ValueError(f"advantage={advantage!r} must be in (0, 1): true positive rate minus false positive rate")
+        raise ValueError(
+            f"advantage={advantage!r} must be in (0, 1): true positive rate minus false positive rate"
+        )
     # The best attack on N(0, 1) against N(mu, 1) has 2 Phi(mu/2) - 1 = erf(mu / sqrt 8)
     root = math.sqrt(8) * float(special.erfinv(float(advantage)))
     if root < 1e-150:
-        raise CalibrationError(f"advantage={advantage!r}: no noise can be computed for so extreme a budget")
+        raise CalibrationError(
+            f"advantage={advantage!r}: no noise can be computed for so extreme a budget"
+        )
     return smallest_safe(root, lambda value: GaussianDP(value).advantage <= advantage, towards=0.0)
 
 
 def split_budget(epsilon, delta=None, shares=()):
     """Divide a budget among several releases from the same records, as pairs; `Budget.split` returns budgets.
 
-    Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``: their epsilons add up to more
-    than ``epsilon``, and composed they cost it. That holds where the guarantee of every part is Gaussian (``privacy_`` is a
-    `GaussianDP`); of others, such as DP-SGD's, compose the guarantees and look.
+    Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``:
+    their epsilons add up to more than ``epsilon``, and composed they cost it. That holds where the
+    guarantee of every part is Gaussian (``privacy_`` is a `GaussianDP`); of others, such as
+    DP-SGD's, compose the guarantees and look.
 
     Parameters
     ----------
@@ -144,7 +156,8 @@ def calibrate(
     mu : float or None, default=None
         Target mu of Gaussian differential privacy, in place of (epsilon, delta).
     advantage : float or None, default=None
-        Target for the best attack's true positive rate minus false positive rate, in (0, 1), in place of (epsilon, delta).
+        Target for the best attack's true positive rate minus false positive rate, in (0, 1), in
+        place of (epsilon, delta).
     n_samples : int
         Number of records n.
     n_features : int
@@ -156,11 +169,12 @@ def calibrate(
     smoothness : float
         Upper bound on that curvature, above ``strong_convexity``.
     n_steps : {"curvature", "worst_case", "theorem4"} or int, default="curvature"
-        "curvature": where noise starts to drown signal, see `skdpdyn.privacy.schedules.curvature_aware_time`. "worst_case": the
-        minimiser of the worst-case error under the exact bound. "theorem4": step size, noise and steps as printed in Chourasia,
-        Ye and Shokri (2021), Theorem 4, which spends more noise and far more steps. An int: that many. But for "theorem4" the
-        step size is at most 2 / (strong_convexity + smoothness), and the noise the least that the exact last-iterate bound
-        allows.
+        "curvature": where noise starts to drown signal, see
+        `skdpdyn.privacy.schedules.curvature_aware_time`. "worst_case": the minimiser of the
+        worst-case error under the exact bound. "theorem4": step size, noise and steps as printed in
+        Chourasia, Ye and Shokri (2021), Theorem 4, which spends more noise and far more steps. An
+        int: that many. But for "theorem4" the step size is at most 2 / (strong_convexity +
+        smoothness), and the noise the least that the exact last-iterate bound allows.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
 
@@ -189,14 +203,18 @@ def calibrate(
     """
     target, budget = check_target(epsilon, delta, mu, advantage)
     if isinstance(epsilon, Budget) and epsilon.adjacency != Adjacency(adjacency):
-        raise ValueError(f"adjacency={str(adjacency)!r} must be that of the budget, {str(epsilon.adjacency)!r}")
+        raise ValueError(
+            f"adjacency={str(adjacency)!r} must be that of the budget, {str(epsilon.adjacency)!r}"
+        )
     adjacency = Adjacency(adjacency)
     n_samples, n_features = check_shape(n_samples, n_features)
     for name, value in (("lipschitz", lipschitz), ("smoothness", smoothness)):
         if not 1e-100 <= as_float(value) <= 1e100:
             raise ValueError(f"{name}={value!r} must be a number between 1e-100 and 1e100")
     if not 0 <= as_float(strong_convexity) < smoothness:
-        raise ValueError(f"strong_convexity={strong_convexity!r} must be >= 0 and below smoothness={smoothness!r}")
+        raise ValueError(
+            f"strong_convexity={strong_convexity!r} must be >= 0 and below smoothness={smoothness!r}"
+        )
     problem = {
         "n_samples": n_samples,
         "n_features": n_features,
@@ -207,8 +225,12 @@ def calibrate(
     step_size = largest_step_size(strong_convexity, smoothness)
     if is_named(n_steps, "theorem4"):
         if budget is None:
-            raise ValueError("n_steps='theorem4' needs epsilon and delta: the theorem knows no other target")
-        step_size, sigma2, real_steps = theorem4_schedule(budget.epsilon, budget.delta, smoothness=smoothness, **problem)
+            raise ValueError(
+                "n_steps='theorem4' needs epsilon and delta: the theorem knows no other target"
+            )
+        step_size, sigma2, real_steps = theorem4_schedule(
+            budget.epsilon, budget.delta, smoothness=smoothness, **problem
+        )
         sensitivity = Adjacency(adjacency).sum_sensitivity(lipschitz)
         return NoisyGradientDescent(
             n_steps=max(1, math.ceil(real_steps)),
@@ -228,11 +250,15 @@ def calibrate(
             adjacency=adjacency,
             mu=target,
         )
-        steps, step_size = curvature_aware_schedule(time, strong_convexity=strong_convexity, smoothness=smoothness)
+        steps, step_size = curvature_aware_schedule(
+            time, strong_convexity=strong_convexity, smoothness=smoothness
+        )
     elif isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
         steps = int(n_steps)
     else:
-        raise ValueError(f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1")
+        raise ValueError(
+            f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1"
+        )
 
     def mechanism_for(noise_multiplier):
         return NoisyGradientDescent(
@@ -247,13 +273,18 @@ def calibrate(
     if budget is not None:
         return least_noise(mechanism_for, budget.epsilon, budget.delta)
     noise = tightest(mechanism_for(1.0)).mu / target  # mu is proportional to 1/noise
-    return mechanism_for(smallest_safe(noise, lambda value: tightest(mechanism_for(value)).mu <= target, towards=math.inf))
+    return mechanism_for(
+        smallest_safe(
+            noise, lambda value: tightest(mechanism_for(value)).mu <= target, towards=math.inf
+        )
+    )
 
 
 def judge(mechanism, delta, bound="tightest", accuracy=None):
     """Return name and guarantee of the chosen bound on a record; "tightest" compares all that apply at ``delta``.
 
-    ``accuracy`` is the relative error of epsilon up to which numerical guarantees are computed; None: the usual one.
+    ``accuracy`` is the relative error of epsilon up to which numerical guarantees are computed;
+    None: the usual one.
     """
     verdict = _verdict(mechanism, delta, bound, accuracy)
     return verdict.bound, verdict.guarantee
@@ -308,8 +339,9 @@ def least_noise(mechanism_for, epsilon, delta=None, bound="tightest"):
     Returns
     -------
     record
-        Judged again at the end: its epsilon at ``delta`` is at most ``epsilon``, and above ``epsilon (1 - SLACK)``, or
-        ``epsilon (1 - NUMERICAL_SLACK)`` where privacy loss distributions are composed numerically.
+        Judged again at the end: its epsilon at ``delta`` is at most ``epsilon``, and above
+        ``epsilon (1 - SLACK)``, or ``epsilon (1 - NUMERICAL_SLACK)`` where privacy loss
+        distributions are composed numerically.
 
     Raises
     ------
@@ -370,13 +402,16 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
     unit = verdict(1.0, ROUGH).guarantee
     if budget.delta == 0 and unit.epsilon(0.0) == math.inf:
-        raise CalibrationError("delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary")
+        raise CalibrationError(
+            "delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary"
+        )
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
     target = budget.mu if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
-    for _ in range(_CORRECTIONS if target else 0):  # what rounding costs is not quite proportional to 1/noise
+    # what rounding costs is not quite proportional to 1/noise
+    for _ in range(_CORRECTIONS if target else 0):
         guarantee = verdict(noise, None).guarantee
         if not isinstance(guarantee, GaussianDP) or not guarantee.mu < math.inf:
             break
@@ -384,7 +419,9 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
             break
         noise *= guarantee.mu / target * (1 + 1e-15)
     if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
-        slack, tolerance = (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
+        slack, tolerance = (
+            (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
+        )
         log_noise = _root(excess, math.log(noise), slack, tolerance)
         if log_noise is None:
             raise CalibrationError(f"{stated}: no noise meets this budget under bound={bound!r}")
@@ -392,18 +429,23 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     try:
         noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)
     except CalibrationError:
-        raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget") from None
+        raise CalibrationError(
+            f"{stated}: no noise can be computed for so extreme a budget"
+        ) from None
     return verdict(noise, None)
 
 
 def _check_callable(mechanism_for, argument):
     if not callable(mechanism_for):
-        raise ValueError(f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a record")
+        raise ValueError(
+            f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a record"
+        )
 
 
 def _check_adjacency(mechanism, budget):
     """Refuse a record of another adjacency than the budget that was given."""
-    adjacency = getattr(mechanism, "adjacency", budget.adjacency)  # without one, accountants refuse it
+    # without one, accountants refuse it
+    adjacency = getattr(mechanism, "adjacency", budget.adjacency)
     if adjacency != budget.adjacency:
         raise ValueError(
             f"adjacency={str(budget.adjacency)!r} of the budget must be that of the record, {str(adjacency)!r}: the same epsilon "
@@ -418,8 +460,9 @@ def _is_gaussian(guarantee, mu):
 def _root(excess, start, slack, tolerance):
     """Return where the decreasing ``excess`` is between -slack and 0, searched from ``start``; None if it is above 0 everywhere.
 
-    The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly the same everywhere, so that a
-    fine value at their root says how far it is to the root of the fine ones.
+    The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly
+    the same everywhere, so that a fine value at their root says how far it is to the root of the
+    fine ones.
     """
 
     @cache
@@ -452,8 +495,8 @@ def _root(excess, start, slack, tolerance):
 def _bracketed(excess, root, slack, width):
     """Return a value near ``root`` at which an uneven ``excess`` is in [-slack, 0], or is below 0 just beyond where it is not.
 
-    Close to the delta that rounding costs it, a numerical bound jumps a little from noise to noise, and no slope leads to the
-    target.
+    Close to the delta that rounding costs it, a numerical bound jumps a little from noise to noise,
+    and no slope leads to the target.
     """
     low = high = root
     step = width
@@ -494,7 +537,8 @@ def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_0
     Returns
     -------
     record
-        Its epsilon at ``delta`` is at most ``epsilon``; with one step more it would not be, or there are ``largest`` steps.
+        Its epsilon at ``delta`` is at most ``epsilon``; with one step more it would not be, or
+        there are ``largest`` steps.
 
     Raises
     ------
@@ -518,14 +562,18 @@ def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_0
         mechanism = mechanism_for(n_steps)
         if isinstance(epsilon, Budget):
             _check_adjacency(mechanism, budget)
-        return judge(mechanism, budget.delta, bound, accuracy)[1].epsilon(budget.delta) <= budget.epsilon
+        return (
+            judge(mechanism, budget.delta, bound, accuracy)[1].epsilon(budget.delta)
+            <= budget.epsilon
+        )
 
     n_steps = 1
     if not meets(n_steps):
         raise CalibrationError(
             f"epsilon={budget.epsilon}, delta={budget.delta}: a single step exceeds this budget under bound={bound!r}"
         )
-    for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):  # what meets the budget on a coarse grid does so on a finer one
+    # what meets the budget on a coarse grid does so on a finer one
+    for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):
         n_steps = _last(lambda n: meets(n, accuracy), n_steps, largest)  # noqa: B023 (called at once)
     while not meets(n_steps):
         n_steps -= 1

@@ -69,7 +69,10 @@ def checked_flag(value, name):
 def checked_count(value, name, least=1, largest=math.inf):
     """An integer that is not too small or large; neither a float nor a bool is one."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= largest:
-        raise ValueError(f"{name}={value!r} must be an integer >= {least}" + (f" and <= {largest}" if largest < math.inf else ""))
+        raise ValueError(
+            f"{name}={value!r} must be an integer >= {least}"
+            + (f" and <= {largest}" if largest < math.inf else "")
+        )
     return int(value)
 
 

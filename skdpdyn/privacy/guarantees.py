@@ -1,7 +1,8 @@
 """What a release costs: differential privacy guarantees as values.
 
-A guarantee answers two questions, ``delta(epsilon)`` and ``epsilon(delta)``, for one notion of neighbouring data sets, and
-composes with others of the same notion. `GaussianDP` is exact for Gaussian noise and is what most accountants return.
+A guarantee answers two questions, ``delta(epsilon)`` and ``epsilon(delta)``, for one notion of
+neighbouring data sets, and composes with others of the same notion. `GaussianDP` is exact for
+Gaussian noise and is what most accountants return.
 """
 
 import math
@@ -41,8 +42,9 @@ _MANY = 16  # arguments from which on a vectorised evaluation pays
 class Adjacency(StrEnum):
     """Which pairs of data sets a guarantee cannot tell apart.
 
-    ``REPLACE_ONE``: the same number of records, one of them changed at will. ``ADD_REMOVE``: one record's contribution appears
-    or vanishes while the public normaliser 1/n stays (also called zero-out).
+    ``REPLACE_ONE``: the same number of records, one of them changed at will. ``ADD_REMOVE``: one
+    record's contribution appears or vanishes while the public normaliser 1/n stays (also called
+    zero-out).
 
     Examples
     --------
@@ -56,7 +58,9 @@ class Adjacency(StrEnum):
 
     @classmethod
     def _missing_(cls, value):
-        raise ValueError(f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of {[str(one) for one in cls]}")
+        raise ValueError(
+            f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of {[str(one) for one in cls]}"
+        )
 
     def sum_sensitivity(self, bound):
         """Sensitivity S of a sum over the records of vectors of norm at most ``bound``: 2 bound or bound."""
@@ -83,7 +87,9 @@ _NUMERICAL = []
 def composes_numerically(kind):
     """Register the guarantee that parts without a closed form compose to: ``kind(parts, adjacency)``; a decorator, used once."""
     if _NUMERICAL:
-        raise ValueError(f"{_NUMERICAL[0].__name__} is registered already: there is one numerical composition")
+        raise ValueError(
+            f"{_NUMERICAL[0].__name__} is registered already: there is one numerical composition"
+        )
     _NUMERICAL.append(kind)
     return kind
 
@@ -92,11 +98,14 @@ class Guarantee(ABC):
     """A differential privacy guarantee: an upper bound on the privacy profile of a release, with its adjacency."""
 
     adjacency: Adjacency
-    accuracy = 0.0  # relative error of epsilon up to which a numerical bound is computed, on the safe side
+    # relative error of epsilon up to which a numerical bound is computed, on the safe side
+    accuracy = 0.0
 
     def __getattr__(self, name):
         if name == "mu":
-            raise AttributeError(f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its epsilon(delta)")
+            raise AttributeError(
+                f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its epsilon(delta)"
+            )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @abstractmethod
@@ -161,8 +170,9 @@ class Guarantee(ABC):
     def tradeoff(self, fpr):
         """Lower bound on the false negative rate of any attack with false positive rate ``fpr``.
 
-        From the supporting lines of the profile: 1 - delta - e^epsilon fpr and its mirror image, for every epsilon (Dong, Roth
-        and Su 2022, Proposition 2.12). A finite set of epsilons gives a valid, slightly lower curve.
+        From the supporting lines of the profile: 1 - delta - e^epsilon fpr and its mirror image,
+        for every epsilon (Dong, Roth and Su 2022, Proposition 2.12). A finite set of epsilons gives
+        a valid, slightly lower curve.
 
         Parameters
         ----------
@@ -188,7 +198,8 @@ class Guarantee(ABC):
     def compose(self, other):
         """Guarantee of releasing both, each chosen with knowledge of the other's outcome.
 
-        In closed form where there is one; else numerically, as a `PrivacyLossDP` (needs ``dp_accounting``).
+        In closed form where there is one; else numerically, as a `PrivacyLossDP` (needs
+        ``dp_accounting``).
 
         Parameters
         ----------
@@ -206,7 +217,9 @@ class Guarantee(ABC):
         """
         other = guarantee_of(other)
         if not isinstance(other, Guarantee):
-            raise ValueError(f"other={other!r} must be a guarantee: that of a record is tightest(record)")
+            raise ValueError(
+                f"other={other!r} must be a guarantee: that of a record is tightest(record)"
+            )
         if other.adjacency != self.adjacency:
             raise ValueError(
                 f"cannot compose a {self.adjacency} guarantee with a {other.adjacency} guarantee: "
@@ -255,7 +268,9 @@ class Guarantee(ABC):
 
 def _single(value, name, valid, requirement):
     """One number, which may come as an array of no dimension."""
-    return float(checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement))
+    return float(
+        checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement)
+    )
 
 
 @stored
@@ -270,12 +285,14 @@ class GaussianDP(Guarantee):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
     failure : float, default=0.0
-        Probability of an event outside of which it holds, in [0, 1): on all data sets the mechanism is that close, in total
-        variation, to one mechanism that is mu-GDP. It costs (1 + exp(epsilon)) times that probability.
+        Probability of an event outside of which it holds, in [0, 1): on all data sets the mechanism
+        is that close, in total variation, to one mechanism that is mu-GDP. It costs (1 +
+        exp(epsilon)) times that probability.
 
     References
     ----------
-    J. Dong, A. Roth, W. Su (2022), Gaussian differential privacy, Corollary 2.13 (profile) and Corollary 3.3 (composition).
+    J. Dong, A. Roth, W. Su (2022), Gaussian differential privacy, Corollary 2.13 (profile) and
+    Corollary 3.3 (composition).
 
     Examples
     --------
@@ -291,14 +308,22 @@ class GaussianDP(Guarantee):
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         object.__setattr__(self, "mu", _single(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
-        object.__setattr__(self, "failure", _single(self.failure, "failure", lambda p: (p >= 0) & (p < 1), "in [0, 1)"))
+        object.__setattr__(
+            self,
+            "failure",
+            _single(self.failure, "failure", lambda p: (p >= 0) & (p < 1), "in [0, 1)"),
+        )
 
     def delta(self, epsilon):
         """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
         epsilon = checked_epsilon(epsilon)
         if self.failure:
             epsilon = np.minimum(epsilon, self._last_useful_epsilon)
-        exact = np.exp(gdp_log_deltas(epsilon, self.mu)) if epsilon.ndim else math.exp(gdp_log_delta(float(epsilon), self.mu))
+        exact = (
+            np.exp(gdp_log_deltas(epsilon, self.mu))
+            if epsilon.ndim
+            else math.exp(gdp_log_delta(float(epsilon), self.mu))
+        )
         if not self.failure:
             return exact
         return like(epsilon, np.minimum(1.0, exact + (1 + np.exp(epsilon)) * self.failure))
@@ -335,7 +360,12 @@ class GaussianDP(Guarantee):
         if excess(upper) < 0:
             exact = {"xtol": 1e-300, "rtol": 4 * np.finfo(float).eps}
             root = optimize.brentq(excess, 0.0, upper, **exact) if excess(0.0) > 0 else 0.0
-        return smallest_safe(root, lambda epsilon: excess(epsilon) <= 0 and self.delta(epsilon) <= delta, math.inf, self.mu)
+        return smallest_safe(
+            root,
+            lambda epsilon: excess(epsilon) <= 0 and self.delta(epsilon) <= delta,
+            math.inf,
+            self.mu,
+        )
 
     def _epsilon_with_failure(self, delta):
         """Least epsilon whose delta, failure included, is at most ``delta``: it falls up to the last useful epsilon."""
@@ -346,8 +376,12 @@ class GaussianDP(Guarantee):
             return math.inf
         root = last
         if self.delta(last) < delta:
-            root = optimize.brentq(lambda epsilon: self.delta(epsilon) - delta, 0.0, last, xtol=1e-15)
-        return smallest_safe(root, lambda epsilon: self.delta(epsilon) <= delta, math.inf, max(self.mu, 1.0))
+            root = optimize.brentq(
+                lambda epsilon: self.delta(epsilon) - delta, 0.0, last, xtol=1e-15
+            )
+        return smallest_safe(
+            root, lambda epsilon: self.delta(epsilon) <= delta, math.inf, max(self.mu, 1.0)
+        )
 
     def group(self, size):
         """Return the guarantee for the exchange of up to ``size`` records at once: mu times as many.
@@ -381,7 +415,9 @@ class GaussianDP(Guarantee):
         """Exact smallest false negative rate at false positive rate ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""
         fpr = checked_rate(fpr)
         if self.failure:
-            exact = GaussianDP(self.mu, self.adjacency).tradeoff(np.minimum(fpr + self.failure, 1.0))
+            exact = GaussianDP(self.mu, self.adjacency).tradeoff(
+                np.minimum(fpr + self.failure, 1.0)
+            )
             return like(fpr, np.maximum(np.asarray(exact) - self.failure, 0.0))
         if math.isinf(self.mu):
             return like(fpr, np.zeros(fpr.shape))
@@ -394,7 +430,11 @@ class GaussianDP(Guarantee):
 
         if self.failure:
             return super().dp_event
-        return dp_accounting.GaussianDpEvent(1 / self.mu) if self.mu > 0 else dp_accounting.NoOpDpEvent()
+        return (
+            dp_accounting.GaussianDpEvent(1 / self.mu)
+            if self.mu > 0
+            else dp_accounting.NoOpDpEvent()
+        )
 
     @property
     def neighboring_relation(self):
@@ -406,7 +446,11 @@ class GaussianDP(Guarantee):
     def _closed_form(self, other):
         if type(other) is not GaussianDP:
             return None
-        return GaussianDP(math.hypot(self.mu, other.mu), self.adjacency, min(self.failure + other.failure, 1 - 2**-53))
+        return GaussianDP(
+            math.hypot(self.mu, other.mu),
+            self.adjacency,
+            min(self.failure + other.failure, 1 - 2**-53),
+        )
 
     def _gaussian_components(self):
         return None if self.failure else ((1.0,), (self.mu,))
@@ -427,7 +471,11 @@ def checked_curves(*curves):
 
 def adjacency_of(*curves):
     """The adjacency that Renyi curves hold for, where one of them says it, or None."""
-    found = {Adjacency(curve.adjacency) for curve in curves if getattr(curve, "adjacency", None) is not None}
+    found = {
+        Adjacency(curve.adjacency)
+        for curve in curves
+        if getattr(curve, "adjacency", None) is not None
+    }
     if len(found) > 1:
         raise ValueError(f"curves={curves!r} are of unlike adjacencies: account all under one")
     return found.pop() if found else None
@@ -500,17 +548,20 @@ class RenyiDP(Guarantee):
     Parameters
     ----------
     curve : callable
-        ``curve(order)``: the Renyi divergence bound for order > 1 (float or array); picklable for the guarantee to pickle.
+        ``curve(order)``: the Renyi divergence bound for order > 1 (float or array); picklable for
+        the guarantee to pickle.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
     conversion : {"tight", "classic"}, default="tight"
-        How epsilon and delta follow from the curve. "classic" is epsilon = RDP + log(1/delta)/(order - 1) (Mironov 2017,
-        Proposition 3): never smaller, and what the papers plot.
+        How epsilon and delta follow from the curve. "classic" is epsilon = RDP +
+        log(1/delta)/(order - 1) (Mironov 2017, Proposition 3): never smaller, and what the papers
+        plot.
 
     References
     ----------
-    C. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, Proposition 12: the conversion,
-    minimised over real orders. Any order gives a valid bound, so the search cannot be on the wrong side.
+    C. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy,
+    Proposition 12: the conversion, minimised over real orders. Any order gives a valid bound, so
+    the search cannot be on the wrong side.
 
     Examples
     --------
@@ -529,7 +580,9 @@ class RenyiDP(Guarantee):
         if not callable(self.curve):
             raise ValueError(f"curve={self.curve!r} must be a function of the order")
         if adjacency_of(self.curve) not in (None, self.adjacency):
-            raise ValueError(f"adjacency={self.adjacency!r}: {self.curve!r} holds for {self.curve.adjacency!r}")
+            raise ValueError(
+                f"adjacency={self.adjacency!r}: {self.curve!r} holds for {self.curve.adjacency!r}"
+            )
         checked_choice(self.conversion, "conversion", ("tight", "classic"))
 
     def rdp(self, order):
@@ -593,7 +646,9 @@ class RenyiDP(Guarantee):
         return self if rougher is None else replace(self, curve=rougher(accuracy))
 
     def _log_slack(self, excess):
-        return -excess * np.log1p(1 / excess) - np.log1p(excess) if self.conversion == "tight" else 0.0
+        return (
+            -excess * np.log1p(1 / excess) - np.log1p(excess) if self.conversion == "tight" else 0.0
+        )
 
     @property
     def dp_event(self):
@@ -609,7 +664,11 @@ class RenyiDP(Guarantee):
 
     def _closed_form(self, other):
         curve = other._renyi_curve()
-        return None if curve is None else RenyiDP(SummedCurve((self.curve, curve)), self.adjacency, self.conversion)
+        return (
+            None
+            if curve is None
+            else RenyiDP(SummedCurve((self.curve, curve)), self.adjacency, self.conversion)
+        )
 
     def _renyi_curve(self):
         return self.curve
@@ -631,7 +690,8 @@ class ApproximateDP(Guarantee):
 
     References
     ----------
-    P. Kairouz, S. Oh, P. Viswanath (2015), The composition theorem for differential privacy: the profile that one point implies.
+    P. Kairouz, S. Oh, P. Viswanath (2015), The composition theorem for differential privacy: the
+    profile that one point implies.
 
     Examples
     --------
@@ -646,8 +706,16 @@ class ApproximateDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        object.__setattr__(self, "at_epsilon", _single(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0"))
-        object.__setattr__(self, "at_delta", _single(self.at_delta, "at_delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"))
+        object.__setattr__(
+            self,
+            "at_epsilon",
+            _single(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0"),
+        )
+        object.__setattr__(
+            self,
+            "at_delta",
+            _single(self.at_delta, "at_delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
+        )
 
     def delta(self, epsilon):
         """Delta at ``epsilon``: below ``at_epsilon``, what the two hypothesis-testing lines of the point still exclude."""
@@ -659,7 +727,11 @@ class ApproximateDP(Guarantee):
     def epsilon(self, delta):
         """Epsilon at ``delta``: infinite below ``at_delta``."""
         delta = checked_delta(delta)
-        surplus = (delta - self.at_delta) / (1 - self.at_delta) / special.expit(self.at_epsilon) if self.at_delta < 1 else 0.0
+        surplus = (
+            (delta - self.at_delta) / (1 - self.at_delta) / special.expit(self.at_epsilon)
+            if self.at_delta < 1
+            else 0.0
+        )
         implied = self.at_epsilon + np.log1p(-np.minimum(surplus, 1 - np.exp(-self.at_epsilon)))
         implied = by_element(self._safe, np.maximum(implied, 0.0), delta)
         return like(delta, np.where(delta < self.at_delta, math.inf, implied))
@@ -672,7 +744,11 @@ class ApproximateDP(Guarantee):
     def _closed_form(self, other):
         if type(other) is not ApproximateDP:
             return None
-        return ApproximateDP(self.at_epsilon + other.at_epsilon, min(1.0, self.at_delta + other.at_delta), self.adjacency)
+        return ApproximateDP(
+            self.at_epsilon + other.at_epsilon,
+            min(1.0, self.at_delta + other.at_delta),
+            self.adjacency,
+        )
 
 
 def gdp_mu(epsilon, delta):
@@ -697,10 +773,13 @@ def gdp_mu(epsilon, delta):
 
     quantile = -float(special.ndtri_exp(log_delta))
     root = math.hypot(quantile, math.sqrt(2 * epsilon))
-    lower = 2 * epsilon / (root + quantile) if quantile > 0 else root - quantile  # where Phi(-x) = delta
+    # where Phi(-x) = delta
+    lower = 2 * epsilon / (root + quantile) if quantile > 0 else root - quantile
     lower = max(lower * (1 - 1e-9), 2.5 * delta * (1 - 1e-9))
     if not 1e-150 < lower < 1e150:
-        raise CalibrationError(f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget")
+        raise CalibrationError(
+            f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget"
+        )
     low = high = math.log(lower)
     while excess(low) > 0:
         low -= 0.5

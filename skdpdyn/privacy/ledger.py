@@ -121,7 +121,9 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike, cap: Any = None, *, adjacency: str = "replace_one") -> None:
+    def __init__(
+        self, path: str | os.PathLike, cap: Any = None, *, adjacency: str = "replace_one"
+    ) -> None:
         self.path = os.path.realpath(path)  # a replaced link would leave the file behind it
         given = None if cap is None else _checked_cap(cap, adjacency)
         if not os.path.exists(self.path):
@@ -138,7 +140,9 @@ class Ledger:
         """All lines, in the order in which they were written."""
         cap, events = self._read()
         if cap != self.cap:
-            raise ValueError(f"the ledger {self.path} has the cap {cap} now, not {self.cap}: another file took its place")
+            raise ValueError(
+                f"the ledger {self.path} has the cap {cap} now, not {self.cap}: another file took its place"
+            )
         return events
 
     @property
@@ -256,7 +260,10 @@ class Ledger:
         LedgerDisplay
         """
         events = self.events
-        totals = [_together(_charged(_last(events[: count + 1]).values()), self.cap) for count in range(len(events))]
+        totals = [
+            _together(_charged(_last(events[: count + 1]).values()), self.cap)
+            for count in range(len(events))
+        ]
         display = LedgerDisplay(
             times=[datetime.fromisoformat(event.time) for event in events],
             spent=[float(total.epsilon(self.cap.delta)) for total in totals],
@@ -271,12 +278,18 @@ class Ledger:
     def __str__(self) -> str:
         title, rows, notes = self._table()
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) for row in rows]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+            for row in rows
+        ]
         return "\n".join([title, *(line.rstrip() for line in lines), *notes])
 
     def _repr_html_(self) -> str:
         title, rows, notes = self._table()
-        cells = [[f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row] for row in rows]
+        cells = [
+            [f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row]
+            for row in rows
+        ]
         table = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         below = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
         return f"<p><b>{html.escape(title)}</b></p><table>{table}</table>{below}"
@@ -291,14 +304,24 @@ class Ledger:
             rows.append((name, epsilon, f"{event.state} {event.time[:10]}"))
         rows.append(("together", f"{_together(charged, self.cap).epsilon(delta):.6g}", ""))
         rows.append(("cap", f"{self.cap.epsilon:.6g}", ""))
-        notes = [f"{name} {event.state}: {event.note}" for name, event in entries.items() if event.note]
-        notes += [f"NOT PRIVATE: {name}: {leak}" for name, event in entries.items() for leak in event.leaks]
+        notes = [
+            f"{name} {event.state}: {event.note}" for name, event in entries.items() if event.note
+        ]
+        notes += [
+            f"NOT PRIVATE: {name}: {leak}"
+            for name, event in entries.items()
+            for leak in event.leaks
+        ]
         if not all(isinstance(cost, GaussianDP) for cost in charged):
-            notes.append("Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome")
+            notes.append(
+                "Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome"
+            )
         title = f"{Path(self.path).name}: epsilon at delta={delta:g} ({self.cap.adjacency})"
         return title, rows, notes
 
-    def _settle(self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]) -> str:
+    def _settle(
+        self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]
+    ) -> str:
         """Charge an entry with what it did spend, and return what is wrong with that, or nothing."""
         with self._locked():
             events = self.events
@@ -331,7 +354,9 @@ class Ledger:
         """Add a line for an entry that is there, if its state allows it."""
         entries = _last(events)
         if name not in entries:
-            raise ValueError(f"name={name!r} is no entry of the ledger {self.path}: it has {sorted(entries)}")
+            raise ValueError(
+                f"name={name!r} is no entry of the ledger {self.path}: it has {sorted(entries)}"
+            )
         if state not in FOLLOWS[entries[name].state]:
             raise ValueError(f"name={name!r} is {entries[name].state} and cannot be {state}")
         self._write([*events, Event(_now(), name, state, cost, note, leaks)])
@@ -344,7 +369,9 @@ class Ledger:
     def _create(self, cap: Budget | None) -> None:
         """Write the first version, unless another process did, or it was there once."""
         if cap is None:
-            raise FileNotFoundError(f"there is no ledger {self.path}: give cap=(epsilon, delta) to open a new one")
+            raise FileNotFoundError(
+                f"there is no ledger {self.path}: give cap=(epsilon, delta) to open a new one"
+            )
         with self._locked() as lock:
             if os.path.exists(self.path):
                 return
@@ -361,7 +388,9 @@ class Ledger:
     def _locked(self) -> Iterator[int]:
         """Hold the lock: no other process writes. It ends with the process, however that ends."""
         if fcntl is None:
-            raise OSError(f"the ledger {self.path} cannot be written on this system, which has no POSIX file locks")
+            raise OSError(
+                f"the ledger {self.path} cannot be written on this system, which has no POSIX file locks"
+            )
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             deadline = time.monotonic() + _PATIENCE
@@ -400,7 +429,11 @@ class Ledger:
         content = {
             "format": FORMAT,
             "version": VERSION,
-            "cap": {"epsilon": self.cap.epsilon, "delta": self.cap.delta, "adjacency": str(self.cap.adjacency)},
+            "cap": {
+                "epsilon": self.cap.epsilon,
+                "delta": self.cap.delta,
+                "adjacency": str(self.cap.adjacency),
+            },
             "events": [_stored(event) for event in events],
         }
         text = json.dumps({**content, "checksum": checksum(content)}, indent=1, allow_nan=False)
@@ -408,7 +441,9 @@ class Ledger:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(draft)  # of a process that died here
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+            with open(
+                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8"
+            ) as file:
                 if os.path.exists(self.path):
                     os.fchmod(file.fileno(), os.stat(self.path).st_mode & 0o777)
                 file.write(text)
@@ -419,7 +454,9 @@ class Ledger:
             with contextlib.suppress(OSError):
                 os.unlink(draft)
             raise OSError(
-                error.errno, f"the ledger could not be written ({error.strerror}) and is as it was before", self.path
+                error.errno,
+                f"the ledger could not be written ({error.strerror}) and is as it was before",
+                self.path,
             ) from error
         _sync_folder(os.path.dirname(self.path))
 
@@ -460,7 +497,9 @@ class Reservation:
         """
         cost, leaks = (self.cost, ()) if fitted is None else _released(fitted)
         if cost.adjacency != self.cost.adjacency:
-            raise ValueError(f"fitted has adjacency={cost.adjacency!r}, the ledger {self.cost.adjacency!r}")
+            raise ValueError(
+                f"fitted has adjacency={cost.adjacency!r}, the ledger {self.cost.adjacency!r}"
+            )
         note = self.ledger._settle(self.name, self.cost, cost, leaks)
         self._open = False
         if note:
@@ -482,7 +521,9 @@ class Reservation:
         try:  # the name of the error alone: its text may quote a record
             self.ledger._fail(self.name, self.cost, kind.__name__)
         except (OSError, ValueError) as unwritten:
-            error.add_note(f"The ledger's entry {self.name!r} stays charged; that it failed was not noted: {unwritten}")
+            error.add_note(
+                f"The ledger's entry {self.name!r} stays charged; that it failed was not noted: {unwritten}"
+            )
 
 
 class LedgerDisplay:
@@ -507,7 +548,9 @@ class LedgerDisplay:
         The total.
     """
 
-    def __init__(self, *, times: list[datetime], spent: list[float], cap: float, delta: float) -> None:
+    def __init__(
+        self, *, times: list[datetime], spent: list[float], cap: float, delta: float
+    ) -> None:
         self.times = times
         self.spent = spent
         self.cap = cap
@@ -532,7 +575,9 @@ class LedgerDisplay:
 
             _, ax = plt.subplots()
         self.figure_, self.ax_ = ax.figure, ax
-        (self.line_,) = ax.step(self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs})
+        (self.line_,) = ax.step(
+            self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs}
+        )
         ax.axhline(self.cap, color="0.3", linestyle="--", linewidth=1, label="cap")
         ax.set(xlabel="time (UTC)", ylabel=f"epsilon at delta = {self.delta:g}", ylim=(0, None))
         ax.tick_params(axis="x", rotation=30)
@@ -544,7 +589,9 @@ def _checked_cap(cap: Any, adjacency: str) -> Budget:
     """Read a budget: a pair, or what has epsilon, delta and adjacency."""
     if isinstance(cap, (tuple, list)) and len(cap) == 2:
         return Budget(*cap, adjacency)
-    if not all(hasattr(cap, name) for name in ("epsilon", "delta", "adjacency")) or isinstance(cap, Guarantee):
+    if not all(hasattr(cap, name) for name in ("epsilon", "delta", "adjacency")) or isinstance(
+        cap, Guarantee
+    ):
         raise ValueError(f"cap={cap!r} must be a pair (epsilon, delta) or a Budget")
     return Budget(cap.epsilon, cap.delta, cap.adjacency)
 
@@ -576,7 +623,9 @@ def _checked_cost(cost: Any, cap: Budget) -> Guarantee:
             f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or pass its guarantee alone"
         )
     if cost.adjacency != cap.adjacency:
-        raise ValueError(f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account both under one")
+        raise ValueError(
+            f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account both under one"
+        )
     to_dict(cost)  # or an error, if it cannot be stored
     return cost
 
@@ -611,17 +660,23 @@ def _parsed(text: str) -> tuple[Budget, tuple[Event, ...]]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError("it is no ledger")
     if content["version"] != VERSION:
-        raise ValueError(f"it has version {content['version']!r}, and this release reads version {VERSION}")
+        raise ValueError(
+            f"it has version {content['version']!r}, and this release reads version {VERSION}"
+        )
     if content.pop("checksum", None) != checksum(content):
         raise ValueError("its checksum is not that of its content")
-    cap = _checked_cap((content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"])
+    cap = _checked_cap(
+        (content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"]
+    )
     events: list[Event] = []
     states: dict[str, str] = {}
     for stored in content["events"]:
         cost = None if stored["cost"] is None else from_dict(stored["cost"])
         event = Event(**{**stored, "cost": cost, "leaks": tuple(stored["leaks"])})
         known = isinstance(cost, Guarantee) and cost.adjacency == cap.adjacency
-        if event.state not in FOLLOWS[states.get(event.entry)] or known == (event.state == "cancelled"):
+        if event.state not in FOLLOWS[states.get(event.entry)] or known == (
+            event.state == "cancelled"
+        ):
             raise ValueError(f"its entry {event.entry!r} cannot be {event.state} there")
         datetime.fromisoformat(event.time)
         states[event.entry] = event.state

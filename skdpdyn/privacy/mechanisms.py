@@ -1,10 +1,12 @@
 """Records of what was released: complete enough that a theorem needs nothing else.
 
-A record (a *mechanism*: the two words mean the same) says what ran, never what it costs; accountants read records and nothing
-but records. Meanings never change. Fields are given by keyword: ``Gaussian(noise_multiplier)`` and ``Composition(mechanisms)``
-take their first one by position too.
+A record (a *mechanism*: the two words mean the same) says what ran, never what it costs;
+accountants read records and nothing but records. Meanings never change. Fields are given by
+keyword: ``Gaussian(noise_multiplier)`` and ``Composition(mechanisms)`` take their first one by
+position too.
 
-To add a kind of release, write a frozen dataclass here and register the theorems that cover it with their accountants.
+To add a kind of release, write a frozen dataclass here and register the theorems that cover it with
+their accountants.
 """
 
 import math
@@ -14,7 +16,14 @@ import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, as_float, checked_choice, checked_count, checked_number
+from skdpdyn.privacy.checks import (
+    EXTREME,
+    MAX_STEPS,
+    as_float,
+    checked_choice,
+    checked_count,
+    checked_number,
+)
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
 from skdpdyn.privacy.stored import stored
 
@@ -24,8 +33,9 @@ from skdpdyn.privacy.stored import stored
 class NoisyGradientDescent:
     """Full-batch noisy gradient descent from a start chosen without the data.
 
-    Each step is theta <- Proj(theta - step_size * gradient + noise), where one record moves the gradient of the empirical risk
-    by at most S/n and the noise has standard deviation ``noise_multiplier * step_size * S/n`` per coordinate.
+    Each step is theta <- Proj(theta - step_size * gradient + noise), where one record moves the
+    gradient of the empirical risk by at most S/n and the noise has standard deviation
+    ``noise_multiplier * step_size * S/n`` per coordinate.
 
     Parameters
     ----------
@@ -38,7 +48,8 @@ class NoisyGradientDescent:
     strong_convexity : float, default=0.0
         A lower bound on the curvature of every record's regularised loss.
     smoothness : float or None, default=None
-        An upper bound on that curvature. None: the step is not known to be a contraction (a clipped softmax gradient, say).
+        An upper bound on that curvature. None: the step is not known to be a contraction (a clipped
+        softmax gradient, say).
     diameter : float or None, default=None
         Diameter of the convex set that every step projects onto. None: no projection.
     sensitivity : float or None, default=None
@@ -48,8 +59,8 @@ class NoisyGradientDescent:
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
-        arithmetic.
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -73,7 +84,9 @@ class NoisyGradientDescent:
     def __post_init__(self):
         _settle(self, rounding=_rounding(self.rounding))
         _settle(self, n_steps=_integer("n_steps", self.n_steps))
-        _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
+        _settle(
+            self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps)
+        )
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
         _check_descent(self)
 
@@ -95,7 +108,8 @@ class Gaussian:
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation of the noise per coordinate over the statistic's Euclidean sensitivity. Positive.
+        Standard deviation of the noise per coordinate over the statistic's Euclidean sensitivity.
+        Positive.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of that sensitivity.
 
@@ -125,10 +139,12 @@ class OutputPerturbation:
     Parameters
     ----------
     noise_multiplier : float
-        Scale of the noise over the statistic's Euclidean sensitivity: the standard deviation per coordinate of Gaussian noise,
-        or the s of the density proportional to exp(-norm(b) / s). Positive.
+        Scale of the noise over the statistic's Euclidean sensitivity: the standard deviation per
+        coordinate of Gaussian noise, or the s of the density proportional to exp(-norm(b) / s).
+        Positive.
     distribution : {"gaussian", "gamma"}, default="gaussian"
-        The noise. "gamma": a uniform direction and a norm of the law Gamma(number of parameters, s).
+        The noise. "gamma": a uniform direction and a norm of the law Gamma(number of parameters,
+        s).
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of that sensitivity.
     statistic : {None, "minimiser", "permutation_sgd", "gradient_descent"}, default=None
@@ -163,7 +179,12 @@ class OutputPerturbation:
         )
         checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
         if self.statistic is not None:
-            checked_choice(self.statistic, "statistic", ("minimiser", "permutation_sgd", "gradient_descent"), others="None, ")
+            checked_choice(
+                self.statistic,
+                "statistic",
+                ("minimiser", "permutation_sgd", "gradient_descent"),
+                others="None, ",
+            )
         for name in ("n_epochs", "batch_size"):
             if getattr(self, name) is not None:
                 _settle(self, **{name: _integer(name, getattr(self, name))})
@@ -176,23 +197,27 @@ class OutputPerturbation:
 class ObjectivePerturbation:
     """The exact minimiser of a regularised sum of losses to which a random linear term was added.
 
-    theta minimises ``sum_i loss_i(theta) + (Lambda/2) |theta|^2 + b @ theta`` over the whole space; the losses are convex with a
-    Lipschitz gradient, b is drawn once, and nothing but theta is released. A minimiser that is known only up to a certified
-    distance is this, composed with an `OutputPerturbation` of twice that distance.
+    theta minimises ``sum_i loss_i(theta) + (Lambda/2) |theta|^2 + b @ theta`` over the whole space;
+    the losses are convex with a Lipschitz gradient, b is drawn once, and nothing but theta is
+    released. A minimiser that is known only up to a certified distance is this, composed with an
+    `OutputPerturbation` of twice that distance.
 
     Parameters
     ----------
     noise_multiplier : float
-        Scale of the noise b over the sensitivity S of the sum of gradients (2 L when a record is replaced, L when it vanishes):
-        the standard deviation per coordinate of Gaussian noise, or the s of the density proportional to exp(-norm(b) / s).
-        Positive.
+        Scale of the noise b over the sensitivity S of the sum of gradients (2 L when a record is
+        replaced, L when it vanishes): the standard deviation per coordinate of Gaussian noise, or
+        the s of the density proportional to exp(-norm(b) / s). Positive.
     curvature : float
-        Largest trace of one record's Hessian, over Lambda. For a single output that is its smoothness, which scales with the
-        square of the row's norm; for softmax with C classes, the row's squared norm times 1 - 1/C.
+        Largest trace of one record's Hessian, over Lambda. For a single output that is its
+        smoothness, which scales with the square of the row's norm; for softmax with C classes, the
+        row's squared norm times 1 - 1/C.
     rank : int, default=1
-        Dimension of the subspace that one record's gradients lie in, whatever theta: 1 for a single output, C - 1 for softmax.
+        Dimension of the subspace that one record's gradients lie in, whatever theta: 1 for a single
+        output, C - 1 for softmax.
     distribution : {"gaussian", "gamma"}, default="gaussian"
-        The noise. "gamma": a uniform direction and a norm of the law Gamma(number of parameters, s).
+        The noise. "gamma": a uniform direction and a norm of the law Gamma(number of parameters,
+        s).
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of S.
 
@@ -224,7 +249,8 @@ class ObjectivePerturbation:
     def tilt(self):
         """Largest logarithm of what one record does to the Jacobian of b as a function of theta.
 
-        det(I + A) for a positive A of that rank and trace is largest where its eigenvalues are equal.
+        det(I + A) for a positive A of that rank and trace is largest where its eigenvalues are
+        equal.
         """
         return self.rank * math.log1p(self.curvature / self.rank)
 
@@ -234,9 +260,10 @@ class ObjectivePerturbation:
 class CyclicBatches:
     """Noisy gradient descent over disjoint batches, visited in the same order in every epoch.
 
-    Each step is theta <- Proj(theta - step_size * (gradient sum of the batch / batch_size + regulariser's gradient) + noise),
-    noise of standard deviation ``noise_multiplier * step_size * S / batch_size`` per coordinate. Every batch is divided by the
-    same public ``batch_size``, the short last one too.
+    Each step is theta <- Proj(theta - step_size * (gradient sum of the batch / batch_size +
+    regulariser's gradient) + noise), noise of standard deviation ``noise_multiplier * step_size * S
+    / batch_size`` per coordinate. Every batch is divided by the same public ``batch_size``, the
+    short last one too.
 
     Parameters
     ----------
@@ -251,7 +278,8 @@ class CyclicBatches:
     step_size : float or array-like of shape (n_steps,)
         Step sizes, positive.
     strong_convexity : float, default=0.0
-        A lower bound on the curvature of every step's objective, that of the short last batch included.
+        A lower bound on the curvature of every step's objective, that of the short last batch
+        included.
     smoothness : float or None, default=None
         An upper bound on that curvature. None: the step is not known to be a contraction.
     diameter : float or None, default=None
@@ -259,14 +287,15 @@ class CyclicBatches:
     sensitivity : float or None, default=None
         S / batch_size in the units of ``diameter``; needed with it.
     order : {"fixed", "shuffled_once"}, default="fixed"
-        Whether the records were put into batches in a known order, or by one uniform permutation that is never released.
+        Whether the records were put into batches in a known order, or by one uniform permutation
+        that is never released.
     release : {"last", "all"}, default="last"
         Whether only the last iterate is released, or any of them.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
-        arithmetic.
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -294,7 +323,9 @@ class CyclicBatches:
     def __post_init__(self):
         _settle(self, rounding=_rounding(self.rounding))
         _check_batches(self)
-        _settle(self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps))
+        _settle(
+            self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps)
+        )
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
         checked_choice(self.order, "order", ("fixed", "shuffled_once"))
         _check_descent(self)
@@ -318,9 +349,10 @@ class CyclicBatches:
 class WithoutReplacement:
     """Noisy gradient descent from a fixed start, on a fresh batch without replacement in every step.
 
-    A step draws ``batch_size`` different records uniformly, independently of all other steps, and divides the noisy sum of
-    their gradients by ``batch_size``. There are ``n_epochs * (n_samples // batch_size)`` steps: rounded down where
-    ``batch_size`` does not divide ``n_samples``. Not for a partition of the records, nor for Poisson batches.
+    A step draws ``batch_size`` different records uniformly, independently of all other steps, and
+    divides the noisy sum of their gradients by ``batch_size``. There are ``n_epochs * (n_samples //
+    batch_size)`` steps: rounded down where ``batch_size`` does not divide ``n_samples``. Not for a
+    partition of the records, nor for Poisson batches.
 
     Parameters
     ----------
@@ -343,8 +375,8 @@ class WithoutReplacement:
     release : {"last", "all"}, default="last"
         Whether only the last iterate is released, or any of them.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
-        arithmetic.
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -389,32 +421,33 @@ class WithoutReplacement:
 class PoissonSubsampled:
     """DP-SGD: every step takes each record with the same probability, clips its gradient, and adds noise to the sum.
 
-    The noisy sum is divided by a public number, never by the realised size of the batch; an empty batch adds its noise too.
-    Any iterate may be released.
+    The noisy sum is divided by a public number, never by the realised size of the batch; an empty
+    batch adds its noise too. Any iterate may be released.
 
     Parameters
     ----------
     sampling_probability : float
         Probability q in (0, 1] that a step takes a record, independently of all else.
     noise_multiplier : float
-        Standard deviation of the noise on the sum, over the bound C on one record's gradient. Positive. It is over C under
-        both adjacencies.
+        Standard deviation of the noise on the sum, over the bound C on one record's gradient.
+        Positive. It is over C under both adjacencies.
     n_steps : int
         Number of steps.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
     step_size : float, array-like of shape (n_steps,) or None, default=None
-        Step sizes, positive, where they are known. No bound depends on them: every noisy sum may be released, and what is made
-        of it is free.
+        Step sizes, positive, where they are known. No bound depends on them: every noisy sum may be
+        released, and what is made of it is free.
     momentum : float, default=0.0
         What is kept of the last direction, in [0, 1). Free, as step sizes are.
     average : {None, "uniform", "weighted"}, default=None
-        What is released: the last iterate, the mean of all T iterates, or their mean with weights 2 t / (T (T + 1)).
+        What is released: the last iterate, the mean of all T iterates, or their mean with weights 2
+        t / (T (T + 1)).
     diameter : float or None, default=None
         Diameter of the ball that every step projects onto. None: no projection.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
-        arithmetic.
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -447,7 +480,12 @@ class PoissonSubsampled:
             raise ValueError(f"sampling_probability={self.sampling_probability} must be in (0, 1]")
         if self.step_size is not None:
             _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
-        _settle(self, momentum=checked_number(self.momentum, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)"))
+        _settle(
+            self,
+            momentum=checked_number(
+                self.momentum, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)"
+            ),
+        )
         if self.average is not None:
             checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
         if self.diameter is not None:
@@ -462,21 +500,25 @@ class PoissonSubsampled:
 class OnePass:
     """Projected noisy stochastic gradient descent: one pass in a known order, one record a step.
 
-    Each step is theta <- Proj(theta - step_size * (gradient of the record's loss + noise)). A start chosen without the data.
+    Each step is theta <- Proj(theta - step_size * (gradient of the record's loss + noise)). A start
+    chosen without the data.
 
     Parameters
     ----------
     n_samples : int
         Number of records, and of steps.
     noise : float
-        Standard deviation sigma per coordinate of Gaussian noise, or the scale v of Laplace noise. Positive.
+        Standard deviation sigma per coordinate of Gaussian noise, or the scale v of Laplace noise.
+        Positive.
     step_size : float
         Step size, positive.
     lipschitz : float
-        Bound L on the norm of one record's gradient, apart from what is the same for all records: a penalty's.
+        Bound L on the norm of one record's gradient, apart from what is the same for all records: a
+        penalty's.
     smoothness : float
-        An upper bound beta on the curvature of every record's loss. (That it be at least ``strong_convexity`` is asked by the
-        theorems that need it: one example of the literature has it smaller.)
+        An upper bound beta on the curvature of every record's loss. (That it be at least
+        ``strong_convexity`` is asked by the theorems that need it: one example of the literature
+        has it smaller.)
     diameter : float
         Diameter of the compact convex set that every step projects onto.
     strong_convexity : float, default=0.0
@@ -484,12 +526,13 @@ class OnePass:
     distribution : {"gaussian", "laplace"}, default="gaussian"
         The noise. Laplace noise is for a single parameter, on an interval.
     stopping : {"last", "random"}, default="last"
-        Whether the iterate after the last record is released, or the one after a step drawn uniformly and never told.
+        Whether the iterate after the last record is released, or the one after a step drawn
+        uniformly and never told.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see `skdpdyn.rounding`. 0: exact
-        arithmetic.
+        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -514,9 +557,16 @@ class OnePass:
     def __post_init__(self):
         _settle(self, rounding=_rounding(self.rounding))
         positive = ("noise", "step_size", "lipschitz", "smoothness", "diameter")
-        _settle(self, n_samples=_integer("n_samples", self.n_samples), adjacency=Adjacency(self.adjacency))
+        _settle(
+            self,
+            n_samples=_integer("n_samples", self.n_samples),
+            adjacency=Adjacency(self.adjacency),
+        )
         _settle(self, **{name: _number(name, getattr(self, name)) for name in positive})
-        _settle(self, strong_convexity=_number("strong_convexity", self.strong_convexity, positive=False))
+        _settle(
+            self,
+            strong_convexity=_number("strong_convexity", self.strong_convexity, positive=False),
+        )
         checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
         checked_choice(self.stopping, "stopping", ("last", "random"))
 
@@ -537,19 +587,22 @@ class OnePass:
 class Selection:
     """The best of a random number of trials on the same records, and nothing of the others.
 
-    T is drawn without the data, and never told. Each of T independent trials picks a candidate by a law that does not depend on
-    the data, runs it, and scores it; the outcome of the best score is released, with that score. Where T = 0 something chosen
-    without the data is released in its place.
+    T is drawn without the data, and never told. Each of T independent trials picks a candidate by a
+    law that does not depend on the data, runs it, and scores it; the outcome of the best score is
+    released, with that score. Where T = 0 something chosen without the data is released in its
+    place.
 
     Parameters
     ----------
     trial : Guarantee
-        What one trial costs, its score included: a bound for every candidate, since which of them ran is not told.
+        What one trial costs, its score included: a bound for every candidate, since which of them
+        ran is not told.
     expected_trials : float
         Mean of T, >= 1.
     shape : float, default=0.0
-        Shape of the law of T, > -1: that of a truncated negative binomial law (1: geometric; 0: logarithmic, with more of its
-        mass on small T and a longer tail), or infinity for a Poisson law, the only one that allows T = 0.
+        Shape of the law of T, > -1: that of a truncated negative binomial law (1: geometric; 0:
+        logarithmic, with more of its mass on small T and a longer tail), or infinity for a Poisson
+        law, the only one that allows T = 0.
 
     Examples
     --------
@@ -571,7 +624,12 @@ class Selection:
             )
         _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials))
         law = "above -1 and at most 1000, or infinite for a Poisson law"
-        _settle(self, shape=checked_number(self.shape, "shape", lambda shape: -1 < shape <= 1e3 or shape == math.inf, law))
+        _settle(
+            self,
+            shape=checked_number(
+                self.shape, "shape", lambda shape: -1 < shape <= 1e3 or shape == math.inf, law
+            ),
+        )
         if not 1 <= self.expected_trials <= 1e6:
             raise ValueError(f"expected_trials={self.expected_trials} must be between 1 and 1e6")
 
@@ -611,7 +669,9 @@ class Composition:
         _settle(self, mechanisms=tuple(self.mechanisms))
         for mechanism in self.mechanisms:
             if isinstance(mechanism, Guarantee) or not hasattr(mechanism, "adjacency"):
-                raise ValueError(f"mechanisms holds {mechanism!r}, which is no record: guarantees have compose()")
+                raise ValueError(
+                    f"mechanisms holds {mechanism!r}, which is no record: guarantees have compose()"
+                )
         adjacencies = sorted({str(mechanism.adjacency) for mechanism in self.mechanisms})
         if len(adjacencies) != 1:
             raise ValueError(
@@ -627,8 +687,8 @@ class Composition:
 def log_inverse_gamma(mean, shape):
     """log(1/gamma) of the truncated negative binomial law with this mean and shape.
 
-    With L = log(1/gamma) the mean is shape (e^L - 1) / (1 - e^(-shape L)), and (e^L - 1) / L at shape 0 (Papernot and Steinke
-    2022, Definition 1); it grows with L from 1.
+    With L = log(1/gamma) the mean is shape (e^L - 1) / (1 - e^(-shape L)), and (e^L - 1) / L at
+    shape 0 (Papernot and Steinke 2022, Definition 1); it grows with L from 1.
     """
     if mean == 1:
         return 0.0
@@ -643,7 +703,9 @@ def log_inverse_gamma(mean, shape):
     low = high = 1e-12
     while log_mean(high) < math.log(mean):
         low, high = high, 2 * high
-    return optimize.brentq(lambda length: log_mean(length) - math.log(mean), low, high, xtol=1e-300, rtol=1e-15)
+    return optimize.brentq(
+        lambda length: log_mean(length) - math.log(mean), low, high, xtol=1e-300, rtol=1e-15
+    )
 
 
 def _log_expm1(x):
@@ -658,13 +720,17 @@ def check_computable(accountant, **numbers):
     """Refuse numbers so extreme that ``accountant`` leaves the range of double precision, naming them."""
     for name, value in numbers.items():
         if not 1 / EXTREME < value < EXTREME:
-            raise UnsupportedMechanismError(f"{accountant} cannot be computed for {name}={value!r}: take a less extreme one")
+            raise UnsupportedMechanismError(
+                f"{accountant} cannot be computed for {name}={value!r}: take a less extreme one"
+            )
 
 
 def check_positions(accountant, count):
     """Refuse to keep a number for each of so many positions."""
     if count > MAX_POSITIONS:
-        raise UnsupportedMechanismError(f"{accountant} needs at most {MAX_POSITIONS:g} positions of a record, not {count}")
+        raise UnsupportedMechanismError(
+            f"{accountant} needs at most {MAX_POSITIONS:g} positions of a record, not {count}"
+        )
 
 
 def check_index(index, n, worst):
@@ -672,7 +738,9 @@ def check_index(index, n, worst):
     if index is None:
         return worst
     if index not in range(1, n + 1):
-        raise ValueError(f"index={index!r} must be an integer from 1 to {n}, or None for the worst record")
+        raise ValueError(
+            f"index={index!r} must be an integer from 1 to {n}, or None for the worst record"
+        )
     return int(index)
 
 
@@ -686,20 +754,29 @@ def _check_batches(record):
     for name in ("n_samples", "batch_size", "n_epochs"):
         _settle(record, **{name: _integer(name, getattr(record, name))})
     if record.batch_size > record.n_samples:
-        raise ValueError(f"batch_size={record.batch_size} must be at most n_samples={record.n_samples}")
+        raise ValueError(
+            f"batch_size={record.batch_size} must be at most n_samples={record.n_samples}"
+        )
 
 
 def _check_descent(record):
     """The fields that all kinds of noisy gradient descent share."""
-    _settle(record, strong_convexity=_number("strong_convexity", record.strong_convexity, positive=False))
+    _settle(
+        record,
+        strong_convexity=_number("strong_convexity", record.strong_convexity, positive=False),
+    )
     if record.smoothness is not None:
         _settle(record, smoothness=_number("smoothness", record.smoothness))
         if record.smoothness < record.strong_convexity:
-            raise ValueError(f"smoothness={record.smoothness} must be >= strong_convexity={record.strong_convexity}")
+            raise ValueError(
+                f"smoothness={record.smoothness} must be >= strong_convexity={record.strong_convexity}"
+            )
     if record.diameter is not None:
         _settle(record, diameter=_number("diameter", record.diameter))
         if record.sensitivity is None:
-            raise ValueError("sensitivity=None must be given with a diameter: how far one record moves the gradient")
+            raise ValueError(
+                "sensitivity=None must be given with a diameter: how far one record moves the gradient"
+            )
     if record.sensitivity is not None:
         _settle(record, sensitivity=_number("sensitivity", record.sensitivity))
     checked_choice(record.release, "release", ("last", "all"))
@@ -715,12 +792,16 @@ def _integer(name, value):
 def _number(name, value, positive=True):
     number = as_float(value)
     if not (math.isfinite(number) and (number > 0 if positive else number >= 0)):
-        raise ValueError(f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}")
+        raise ValueError(
+            f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}"
+        )
     return number
 
 
 def _rounding(value):
-    return checked_number(value, "rounding", lambda mu: 0 <= mu < EXTREME, f"a number >= 0 and < {EXTREME}")
+    return checked_number(
+        value, "rounding", lambda mu: 0 <= mu < EXTREME, f"a number >= 0 and < {EXTREME}"
+    )
 
 
 def _by_step(name, value, n_steps):
@@ -730,7 +811,9 @@ def _by_step(name, value, n_steps):
         raise ValueError(f"{name}={value!r} must be numbers")
     array = array.astype(float)
     if array.ndim and array.shape != (n_steps,):
-        raise ValueError(f"{name} has shape {array.shape}: give a number or one value for each of the n_steps={n_steps} steps")
+        raise ValueError(
+            f"{name} has shape {array.shape}: give a number or one value for each of the n_steps={n_steps} steps"
+        )
     if not np.all((array > 0) & np.isfinite(array)):
         raise ValueError(f"{name}={value!r} must be positive and finite")
     return float(array) if array.ndim == 0 else _read_only(array)
@@ -745,4 +828,7 @@ def _read_only(value):
 def _values(record):
     """The record's fields as one hashable tuple, arrays by content."""
     values = (getattr(record, field.name) for field in fields(record))
-    return tuple((value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value for value in values)
+    return tuple(
+        (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
+        for value in values
+    )

@@ -7,7 +7,14 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, smallest_safe, solve_epsilon
-from skdpdyn.privacy.checks import checked, checked_delta, checked_epsilon, checked_order, checked_probability, checked_rate
+from skdpdyn.privacy.checks import (
+    checked,
+    checked_delta,
+    checked_epsilon,
+    checked_order,
+    checked_probability,
+    checked_rate,
+)
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -41,8 +48,8 @@ MAX_COMPONENTS = 512
 class ProfileMixture(Guarantee):
     """Mean of the profiles of Gaussian guarantees: one of several releases happened, drawn independently of the records.
 
-    The profile is that of the release together with which of them it was, so mixtures compose as that pair does. Above
-    ``MAX_COMPONENTS`` components, neighbours are pooled at the larger mu.
+    The profile is that of the release together with which of them it was, so mixtures compose as
+    that pair does. Above ``MAX_COMPONENTS`` components, neighbours are pooled at the larger mu.
 
     Parameters
     ----------
@@ -55,7 +62,8 @@ class ProfileMixture(Guarantee):
 
     References
     ----------
-    B. Balle, G. Barthe, M. Gaboardi (2018), Privacy amplification by subsampling: the hockey-stick divergence is jointly convex.
+    B. Balle, G. Barthe, M. Gaboardi (2018), Privacy amplification by subsampling: the hockey-stick
+    divergence is jointly convex.
 
     Examples
     --------
@@ -72,16 +80,28 @@ class ProfileMixture(Guarantee):
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
         if mus.size == 0:
             raise ValueError(f"mus={self.mus!r} must hold at least one component")
-        weights = np.full(mus.shape, 1 / mus.size) if self.weights is None else np.asarray(self.weights, dtype=float)
-        if weights.shape != mus.shape or not (np.all((weights > 0) & (weights < 2)) and abs(weights.sum() - 1) < 1e-9):
+        weights = (
+            np.full(mus.shape, 1 / mus.size)
+            if self.weights is None
+            else np.asarray(self.weights, dtype=float)
+        )
+        if weights.shape != mus.shape or not (
+            np.all((weights > 0) & (weights < 2)) and abs(weights.sum() - 1) < 1e-9
+        ):
             raise ValueError("weights must be positive, one for each of mus, and sum to 1")
         weights = weights / min(weights.sum(), 1.0)  # rounding may cost, never gain
         mus, index = np.unique(mus, return_inverse=True)
         weights = np.bincount(index, weights=weights)
         if mus.size > MAX_COMPONENTS:  # the worst keep their own place: tails are decided by them
-            first = np.append(np.arange(0, mus.size - MAX_COMPONENTS // 2, 2 * mus.size // MAX_COMPONENTS + 1), mus.size)
+            first = np.append(
+                np.arange(0, mus.size - MAX_COMPONENTS // 2, 2 * mus.size // MAX_COMPONENTS + 1),
+                mus.size,
+            )
             first = np.union1d(first, np.arange(mus.size - MAX_COMPONENTS // 2, mus.size))
-            mus, weights = np.maximum.reduceat(mus, first[:-1]), np.add.reduceat(weights, first[:-1])
+            mus, weights = (
+                np.maximum.reduceat(mus, first[:-1]),
+                np.add.reduceat(weights, first[:-1]),
+            )
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         object.__setattr__(self, "mus", tuple(mus.tolist()))
         object.__setattr__(self, "weights", tuple(weights.tolist()))
@@ -108,12 +128,15 @@ class ProfileMixture(Guarantee):
         return like(delta, by_element(self._epsilon, delta))
 
     def _epsilon(self, delta):
-        return solve_epsilon(self._log_delta, delta, GaussianDP(self.mus[-1], self.adjacency).epsilon(delta))
+        return solve_epsilon(
+            self._log_delta, delta, GaussianDP(self.mus[-1], self.adjacency).epsilon(delta)
+        )
 
     def tradeoff(self, fpr):
         """Lower bound on the false negative rate at ``fpr``: tangents of the exact curve of release and component together.
 
-        The best attack compares the likelihood ratio with one threshold in all components; the tangent there has its slope.
+        The best attack compares the likelihood ratio with one threshold in all components; the
+        tangent there has its slope.
         """
         fpr = checked_rate(fpr)
         mus, weights = np.maximum(self.mus, 1e-150), np.array(self.weights)
@@ -135,7 +158,9 @@ class ProfileMixture(Guarantee):
             return None
         weights, mus = (np.array(values) for values in components)
         return ProfileMixture(
-            np.hypot.outer(self.mus, mus).ravel(), np.multiply.outer(self.weights, weights).ravel(), self.adjacency
+            np.hypot.outer(self.mus, mus).ravel(),
+            np.multiply.outer(self.weights, weights).ravel(),
+            self.adjacency,
         )
 
     def _gaussian_components(self):
@@ -153,9 +178,10 @@ class ProfileMixture(Guarantee):
 class SubsampledDP(Guarantee):
     """What a guarantee becomes when its mechanism sees a random subset, by advanced joint convexity.
 
-    delta'(epsilon') = q delta(epsilon) with epsilon' = log(1 + q (e^epsilon - 1)), for every epsilon: the whole profile, not one
-    point of it. Which base is right is the business of the theorem that uses it: for batches of fixed size, both when a record
-    is replaced and when its contribution vanishes, ``base`` must hold for a record *replaced* in the batch.
+    delta'(epsilon') = q delta(epsilon) with epsilon' = log(1 + q (e^epsilon - 1)), for every
+    epsilon: the whole profile, not one point of it. Which base is right is the business of the
+    theorem that uses it: for batches of fixed size, both when a record is replaced and when its
+    contribution vanishes, ``base`` must hold for a record *replaced* in the batch.
 
     Parameters
     ----------
@@ -179,7 +205,9 @@ class SubsampledDP(Guarantee):
     sampling_probability: float
 
     def __post_init__(self):
-        object.__setattr__(self, "sampling_probability", checked_probability(self.sampling_probability))
+        object.__setattr__(
+            self, "sampling_probability", checked_probability(self.sampling_probability)
+        )
         if not isinstance(self.base, Guarantee):
             raise ValueError(f"base={self.base!r} must be a guarantee")
 
@@ -192,8 +220,11 @@ class SubsampledDP(Guarantee):
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon, q = checked_epsilon(epsilon), self.sampling_probability
         with np.errstate(over="ignore", divide="ignore"):
-            small = np.log1p(np.expm1(np.minimum(epsilon, 30.0)) / q)  # keeps its digits for tiny q and epsilon
-            inner = np.where(epsilon < 30.0, small, epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-epsilon)))
+            # keeps its digits for tiny q and epsilon
+            small = np.log1p(np.expm1(np.minimum(epsilon, 30.0)) / q)
+            inner = np.where(
+                epsilon < 30.0, small, epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-epsilon))
+            )
         return like(epsilon, q * self.base.delta(np.maximum(inner, 0.0)))
 
     def epsilon(self, delta):
@@ -208,7 +239,11 @@ class SubsampledDP(Guarantee):
         inner = self.base.epsilon(min(delta / q, 1.0))
         if math.isinf(inner):
             return math.inf
-        epsilon = math.log1p(q * math.expm1(inner)) if inner < 30 else inner + math.log(q + (1 - q) * math.exp(-inner))
+        epsilon = (
+            math.log1p(q * math.expm1(inner))
+            if inner < 30
+            else inner + math.log(q + (1 - q) * math.exp(-inner))
+        )
         return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf)
 
     def with_accuracy(self, accuracy):

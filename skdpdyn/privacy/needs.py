@@ -19,7 +19,8 @@ class Needs:
     equal_steps : bool, default=False
         Step size and noise are the same in every step.
     last_iterate_only : bool, default=False
-        No iterate but the last is released. Such a bound is also what keeping the others secret pays under.
+        No iterate but the last is released. Such a bound is also what keeping the others secret
+        pays under.
     step_below_inverse_smoothness : bool, default=False
         Every step size is strictly below 1 / smoothness.
 
@@ -49,7 +50,8 @@ def needs(bound):
     Parameters
     ----------
     bound : str
-        Name of an accountant, or "tightest", which needs only what all accountants need: whichever applies may win.
+        Name of an accountant, or "tightest", which needs only what all accountants need: whichever
+        applies may win.
 
     Returns
     -------
@@ -62,7 +64,12 @@ def needs(bound):
     """
     if checked_bound(bound) != "tightest":
         return NEEDS[bound]
-    return Needs(**{name: all(getattr(one, name) for one in NEEDS.values()) for name in Needs.__dataclass_fields__})
+    return Needs(
+        **{
+            name: all(getattr(one, name) for one in NEEDS.values())
+            for name in Needs.__dataclass_fields__
+        }
+    )
 
 
 def rewards_unequal_last_steps(bound):

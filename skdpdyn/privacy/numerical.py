@@ -39,8 +39,8 @@ from skdpdyn.privacy.stored import stored, stored_part
 class SampledGaussian:
     """One step of the Poisson-sampled Gaussian mechanism, by its dominating pair.
 
-    add_remove: (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2), and the reverse. replace_one: against (1-q) N(0, z^2) +
-    q N(-1, z^2), which ``dp_accounting`` has as REPLACE_ONE.
+    add_remove: (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2), and the reverse. replace_one:
+    against (1-q) N(0, z^2) + q N(-1, z^2), which ``dp_accounting`` has as REPLACE_ONE.
 
     Parameters
     ----------
@@ -102,10 +102,12 @@ ACCURACY = 2e-5  # relative error of epsilon at which the grid is fine enough
 class PrivacyLossDP(Guarantee):
     """Composition of independent parts by their privacy loss distributions.
 
-    Every part is discretised by connecting the dots of its profile and convolved by FFT (``dp_accounting``): an upper bound at
-    every grid, refined until epsilon settles. What rounding and truncation can cost, about 1e-14 + 1e-15 a release, is added
-    to delta. Where all parts have a Gaussian or a Renyi bound, `delta` and `epsilon` are the least of those and the numerical
-    bound, everywhere: near the delta that rounding costs the Renyi curve takes over, without a cliff.
+    Every part is discretised by connecting the dots of its profile and convolved by FFT
+    (``dp_accounting``): an upper bound at every grid, refined until epsilon settles. What rounding
+    and truncation can cost, about 1e-14 + 1e-15 a release, is added to delta. Where all parts have
+    a Gaussian or a Renyi bound, `delta` and `epsilon` are the least of those and the numerical
+    bound, everywhere: near the delta that rounding costs the Renyi curve takes over, without a
+    cliff.
 
     Parameters
     ----------
@@ -114,13 +116,15 @@ class PrivacyLossDP(Guarantee):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all parts hold for.
     accuracy : float, default=2e-5
-        Relative error of epsilon at which the grid is fine enough, in (0, 1). A coarser grid is faster, and a bound all the same.
+        Relative error of epsilon at which the grid is fine enough, in (0, 1). A coarser grid is
+        faster, and a bound all the same.
 
     References
     ----------
-    V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022), Connect the dots: tighter discrete approximations of
-    privacy loss distributions. Y. Zhu, J. Dong, Y.-X. Wang (2022), Optimal accounting of differential privacy via
-    characteristic function, Theorem 10: dominating pairs compose.
+    V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022), Connect the dots: tighter
+    discrete approximations of privacy loss distributions. Y. Zhu, J. Dong, Y.-X. Wang (2022),
+    Optimal accounting of differential privacy via characteristic function, Theorem 10: dominating
+    pairs compose.
 
     Examples
     --------
@@ -135,7 +139,9 @@ class PrivacyLossDP(Guarantee):
 
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        accuracy = checked_number(self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)")
+        accuracy = checked_number(
+            self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)"
+        )
         object.__setattr__(self, "accuracy", accuracy)
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
@@ -149,9 +155,17 @@ class PrivacyLossDP(Guarantee):
                     f"part {part!r} fails with some probability, which numerical composition does not know"
                 )
             if part.adjacency != self.adjacency:
-                raise ValueError(f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree")
-            if isinstance(count, bool) or not isinstance(count, Integral) or not 1 <= count <= MAX_STEPS:
-                raise ValueError(f"count={count!r} of {part!r} must be an integer >= 1 and at most {MAX_STEPS:g}")
+                raise ValueError(
+                    f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree"
+                )
+            if (
+                isinstance(count, bool)
+                or not isinstance(count, Integral)
+                or not 1 <= count <= MAX_STEPS
+            ):
+                raise ValueError(
+                    f"count={count!r} of {part!r} must be an integer >= 1 and at most {MAX_STEPS:g}"
+                )
             if type(part) is GaussianDP:
                 gaussian = gaussian.compose(GaussianDP(part.mu * math.sqrt(count), self.adjacency))
             else:
@@ -168,18 +182,27 @@ class PrivacyLossDP(Guarantee):
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
-        return like(delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0))
+        return like(
+            delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0)
+        )
 
     def with_accuracy(self, accuracy):
         """See `Guarantee.with_accuracy`: on another grid."""
-        parts = ((part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count) for part, count in self.parts)
+        parts = (
+            (part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count)
+            for part, count in self.parts
+        )
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
     def _bounds(self):
         """Whichever of the numerical, the Gaussian and the Renyi bound exist: all hold, so the least does."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
-        losses, curve, mu = discretised(self.parts, self.accuracy), self._renyi_curve(), self._gaussian_bound()
+        losses, curve, mu = (
+            discretised(self.parts, self.accuracy),
+            self._renyi_curve(),
+            self._gaussian_bound(),
+        )
         bounds = [losses] if losses else []
         if mu is not None:
             bounds.append(GaussianDP(mu, self.adjacency))
@@ -202,7 +225,8 @@ class PrivacyLossDP(Guarantee):
         """The parts as events, to be composed under ``neighboring_relation``; for Gaussian and Poisson-sampled parts."""
         import dp_accounting
 
-        # PLDAccountant(REPLACE_ONE) reads a GaussianDpEvent as sensitivity 1 for adding, hence 2 for replacing
+        # PLDAccountant(REPLACE_ONE) reads a GaussianDpEvent as sensitivity 1 for adding, hence 2
+        # for replacing
         unit = self.adjacency.sum_sensitivity(1.0)
         events = []
         for part, count in self.parts:
@@ -221,7 +245,11 @@ class PrivacyLossDP(Guarantee):
         import dp_accounting
 
         relations = dp_accounting.NeighboringRelation
-        return relations.REPLACE_ONE if self.adjacency is Adjacency.REPLACE_ONE else relations.ADD_OR_REMOVE_ONE
+        return (
+            relations.REPLACE_ONE
+            if self.adjacency is Adjacency.REPLACE_ONE
+            else relations.ADD_OR_REMOVE_ONE
+        )
 
     def _renyi_curve(self):
         curves = [(part._renyi_curve(), count) for part, count in self.parts]
@@ -265,7 +293,8 @@ class _Losses:
     def delta(self, epsilon):
         flat = np.ravel(epsilon)
         values = np.empty((len(self.pmfs), flat.size))
-        many = (flat < 700.0) & (flat.size > 3)  # sorted they take one sweep, in which e^epsilon must not overflow
+        # sorted they take one sweep, in which e^epsilon must not overflow
+        many = (flat < 700.0) & (flat.size > 3)
         ascending = np.flatnonzero(many)[np.argsort(flat[many])]
         for row, pmf in zip(values, self.pmfs, strict=True):
             row[ascending] = pmf.get_delta_for_epsilon(flat[ascending])
@@ -287,7 +316,9 @@ def _delta_at(pmf, epsilon):
     """``pmf.get_delta_for_epsilon(epsilon)``, whose inner product BLAS would share among threads that spin while they wait."""
     losses = (np.arange(pmf.size) + pmf._lower_loss) * pmf._discretization
     above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
-    return pmf._infinity_mass + float(np.sum(-np.expm1(epsilon - losses[above]) * pmf._probs[above]))
+    return pmf._infinity_mass + float(
+        np.sum(-np.expm1(epsilon - losses[above]) * pmf._probs[above])
+    )
 
 
 @lru_cache(maxsize=64)
@@ -295,8 +326,8 @@ def _largest_epsilon(pmfs, delta):
     """Epsilon of the worst direction. Asked for epsilon, a distribution loops over its losses; delta takes one sum."""
     worst = 0.0
     for pmf in pmfs:
-
-        def excess(epsilon, pmf=pmf):  # in logarithms, which fall nearly on a line; 1e-300 for nothing
+        # in logarithms, which fall nearly on a line; 1e-300 for nothing
+        def excess(epsilon, pmf=pmf):
             return math.log(max(_delta_at(pmf, epsilon), 1e-300) / delta)
 
         if not excess(math.inf) <= 0:
@@ -307,7 +338,9 @@ def _largest_epsilon(pmfs, delta):
         if high > worst:
             epsilon = optimize.brentq(excess, worst, high, xtol=1e-14, rtol=1e-14)
             # The root is known to 1e-14, which is more than all of it where it is next to 0
-            worst = smallest_safe(epsilon, lambda value, pmf=pmf: _delta_at(pmf, value) <= delta, math.inf, scale=1e-9)
+            worst = smallest_safe(
+                epsilon, lambda value, pmf=pmf: _delta_at(pmf, value) <= delta, math.inf, scale=1e-9
+            )
     return worst
 
 
@@ -325,7 +358,8 @@ def discretised(parts, accuracy=ACCURACY):
     while FEWEST <= points <= limit:
         try:
             losses = _composed(parts, span / points)
-        except (ZeroDivisionError, OverflowError):  # losses that are too small for a grid in double precision
+        except (ZeroDivisionError, OverflowError):
+            # losses that are too small for a grid in double precision
             losses = None
         if losses is None:  # the grid is so coarse that its own error would fill the memory
             break
@@ -333,7 +367,8 @@ def discretised(parts, accuracy=ACCURACY):
         if not after < before:  # rounding has taken over
             break
         best = losses
-        # The error falls with the square of the interval, so that two grids tell how fine the next must be
+        # The error falls with the square of the interval, so that two grids tell how fine the next
+        # must be
         error = (before - after) / (factor**2 - 1) / (accuracy * after)
         before = after
         if error <= 1:
@@ -348,14 +383,18 @@ def discretised(parts, accuracy=ACCURACY):
 def _reach(parts, span):
     """Length of the composed grid: how far apart ``dp_accounting``'s Chernoff bounds put its ends."""
     second_moment = 0.0
-    for part, count in parts:  # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
+    # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
+    for part, count in parts:
         losses = np.append(0.0, np.geomspace(1e-6 * span, span, 400))
         second_moment += 4 * count * np.trapezoid((losses + 1) * profile(part, losses), losses)
-    return 2 * span + (_spread(second_moment, span) if sum(count for _, count in parts) > 1 else 0.0)
+    return 2 * span + (
+        _spread(second_moment, span) if sum(count for _, count in parts) > 1 else 0.0
+    )
 
 
 def _spread(second_moment, span):
-    tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)  # what their grid of orders allows
+    # what their grid of orders allows
+    tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)
     return tilt * second_moment + 69 / tilt
 
 
@@ -400,7 +439,9 @@ def _composed_size(pmf, count):
     losses = np.arange(pmf.size, dtype=float) + pmf._lower_loss
     if not np.any(losses):
         return pmf.size
-    return pmf.size + _spread(2 * count * float(pmf._probs @ losses**2), float(np.max(np.abs(losses))))
+    return pmf.size + _spread(
+        2 * count * float(pmf._probs @ losses**2), float(np.max(np.abs(losses)))
+    )
 
 
 @singledispatch
@@ -437,9 +478,14 @@ def _(part: SampledGaussian, interval):
     pmfs = []
     for loss in _directions(part):
         bounds = loss.connect_dots_bounds()
-        low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
+        low, high = (
+            math.floor(bounds.epsilon_lower / interval),
+            math.ceil(bounds.epsilon_upper / interval),
+        )
         delta = _hockey_stick(loss, part, np.arange(low, high + 1) * interval)
-        pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, delta))
+        pmfs.append(
+            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, delta)
+        )
     return tuple(pmfs)
 
 
@@ -450,7 +496,10 @@ def _directions(part):
     replaced = part.adjacency is Adjacency.REPLACE_ONE
     directions = (AdjacencyType.REPLACE,) if replaced else (AdjacencyType.REMOVE, AdjacencyType.ADD)
     q, z = part.sampling_probability, part.noise_multiplier
-    return [GaussianPrivacyLoss(z, sampling_prob=q, adjacency_type=direction) for direction in directions]
+    return [
+        GaussianPrivacyLoss(z, sampling_prob=q, adjacency_type=direction)
+        for direction in directions
+    ]
 
 
 def _hockey_stick(loss, part, epsilon):
@@ -458,8 +507,12 @@ def _hockey_stick(loss, part, epsilon):
     q, m, gamma = part.sampling_probability, 1 / part.noise_multiplier, np.exp(epsilon)
     direction = loss.adjacency_type.name
     if direction == "REPLACE":  # A = {x > edge}, a root of a quadratic equation in e^(m x)
-        edge = (epsilon / 2 + np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))) / m
-        delta = (1 - q) * -np.expm1(epsilon) * ndtr(-edge) + q * (ndtr(m - edge) - gamma * ndtr(-m - edge))
+        edge = (
+            epsilon / 2 + np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
+        ) / m
+        delta = (1 - q) * -np.expm1(epsilon) * ndtr(-edge) + q * (
+            ndtr(m - edge) - gamma * ndtr(-m - edge)
+        )
         return np.clip(delta, 0.0, 1.0)
     sign = 1 if direction == "REMOVE" else -1
     ratio = np.expm1(sign * epsilon) / q + 1  # of the densities of N(m, 1) and N(0, 1) on the edge
@@ -480,9 +533,9 @@ def _convex(gamma, delta):
         return delta
     hull = []
     for point in zip(np.append(0.0, gamma).tolist(), np.append(1.0, delta).tolist(), strict=True):
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (point[1] - hull[-2][1]) * (
-            hull[-1][0] - hull[-2][0]
-        ):
+        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (
+            point[1] - hull[-2][1]
+        ) * (hull[-1][0] - hull[-2][0]):
             hull.pop()
         hull.append(point)
     return np.interp(gamma, *np.transpose(hull))
@@ -491,4 +544,6 @@ def _convex(gamma, delta):
 def _sampled_event(sampling_probability, noise_multiplier):
     import dp_accounting
 
-    return dp_accounting.PoissonSampledDpEvent(sampling_probability, dp_accounting.GaussianDpEvent(noise_multiplier))
+    return dp_accounting.PoissonSampledDpEvent(
+        sampling_probability, dp_accounting.GaussianDpEvent(noise_multiplier)
+    )

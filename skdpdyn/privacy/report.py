@@ -88,7 +88,9 @@ class PrivacyReport:
         -------
         str
         """
-        spent, theorem, assumed = (self.sections[title] for title in ("spent", "theorem", "assumed"))
+        spent, theorem, assumed = (
+            self.sections[title] for title in ("spent", "theorem", "assumed")
+        )
         mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
         leaks = assumed["not private in this run"]
         relation = str(guarantee.adjacency)
@@ -100,12 +102,18 @@ class PrivacyReport:
             "## What was promised",
             "",
             f"The release is ({_shown(spent['epsilon'])}, {_shown(spent['delta'])})-differentially private"
-            + (f", and {_shown(spent['mu'])}-Gaussian differentially private" if "mu" in spent else "")
+            + (
+                f", and {_shown(spent['mu'])}-Gaussian differentially private"
+                if "mu" in spent
+                else ""
+            )
             + ".",
             "",
             "Someone who knows all records but one, and guesses about that one from what was released, has at most:",
             "",
-            *_bullets(f"{name}: {_shown(value)}" for name, value in self.sections["attacker"].items()),
+            *_bullets(
+                f"{name}: {_shown(value)}" for name, value in self.sections["attacker"].items()
+            ),
             "",
             "## To whom",
             "",
@@ -125,7 +133,9 @@ class PrivacyReport:
             "",
             f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of what ran:",
             "",
-            *_bullets(f"{name}: {_shown(value)}" for name, value in theorem.items() if name != "bound"),
+            *_bullets(
+                f"{name}: {_shown(value)}" for name, value in theorem.items() if name != "bound"
+            ),
             "",
             "## How to check it",
             "",
@@ -145,10 +155,16 @@ class PrivacyReport:
     def _repr_html_(self):
         rows = []
         for title, entries in self.sections.items():
-            rows.append(f'<tr><th colspan="2" style="text-align:left">{html.escape(title)}</th></tr>')
+            rows.append(
+                f'<tr><th colspan="2" style="text-align:left">{html.escape(title)}</th></tr>'
+            )
             for name, value in entries.items():
                 cells = (html.escape(text) for text in (name, _shown(value)))
-                rows.append("<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>")
+                rows.append(
+                    "<tr>"
+                    + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells)
+                    + "</tr>"
+                )
         return f"<table>{''.join(rows)}</table>"
 
 
@@ -158,7 +174,17 @@ def _shown(value):
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def privacy_report(mechanism, guarantee, *, delta, bound, alternatives=None, public=(), randomness="not told", leaks=()):
+def privacy_report(
+    mechanism,
+    guarantee,
+    *,
+    delta,
+    bound,
+    alternatives=None,
+    public=(),
+    randomness="not told",
+    leaks=(),
+):
     """Report on a release, from public values only.
 
     Parameters
@@ -214,7 +240,11 @@ def privacy_report(mechanism, guarantee, *, delta, bound, alternatives=None, pub
         "attacker": attacker,
         "theorem": theorem,
         "other bounds": others,
-        "assumed": {"public": [*public], "randomness": randomness, "not private in this run": leaks},
+        "assumed": {
+            "public": [*public],
+            "randomness": randomness,
+            "not private in this run": leaks,
+        },
         "not protected against": {str(number): text for number, text in enumerate(NOT_COVERED, 1)},
     }
     stored = {"mechanism": to_dict(mechanism), "guarantee": to_dict(guarantee)}
@@ -262,10 +292,14 @@ def check_report(report: dict | str) -> dict:
     ValueError: spent, epsilon: the report says 0.2, its record 0.39685...
     """
     report = load_json(report) if isinstance(report, str) else report
-    if not isinstance(report, dict) or not all(isinstance(report.get(name), dict) for name in _SECTIONS):
+    if not isinstance(report, dict) or not all(
+        isinstance(report.get(name), dict) for name in _SECTIONS
+    ):
         raise ValueError(f"this is no report: one has the sections {', '.join(_SECTIONS)}")
     if report["assumed"].keys() != _ASSUMED or not isinstance(report.get("other bounds", {}), dict):
-        raise ValueError(f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}")
+        raise ValueError(
+            f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}"
+        )
     spent, bound = report["spent"], report["theorem"].get("bound")
     mechanism = _restored(report["stored"], "mechanism")
     guarantee = _restored(report["stored"], "guarantee")
@@ -275,7 +309,9 @@ def check_report(report: dict | str) -> dict:
     if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
         raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
     if _proof(mechanism, guarantee, bound, delta) is None:
-        raise ValueError(f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record")
+        raise ValueError(
+            f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record"
+        )
     again = privacy_report(mechanism, guarantee, delta=delta, bound=bound).as_dict()
     for title in ("spent", "attacker", "theorem"):
         _compare(report[title], again[title], title, max(_ROUNDING, guarantee.accuracy))
@@ -283,7 +319,9 @@ def check_report(report: dict | str) -> dict:
         _compare_other(name, claimed, mechanism, delta)
     content = {name: value for name, value in report.items() if name != "checksum"}
     if report.get("checksum") != checksum(content):
-        raise ValueError("checksum: it is not that of the report, so that something in it was changed")
+        raise ValueError(
+            "checksum: it is not that of the report, so that something in it was changed"
+        )
     return report
 
 
@@ -330,9 +368,13 @@ def _compare(claimed: dict, computed: dict, title: str, tolerance: float) -> Non
     """Hold a section of a report against what was computed, or name the entry that disagrees."""
     for name in {**computed, **claimed}:
         if name not in claimed or name not in computed:
-            raise ValueError(f"{title}, {name}: it is {'missing' if name in computed else 'no entry of such a report'}")
+            raise ValueError(
+                f"{title}, {name}: it is {'missing' if name in computed else 'no entry of such a report'}"
+            )
         if not _agree(claimed[name], computed[name], tolerance):
-            raise ValueError(f"{title}, {name}: the report says {claimed[name]!r}, its record {computed[name]!r}")
+            raise ValueError(
+                f"{title}, {name}: the report says {claimed[name]!r}, its record {computed[name]!r}"
+            )
 
 
 def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> None:
@@ -347,17 +389,27 @@ def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> Non
         answers.append(_plain(float(other.epsilon(delta))))
         if _agree(claimed, answers[-1], max(_ROUNDING, other.accuracy)):
             return
-    reworded = isinstance(claimed, str) and claimed != "inf" and any(isinstance(answer, str) for answer in answers)
+    reworded = (
+        isinstance(claimed, str)
+        and claimed != "inf"
+        and any(isinstance(answer, str) for answer in answers)
+    )
     if not reworded:  # the reason for which a bound does not apply may be said in other words
-        raise ValueError(f"other bounds, {name}: the report says {claimed!r}, its record {answers[-1]!r}")
+        raise ValueError(
+            f"other bounds, {name}: the report says {claimed!r}, its record {answers[-1]!r}"
+        )
 
 
 def _agree(one: Any, other: Any, tolerance: float) -> bool:
     """Whether two plain values are equal, numbers up to a relative tolerance."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_agree(one[name], other[name], tolerance) for name in one)
+        return one.keys() == other.keys() and all(
+            _agree(one[name], other[name], tolerance) for name in one
+        )
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_agree(*pair, tolerance) for pair in zip(one, other, strict=True))
+        return len(one) == len(other) and all(
+            _agree(*pair, tolerance) for pair in zip(one, other, strict=True)
+        )
     if type(one) in (int, float) and type(other) in (int, float):
         return math.isclose(one, other, rel_tol=tolerance)
     return type(one) is type(other) and one == other
@@ -365,13 +417,29 @@ def _agree(one: Any, other: Any, tolerance: float) -> bool:
 
 def _how_to_check(mechanism: Any, guarantee: Guarantee, bound: str, spent: dict) -> list[str]:
     """Lines of Markdown that prove the promise again."""
-    options = _proof(mechanism, guarantee, bound, spent["delta"]) if bound in {MIXED, *ACCOUNTANTS} else None
+    options = (
+        _proof(mechanism, guarantee, bound, spent["delta"])
+        if bound in {MIXED, *ACCOUNTANTS}
+        else None
+    )
     lines = ["From the record alone, without the data:", "", "```python"]
     if options is None:
-        lines = ["The guarantee is not that of the record alone: it is a total of several releases.", "", "```python"]
-        lines += ["from skdpdyn.privacy import from_json", "", f"guarantee = from_json({json.dumps(to_dict(guarantee))!r})"]
+        lines = [
+            "The guarantee is not that of the record alone: it is a total of several releases.",
+            "",
+            "```python",
+        ]
+        lines += [
+            "from skdpdyn.privacy import from_json",
+            "",
+            f"guarantee = from_json({json.dumps(to_dict(guarantee))!r})",
+        ]
     else:
-        lines += [f"from skdpdyn.privacy import {bound}", "", f"guarantee = {bound}(model.mechanism_{options})"]
+        lines += [
+            f"from skdpdyn.privacy import {bound}",
+            "",
+            f"guarantee = {bound}(model.mechanism_{options})",
+        ]
     lines += [f"guarantee.epsilon({spent['delta']!r})  # {spent['epsilon']!r}", "```", ""]
     return [
         *lines,
@@ -400,4 +468,6 @@ def _summary(value):
 
 
 def _other(other, delta):
-    return str(other) if isinstance(other, UnsupportedMechanismError) else float(other.epsilon(delta))
+    return (
+        str(other) if isinstance(other, UnsupportedMechanismError) else float(other.epsilon(delta))
+    )

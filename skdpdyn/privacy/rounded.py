@@ -1,8 +1,8 @@
 """Guarantees of runs as they are computed, from those of the exact runs that they are close to.
 
-On the same records a computed run and the exact one are as hard to tell apart as N(0, 1) from N(mu/2, 1), where mu is the
-``rounding`` of a record (`skdpdyn.rounding`). So two computed runs are at most that much further apart, on both sides, than two
-exact ones.
+On the same records a computed run and the exact one are as hard to tell apart as N(0, 1) from
+N(mu/2, 1), where mu is the ``rounding`` of a record (`skdpdyn.rounding`). So two computed runs are
+at most that much further apart, on both sides, than two exact ones.
 """
 
 import math
@@ -33,13 +33,15 @@ def rounded(guarantee, mu):
     guarantee : Guarantee
         That of the exact runs.
     mu : float
-        Twice the distance of a computed run from the exact one on the same records, as a Gaussian guarantee.
+        Twice the distance of a computed run from the exact one on the same records, as a Gaussian
+        guarantee.
 
     Returns
     -------
     Guarantee
-        Of Gaussian guarantees and mixtures of them by the triangle inequality of trade-off functions (Dong, Roth and Su 2022,
-        Lemma A.5), which adds up mu; of Renyi curves by `RoundedCurve`; of others by `RoundedDP`.
+        Of Gaussian guarantees and mixtures of them by the triangle inequality of trade-off
+        functions (Dong, Roth and Su 2022, Lemma A.5), which adds up mu; of Renyi curves by
+        `RoundedCurve`; of others by `RoundedDP`.
     """
     return RoundedDP(guarantee, mu)
 
@@ -53,7 +55,9 @@ def _(guarantee: GaussianDP, mu):
 
 @rounded.register
 def _(guarantee: ProfileMixture, mu):
-    return ProfileMixture(tuple(one + mu for one in guarantee.mus), guarantee.weights, guarantee.adjacency)
+    return ProfileMixture(
+        tuple(one + mu for one in guarantee.mus), guarantee.weights, guarantee.adjacency
+    )
 
 
 @rounded.register
@@ -66,10 +70,11 @@ def _(guarantee: RenyiDP, mu):
 class RoundedCurve:
     """The Renyi curve of computed runs: the weak triangle inequality (Mironov 2017, Proposition 11), once for each side.
 
-    For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R). Where P, Q is the side, q is
-    1 + 1e-6, and D_{q (a - 1/p)} is that of the exact runs and the other side. Where Q, R is the side, p is: the large order
-    must be the side's, and the divergence of the exact runs pays the factor. That p is nearer to 1 where the order is, so
-    that the factor is at most 1 + 1e-6.
+    For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R). Where
+    P, Q is the side, q is 1 + 1e-6, and D_{q (a - 1/p)} is that of the exact runs and the other
+    side. Where Q, R is the side, p is: the large order must be the side's, and the divergence of
+    the exact runs pays the factor. That p is nearer to 1 where the order is, so that the factor is
+    at most 1 + 1e-6.
     """
 
     curve: Callable
@@ -100,8 +105,8 @@ class RoundedCurve:
 class RoundedDP(Guarantee):
     """A guarantee of exact runs, for the computed ones.
 
-    If one side costs (e1, d1) at the most and the exact runs are (epsilon, delta)-private, the computed ones are
-    (epsilon + 2 e1, exp(e1) delta + (1 + exp(epsilon + e1)) d1)-private.
+    If one side costs (e1, d1) at the most and the exact runs are (epsilon, delta)-private, the
+    computed ones are (epsilon + 2 e1, exp(e1) delta + (1 + exp(epsilon + e1)) d1)-private.
 
     Parameters
     ----------
@@ -150,7 +155,8 @@ class RoundedDP(Guarantee):
             log_exact = own + np.log(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
         lost = self._lost(epsilon, own)
         exact = np.exp(np.minimum(log_exact, 0.0))
-        exact = exact + np.maximum(2 * own - epsilon, 0.0)  # delta(0) of the exact runs is all that is known below
+        # delta(0) of the exact runs is all that is known below
+        exact = exact + np.maximum(2 * own - epsilon, 0.0)
         return np.minimum(1.0, exact + lost)
 
     def _side(self, limit):
@@ -159,7 +165,9 @@ class RoundedDP(Guarantee):
 
     def _lost(self, epsilon, own):
         """Return what both sides add to delta, at this epsilon of the computed runs, where one side's is ``own``."""
-        return np.exp(np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0))
+        return np.exp(
+            np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0)
+        )
 
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array)."""
@@ -181,7 +189,8 @@ class RoundedDP(Guarantee):
         for limit in (_NEAR, _FAR):
             own = self._side(limit)
             exact = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
-            # delta(0) is slow to find. Where `exact` is above 0, delta(0) is above delta (1 - 1e-9) + 2 own
+            # delta(0) is slow to find. Where `exact` is above 0, delta(0) is above delta (1 - 1e-9)
+            # + 2 own
             may_be_nothing = exact == 0 or delta == 1 or own <= 1e-9 * delta
             if may_be_nothing and delta >= self.delta(0.0):
                 return 0.0

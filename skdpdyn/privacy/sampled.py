@@ -19,24 +19,27 @@ MAX_NODES = 2**15  # of one quadrature; where it would take more, the curve with
 class SampledCurve:
     """The Renyi curve of one Poisson-sampled Gaussian step, from its dominating pair.
 
-    The pair P, Q is (1-q) N(0, 1) + q N(m, 1) with m = 1 / ``noise_multiplier``, against N(0, 1) under add_remove and against
-    (1-q) N(0, 1) + q N(-m, 1) under replace_one. A pair that dominates for every hockey-stick divergence does so for every
-    f-divergence, so its Renyi divergence, log E_Q (P/Q)^a / (a - 1), bounds that of a step. Under add_remove the other
-    direction is never larger (Mironov, Talwar and Zhang 2019, Theorem 5); under replace_one both are equal.
+    The pair P, Q is (1-q) N(0, 1) + q N(m, 1) with m = 1 / ``noise_multiplier``, against N(0, 1)
+    under add_remove and against (1-q) N(0, 1) + q N(-m, 1) under replace_one. A pair that dominates
+    for every hockey-stick divergence does so for every f-divergence, so its Renyi divergence, log
+    E_Q (P/Q)^a / (a - 1), bounds that of a step. Under add_remove the other direction is never
+    larger (Mironov, Talwar and Zhang 2019, Theorem 5); under replace_one both are equal.
 
     Parameters
     ----------
     sampling_probability : float
         Probability q in (0, 1] that a record is in the batch.
     noise_multiplier : float
-        Standard deviation z of the noise over the bound on one record's contribution. Finite and positive.
+        Standard deviation z of the noise over the bound on one record's contribution. Finite and
+        positive.
     adjacency : {"replace_one", "add_remove"}
         The neighbouring relation.
 
     References
     ----------
-    I. Mironov, K. Talwar, L. Zhang (2019), Renyi differential privacy of the sampled Gaussian mechanism.
-    Y. Zhu, J. Dong, Y.-X. Wang (2022), Optimal accounting of differential privacy via characteristic function, Theorem 10.
+    I. Mironov, K. Talwar, L. Zhang (2019), Renyi differential privacy of the sampled Gaussian
+    mechanism. Y. Zhu, J. Dong, Y.-X. Wang (2022), Optimal accounting of differential privacy via
+    characteristic function, Theorem 10.
 
     Examples
     --------
@@ -57,7 +60,10 @@ class SampledCurve:
         """Renyi divergence bound of ``order`` > 1 (float or array)."""
         order = np.asarray(order, dtype=float)
         shift, replaced = 1 / self.noise_multiplier, self.adjacency is Adjacency.REPLACE_ONE
-        values = [sampled_divergence(self.sampling_probability, shift, one, replaced) for one in order.ravel().tolist()]
+        values = [
+            sampled_divergence(self.sampling_probability, shift, one, replaced)
+            for one in order.ravel().tolist()
+        ]
         return np.array(values).reshape(order.shape)[()]
 
 
@@ -67,7 +73,9 @@ def check_step(step):
     if not q > 1 / EXTREME:
         raise ValueError(f"sampling_probability={q} must be above {1 / EXTREME}")
     bounds = f"a number between {1 / EXTREME} and {EXTREME}: squares beyond leave the range of double precision"
-    z = checked_number(step.noise_multiplier, "noise_multiplier", lambda z: 1 / EXTREME < z < EXTREME, bounds)
+    z = checked_number(
+        step.noise_multiplier, "noise_multiplier", lambda z: 1 / EXTREME < z < EXTREME, bounds
+    )
     object.__setattr__(step, "noise_multiplier", z)
 
 
@@ -76,10 +84,11 @@ def sampled_divergence(q, shift, order, replaced):
     """Renyi divergence of ``order`` of the pair of `SampledCurve`, rounded up.
 
     With r = P/Q, u = log r and e = order - 1, log E_Q r^order = log(1 + I), where I = E_Q h(r) and
-    h(r) = r^order - 1 - order (r - 1) = r (psi(e u) + e psi(-u)), psi(v) = exp(v) - 1 - v: terms that are never negative, so
-    that nothing cancels, however close to 1 r is. The integrand is analytic in a strip around the real line and falls like a
-    normal density at both ends, where the trapezoidal rule converges exponentially. Its leading error changes sign when the
-    nodes move by half a step: the larger of both sums is a bound, up to the square of that error.
+    h(r) = r^order - 1 - order (r - 1) = r (psi(e u) + e psi(-u)), psi(v) = exp(v) - 1 - v: terms
+    that are never negative, so that nothing cancels, however close to 1 r is. The integrand is
+    analytic in a strip around the real line and falls like a normal density at both ends, where the
+    trapezoidal rule converges exponentially. Its leading error changes sign when the nodes move by
+    half a step: the larger of both sums is a bound, up to the square of that error.
     """
     excess = order - 1
     with np.errstate(over="ignore"):
@@ -106,7 +115,9 @@ def sampled_divergence(q, shift, order, replaced):
     # Rounding: a few ulps of the sum, and of what the exponents were made of
     log_moment += 1e-13 + 1e-15 * (abs(top) + (abs(low) + high) ** 2 / 2)
     small = log_moment < -37  # where log(1 + I) is I, rounded up
-    divergence = np.exp(log_moment - math.log(excess)) if small else np.logaddexp(0.0, log_moment) / excess
+    divergence = (
+        np.exp(log_moment - math.log(excess)) if small else np.logaddexp(0.0, log_moment) / excess
+    )
     return float(min(max(divergence, 5e-324), whole))
 
 
@@ -119,7 +130,9 @@ def _weight(q, shift, x):
 def _log_mixture(q, exponent):
     """log(1 - q + q e^exponent), relatively precise near 0."""
     near = np.log1p(q * np.expm1(np.minimum(exponent, 30.0)))
-    return np.where(exponent < 30.0, near, exponent + np.log(q + (1 - q) * np.exp(-np.maximum(exponent, 30.0))))
+    return np.where(
+        exponent < 30.0, near, exponent + np.log(q + (1 - q) * np.exp(-np.maximum(exponent, 30.0)))
+    )
 
 
 def _pair(q, shift, x, replaced):
@@ -148,9 +161,9 @@ def _log_psi(v):
 def _log_tails(q, shift, order, low, high, replaced, step):
     """Logarithm of a bound on what the integral, and its sums, have outside of [low, high].
 
-    Above: h(r) <= order e/2 (r - 1)^2 max(1, r^(order - 2)), by its second derivative. Below, where r < 1:
-    h(r) <= e max(1, order/2) (1 - r)^2. In both, log |r - 1| grows at most by shift + 1/(|x| - shift/2), and by what Q's own
-    fall adds, for each unit that x moves outwards.
+    Above: h(r) <= order e/2 (r - 1)^2 max(1, r^(order - 2)), by its second derivative. Below, where
+    r < 1: h(r) <= e max(1, order/2) (1 - r)^2. In both, log |r - 1| grows at most by shift + 1/(|x|
+    - shift/2), and by what Q's own fall adds, for each unit that x moves outwards.
     """
     excess, ends = order - 1, np.array([low, high])
     log_p, u = _pair(q, shift, ends, replaced)
@@ -162,4 +175,6 @@ def _log_tails(q, shift, order, low, high, replaced, step):
     below = math.log(excess * max(1.0, order / 2)) + log_q[0] + 2 * log_gap[0]
     above = math.log(order * excess / 2) + log_q[1] + 2 * log_gap[1] + power * max(u[1], 0.0)
     slopes = (-low - 2 * pull[0], high - 2 * (pull[1] + falling) - power * (shift + falling))
-    return float(np.logaddexp(below + math.log(step + 1 / slopes[0]), above + math.log(step + 1 / slopes[1])))
+    return float(
+        np.logaddexp(below + math.log(step + 1 / slopes[0]), above + math.log(step + 1 / slopes[1]))
+    )

@@ -17,20 +17,33 @@ _MOST_COOLED = 10**7  # steps, each with a size of its own
 def largest_step_size(strong_convexity, smoothness, bound="tightest"):
     """Return the largest step that contracts at the rate of the strong convexity, and that the bound allows (see `needs`)."""
     largest = 2 / (strong_convexity + smoothness)
-    return min(largest, (1 - 1e-9) / smoothness) if needs(bound).step_below_inverse_smoothness else largest
+    return (
+        min(largest, (1 - 1e-9) / smoothness)
+        if needs(bound).step_below_inverse_smoothness
+        else largest
+    )
 
 
 def curvature_aware_time(
-    epsilon=None, delta=None, *, n_samples, lipschitz, curvature, adjacency="replace_one", mu=None, tolerable_noise=1.0
+    epsilon=None,
+    delta=None,
+    *,
+    n_samples,
+    lipschitz,
+    curvature,
+    adjacency="replace_one",
+    mu=None,
+    tolerable_noise=1.0,
 ):
     """Training time (number of steps x step size) at which the noise starts to drown the signal.
 
-    Whatever the step size, noise calibrated to mu-GDP over time T has piled up to standard deviation T S / (n mu) along every
-    direction that the data leave flat. T is where that moves the raw prediction of a row of the largest norm by
-    ``tolerable_noise`` standard units: T = tolerable_noise n mu / (S sqrt(4 curvature)), since a logistic loss, whose unit is 1,
-    has curvature B^2/4 along a row of norm B. Beyond it more training adds more noise than signal; the true curvature along the
-    path is far above the strong convexity (Yu et al. 2020), so that the worst-case number of steps, which waits for the flattest
-    direction, is far too large.
+    Whatever the step size, noise calibrated to mu-GDP over time T has piled up to standard
+    deviation T S / (n mu) along every direction that the data leave flat. T is where that moves the
+    raw prediction of a row of the largest norm by ``tolerable_noise`` standard units: T =
+    tolerable_noise n mu / (S sqrt(4 curvature)), since a logistic loss, whose unit is 1, has
+    curvature B^2/4 along a row of norm B. Beyond it more training adds more noise than signal; the
+    true curvature along the path is far above the strong convexity (Yu et al. 2020), so that the
+    worst-case number of steps, which waits for the flattest direction, is far too large.
 
     Parameters
     ----------
@@ -54,16 +67,29 @@ def curvature_aware_time(
     time : float
     """
     mu = gdp_mu(epsilon, delta) if mu is None else mu
-    return tolerable_noise * n_samples * mu / (Adjacency(adjacency).sum_sensitivity(lipschitz) * 2 * math.sqrt(curvature))
+    return (
+        tolerable_noise
+        * n_samples
+        * mu
+        / (Adjacency(adjacency).sum_sensitivity(lipschitz) * 2 * math.sqrt(curvature))
+    )
 
 
 def curvature_aware_schedule(
-    time, *, strong_convexity, smoothness, bound="tightest", step_size=None, cooling=False, max_steps=MAX_STEPS
+    time,
+    *,
+    strong_convexity,
+    smoothness,
+    bound="tightest",
+    step_size=None,
+    cooling=False,
+    max_steps=MAX_STEPS,
 ):
     """Steps and step size that train for ``time``, discounted by what the regulariser forgets.
 
-    Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so the target is reached later,
-    or, from 0.9 / alpha on, never: then training stops when 90 % of the start is forgotten.
+    Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so
+    the target is reached later, or, from 0.9 / alpha on, never: then training stops when 90 % of
+    the start is forgotten.
 
     Returns
     -------
@@ -76,15 +102,18 @@ def curvature_aware_schedule(
         time = -math.log1p(-forgotten) / strong_convexity
     if cooling:
         time /= _MEAN_COOLED
-    step_size = step_size or min(largest_step_size(strong_convexity, smoothness, bound), time / MIN_STEPS)
+    step_size = step_size or min(
+        largest_step_size(strong_convexity, smoothness, bound), time / MIN_STEPS
+    )
     return max(1, min(math.ceil(time / step_size * (1 - 1e-12)), max_steps)), step_size
 
 
 def cooled(n_steps):
     """Factors of step sizes that fall linearly to 0 over the second half of a run.
 
-    In directions that the data determine well, the noise of the last iterate is that of the last steps, and falls with their
-    size. In those that they leave flat all steps count alike, and for the same training time the noise grows by 9 %.
+    In directions that the data determine well, the noise of the last iterate is that of the last
+    steps, and falls with their size. In those that they leave flat all steps count alike, and for
+    the same training time the noise grows by 9 %.
 
     Returns
     -------
@@ -97,9 +126,10 @@ def cooled(n_steps):
 def cooled_time_factor(mu, *, n_samples, n_parameters, adjacency="replace_one"):
     """How many times as long as `curvature_aware_time` it pays to train if steps are cooled; below 1: neither pays.
 
-    That time T is where a row in directions that the data leave flat has noise of 1 standard unit. In a direction of curvature h
-    noise stops growing at time 1 / (2h): the rows that make the curvature have noise of variance t d (S / (n mu))^2 / (2 c) after
-    time t, c the curvature along a row of norm 1. For a logistic loss, unclipped, under replace_one that is 1/8 of a squared unit
+    That time T is where a row in directions that the data leave flat has noise of 1 standard unit.
+    In a direction of curvature h noise stops growing at time 1 / (2h): the rows that make the
+    curvature have noise of variance t d (S / (n mu))^2 / (2 c) after time t, c the curvature along
+    a row of norm 1. For a logistic loss, unclipped, under replace_one that is 1/8 of a squared unit
     at t = T n mu / (32 d). The geometric mean of both times is T times this.
 
     Parameters
@@ -125,11 +155,14 @@ def cooled_time_factor(mu, *, n_samples, n_parameters, adjacency="replace_one"):
     return math.sqrt(strength / (32 * n_parameters))
 
 
-def worst_case_steps(mu, *, n_samples, n_features, lipschitz, strong_convexity, step_size, adjacency="replace_one"):
+def worst_case_steps(
+    mu, *, n_samples, n_features, lipschitz, strong_convexity, step_size, adjacency="replace_one"
+):
     """Number of steps that minimises the worst-case error of the last iterate under the exact bound.
 
-    The curvature is ``strong_convexity`` everywhere and the start, 0, is lipschitz / strong_convexity from the minimiser: the
-    squared error x^2 R^2 + (1 - x)^2 A^2, x = c^K, is least at K = log(1 + R^2 / A^2) / log(1 / c).
+    The curvature is ``strong_convexity`` everywhere and the start, 0, is lipschitz /
+    strong_convexity from the minimiser: the squared error x^2 R^2 + (1 - x)^2 A^2, x = c^K, is
+    least at K = log(1 + R^2 / A^2) / log(1 / c).
 
     Returns
     -------
@@ -137,17 +170,35 @@ def worst_case_steps(mu, *, n_samples, n_features, lipschitz, strong_convexity, 
         The minimiser as a real number; round it up.
     """
     if not strong_convexity > 0:
-        raise CalibrationError(f"strong_convexity={strong_convexity}: the worst-case number of steps is finite only above 0")
+        raise CalibrationError(
+            f"strong_convexity={strong_convexity}: the worst-case number of steps is finite only above 0"
+        )
     distance = lipschitz / strong_convexity
-    spread = math.sqrt(n_features) * Adjacency(adjacency).sum_sensitivity(lipschitz) / (n_samples * mu * strong_convexity)
-    return math.log1p((distance / spread) ** 2) / -math.log1p(-min(step_size * strong_convexity, 1 - 1e-16))
+    spread = (
+        math.sqrt(n_features)
+        * Adjacency(adjacency).sum_sensitivity(lipschitz)
+        / (n_samples * mu * strong_convexity)
+    )
+    return math.log1p((distance / spread) ** 2) / -math.log1p(
+        -min(step_size * strong_convexity, 1 - 1e-16)
+    )
 
 
-def theorem4_schedule(epsilon, delta, *, n_samples, n_features, lipschitz, strong_convexity, smoothness, adjacency="replace_one"):
+def theorem4_schedule(
+    epsilon,
+    delta,
+    *,
+    n_samples,
+    n_features,
+    lipschitz,
+    strong_convexity,
+    smoothness,
+    adjacency="replace_one",
+):
     """Step size, Langevin noise and number of steps of Chourasia, Ye and Shokri (2021), Theorem 4.
 
-    Hypotheses: epsilon <= 2 log(1/delta), strong_convexity > 0. The paper's S = 2L is replace_one; under add_remove S = L, the
-    same as twice the records.
+    Hypotheses: epsilon <= 2 log(1/delta), strong_convexity > 0. The paper's S = 2L is replace_one;
+    under add_remove S = L, the same as twice the records.
 
     Returns
     -------
@@ -158,15 +209,25 @@ def theorem4_schedule(epsilon, delta, *, n_samples, n_features, lipschitz, stron
         As a real number; round it up.
     """
     if not strong_convexity > 0:
-        raise CalibrationError(f"strong_convexity={strong_convexity}: Theorem 4 needs strong_convexity > 0")
+        raise CalibrationError(
+            f"strong_convexity={strong_convexity}: Theorem 4 needs strong_convexity > 0"
+        )
     log_term = math.log(1 / delta)
     if not epsilon <= 2 * log_term:
-        raise CalibrationError(f"epsilon={epsilon}: Theorem 4 needs epsilon <= 2 log(1/delta) = {2 * log_term:.6g}")
+        raise CalibrationError(
+            f"epsilon={epsilon}: Theorem 4 needs epsilon <= 2 log(1/delta) = {2 * log_term:.6g}"
+        )
     n = n_samples * 2 * lipschitz / Adjacency(adjacency).sum_sensitivity(lipschitz)
     step_size = strong_convexity / (2 * smoothness**2)
     try:
-        sigma2 = 8 * lipschitz**2 * (epsilon + 2 * log_term) / (strong_convexity * (epsilon * n) ** 2)
-        n_steps = 2 * (smoothness / strong_convexity) ** 2 * math.log((n * epsilon) ** 2 / (4 * log_term * n_features))
+        sigma2 = (
+            8 * lipschitz**2 * (epsilon + 2 * log_term) / (strong_convexity * (epsilon * n) ** 2)
+        )
+        n_steps = (
+            2
+            * (smoothness / strong_convexity) ** 2
+            * math.log((n * epsilon) ** 2 / (4 * log_term * n_features))
+        )
     except (ArithmeticError, ValueError) as error:
         raise CalibrationError(
             f"epsilon={epsilon}, strong_convexity={strong_convexity}, smoothness={smoothness}: Theorem 4 cannot be computed "

@@ -50,7 +50,9 @@ def to_json(value):
     """
     stored = to_dict(value)
     if not is_whole(value):
-        raise ValueError(f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain values")
+        raise ValueError(
+            f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain values"
+        )
     return json.dumps({"version": VERSION, **stored}, allow_nan=False)
 
 
@@ -69,8 +71,8 @@ def from_json(text):
     Raises
     ------
     ValueError
-        If the document is not one, is of a later version, names an unknown type, lacks a field, has one that is
-        unknown or there twice, or holds a senseless value.
+        If the document is not one, is of a later version, names an unknown type, lacks a field, has
+        one that is unknown or there twice, or holds a senseless value.
 
     Examples
     --------
@@ -150,17 +152,23 @@ def to_dict(value):
     """`to_json` as nested dicts and lists."""
     if TYPES.get(type(value).__name__) is type(value):
         kept = [
-            field.name for field in fields(value) if not (_is_optional(field) and getattr(value, field.name) == field.default)
+            field.name
+            for field in fields(value)
+            if not (_is_optional(field) and getattr(value, field.name) == field.default)
         ]
         stored = {name: to_dict(getattr(value, name)) for name in kept}
         return {"type": type(value).__name__, **stored}
     if isinstance(value, (tuple, list, np.ndarray)):
-        return [to_dict(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
+        return [
+            to_dict(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)
+        ]
     if isinstance(value, float) and not math.isfinite(value):
         return {"type": "float", "value": str(value)}
     if value is None or isinstance(value, (str, int, float)):
         return str(value) if isinstance(value, str) else value
-    raise ValueError(f"{type(value).__name__} cannot be stored: only {sorted(TYPES)} and plain values can")
+    raise ValueError(
+        f"{type(value).__name__} cannot be stored: only {sorted(TYPES)} and plain values can"
+    )
 
 
 def from_dict(stored, version=VERSION):
@@ -180,13 +188,19 @@ def from_dict(stored, version=VERSION):
             values = added.get(kind, {}) | values
     names = [field.name for field in fields(TYPES[kind])]
     optional = {field.name for field in fields(TYPES[kind]) if _is_optional(field)}
-    if not set(names) - optional <= set(values) <= set(names):  # a default for what was lost could be another mechanism
-        raise ValueError(f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}")
+    # a default for what was lost could be another mechanism
+    if not set(names) - optional <= set(values) <= set(names):
+        raise ValueError(
+            f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}"
+        )
     try:
         built = TYPES[kind](**values)
-    except (TypeError, ArithmeticError, AttributeError, CalibrationError) as error:  # CalibrationError: beyond floating point
+    except (TypeError, ArithmeticError, AttributeError, CalibrationError) as error:
+        # CalibrationError: beyond floating point
         raise ValueError(f"not a stored {kind}: {error}") from None
-    filled = [name for name, value in values.items() if value is None and getattr(built, name) is not None]
+    filled = [
+        name for name, value in values.items() if value is None and getattr(built, name) is not None
+    ]
     if filled:
         raise ValueError(f"not a stored {kind}: {filled} must not be null")
     return built

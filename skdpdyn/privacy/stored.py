@@ -26,7 +26,9 @@ def stored(kind: type) -> type:
     """
     known = TYPES.setdefault(kind.__name__, kind)
     if known is not kind:
-        raise ValueError(f"{kind.__name__} is registered already, by {known.__module__}: give the class another name")
+        raise ValueError(
+            f"{kind.__name__} is registered already, by {known.__module__}: give the class another name"
+        )
     return kind
 
 

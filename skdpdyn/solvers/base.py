@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
-AUTO_FORGETTING = 0.1  # alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
+# alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
+AUTO_FORGETTING = 0.1
 
-# Where only composition holds, nothing but the data's true curvature limits a step, and it is half of the bound at the most
-# when several outputs share the probability: 2 / (half of the bound).
+# Where only composition holds, nothing but the data's true curvature limits a step, and it is half
+# of the bound at the most when several outputs share the probability: 2 / (half of the bound).
 LONG_STEPS = 2.0
 
 _LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
@@ -24,7 +25,10 @@ _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
 def training_time(objective, budget, **changes):
     """Return `skdpdyn.privacy.schedules.curvature_aware_time` of an objective, with some ``changes``."""
-    constants = {name: getattr(objective, name) for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")}
+    constants = {
+        name: getattr(objective, name)
+        for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")
+    }
     if "mu" not in changes:
         changes["mu"] = budget.mu
     return curvature_aware_time(**({"adjacency": budget.adjacency} | constants | changes))
@@ -48,8 +52,9 @@ def step_constants(objective):
 class Solver(BaseEstimator, ABC):
     """A learning algorithm with its hyperparameters: it says what it would release, and it runs exactly that.
 
-    A solver is a scikit-learn object without fit, so that ``solver__step_size``, clone and repr work. It describes its release
-    and never judges it: what a record costs is for the accountants to say.
+    A solver is a scikit-learn object without fit, so that ``solver__step_size``, clone and repr
+    work. It describes its release and never judges it: what a record costs is for the accountants
+    to say.
 
     Attributes
     ----------
@@ -79,8 +84,8 @@ class Solver(BaseEstimator, ABC):
     def gaussian_mu(self, budget, n_parameters):
         """The budget as mu of Gaussian noise; where the noise is pure, of Gaussian noise with the same variance.
 
-        Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single parameter, has variance
-        (d + 1) / epsilon^2 in each of d coordinates.
+        Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single
+        parameter, has variance (d + 1) / epsilon^2 in each of d coordinates.
         """
         return budget.epsilon / math.sqrt(n_parameters + 1) if self.pure else budget.mu
 
@@ -199,7 +204,9 @@ def checked_steps(value, name, names="'auto'"):
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be {names} or an integer >= 1")
     if value > _MOST_STEPS:
-        raise ValueError(f"{name}={value} must be {names} or at most {_MOST_STEPS:,}: no computer runs so many")
+        raise ValueError(
+            f"{name}={value} must be {names} or at most {_MOST_STEPS:,}: no computer runs so many"
+        )
     return int(value)
 
 

@@ -20,17 +20,19 @@ from skdpdyn.solvers.base import (
     training_time,
 )
 
-ENOUGH_NOISE = 4.0  # noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
+# noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
+ENOUGH_NOISE = 4.0
 LEAST_BATCH = 64
 
 
 class DPSGD(Solver):
     """Differentially private stochastic gradient descent.
 
-    Every step takes each record with the same probability q, sums their clipped gradients, adds Gaussian noise, divides by the
-    public q n, and moves: Algorithm 1 of Boninsegna, Algorithm 2 of Yu et al. (2020). The accounting pays for every
-    iterate. So momentum, averages of iterates and any step sizes are free; what it cannot use is that the iterates before the
-    last are kept secret.
+    Every step takes each record with the same probability q, sums their clipped gradients, adds
+    Gaussian noise, divides by the public q n, and moves: Algorithm 1 of Boninsegna, Algorithm 2 of
+    Yu et al. (2020). The accounting pays for every iterate. So momentum, averages of iterates and
+    any step sizes are free; what it cannot use is that the iterates before the last are kept
+    secret.
 
     Parameters
     ----------
@@ -38,27 +40,29 @@ class DPSGD(Solver):
         Number of steps. "auto": as many as the noise lets pay at the largest useful step, see
         `skdpdyn.privacy.schedules.curvature_aware_time`.
     batch_size : "auto" or float, default="auto"
-        Expected number of records in a batch, q n. "auto": as few as leave the sum so noisy that sampling amplifies nearly in
-        full, and 64 at least; all records where that is half of them. A smaller batch asks for more noise; a larger one takes
-        longer and gains little.
+        Expected number of records in a batch, q n. "auto": as few as leave the sum so noisy that
+        sampling amplifies nearly in full, and 64 at least; all records where that is half of them.
+        A smaller batch asks for more noise; a larger one takes longer and gains little.
     step_size : "auto", "halved", "inverse" or float, default="auto"
-        "auto": as long as gradient descent may, 2 / (strong_convexity + smoothness), twice that for a clipped softmax, or less
-        where the training time of ``n_steps`` asks for it.
-        "halved": the same in the first half of the steps, and half of it in the second. "inverse": 1 / (alpha t) in step t.
+        "auto": as long as gradient descent may, 2 / (strong_convexity + smoothness), twice that for
+        a clipped softmax, or less where the training time of ``n_steps`` asks for it. "halved": the
+        same in the first half of the steps, and half of it in the second. "inverse": 1 / (alpha t)
+        in step t.
     momentum : float, default=0.0
         What is kept of the last direction, in [0, 1).
     average : {None, "uniform", "weighted"}, default=None
-        What is returned: the last iterate, the mean of all T iterates, or their mean with weights 2 t / (T (T + 1)).
+        What is returned: the last iterate, the mean of all T iterates, or their mean with weights 2
+        t / (T (T + 1)).
     radius : float or None, default=None
         Radius of the ball around 0 that every step projects the parameters onto.
 
     References
     ----------
-    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang (2016), Deep learning with differential
-    privacy, Algorithm 1.
-    D. Yu, H. Zhang, W. Chen, J. Yin, T.-Y. Liu (2020), Gradient perturbation is underrated for differentially private convex
-    optimization, Algorithm 2.
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Algorithm 1.
+    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang (2016), Deep
+    learning with differential privacy, Algorithm 1. D. Yu, H. Zhang, W. Chen, J. Yin, T.-Y. Liu
+    (2020), Gradient perturbation is underrated for differentially private convex optimization,
+    Algorithm 2. F. Boninsegna (undated), The privacy analysis of the differential private
+    stochastic gradient descent, Algorithm 1.
 
     Examples
     --------
@@ -72,7 +76,15 @@ class DPSGD(Solver):
     (True, 200, 7.0)
     """
 
-    def __init__(self, n_steps="auto", batch_size="auto", step_size="auto", momentum=0.0, average=None, radius=None):
+    def __init__(
+        self,
+        n_steps="auto",
+        batch_size="auto",
+        step_size="auto",
+        momentum=0.0,
+        average=None,
+        radius=None,
+    ):
         self.n_steps = n_steps
         self.batch_size = batch_size
         self.step_size = step_size
@@ -93,7 +105,14 @@ class DPSGD(Solver):
         def record(noise_multiplier):
             rounding = 0.0  # where the noise of every step is exact
             if not exact:
-                rounding = _rounding(objective, n_steps, step_size, unit * noise_multiplier, radius, sampling_probability)
+                rounding = _rounding(
+                    objective,
+                    n_steps,
+                    step_size,
+                    unit * noise_multiplier,
+                    radius,
+                    sampling_probability,
+                )
             return PoissonSubsampled(
                 sampling_probability=sampling_probability,
                 noise_multiplier=noise_multiplier,
@@ -162,16 +181,24 @@ class DPSGD(Solver):
             return n_steps, np.where(np.arange(n_steps) < n_steps / 2, constant, constant / 2)
         if step_size == "inverse":
             if not objective.strong_convexity > 0:
-                raise ValueError("step_size='inverse' is 1 / (alpha t): it needs alpha > 0, or use 'auto'")
+                raise ValueError(
+                    "step_size='inverse' is 1 / (alpha t): it needs alpha > 0, or use 'auto'"
+                )
             return n_steps, 1 / (objective.strong_convexity * np.arange(1, n_steps + 1))
         return n_steps, constant
 
     def _sampling_probability(self, n_samples, n_steps, budget):
         if is_auto(self.batch_size):
             # With little amplification lost, mu = (S / C) q sqrt(n_steps) / noise_multiplier
-            batch_size = n_samples * ENOUGH_NOISE * budget.mu / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
+            batch_size = (
+                n_samples
+                * ENOUGH_NOISE
+                * budget.mu
+                / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
+            )
             batch_size = max(batch_size, LEAST_BATCH)
-            return batch_size / n_samples if batch_size < n_samples / 2 else 1.0  # all records: exact, and in closed form
+            # all records: exact, and in closed form
+            return batch_size / n_samples if batch_size < n_samples / 2 else 1.0
         return checked_batch_size(self.batch_size, n_samples) / n_samples
 
 

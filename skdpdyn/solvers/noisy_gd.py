@@ -9,7 +9,13 @@ from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.needs import needs
-from skdpdyn.privacy.schedules import MIN_STEPS, cooled, curvature_aware_schedule, largest_step_size, worst_case_steps
+from skdpdyn.privacy.schedules import (
+    MIN_STEPS,
+    cooled,
+    curvature_aware_schedule,
+    largest_step_size,
+    worst_case_steps,
+)
 from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
@@ -23,7 +29,8 @@ from skdpdyn.solvers.base import (
     step_constants,
 )
 
-_LONG_STEP = 1.9  # over the learnt curvature: 1 and 4 train alike where steps are cooled; 2 is the limit
+# over the learnt curvature: 1 and 4 train alike where steps are cooled; 2 is the limit
+_LONG_STEP = 1.9
 _RIDGE_TIME = 0.6  # a squared loss, whose residuals have the scale of the target, needs less
 
 
@@ -41,35 +48,41 @@ def conditioned_time(objective, mu, adjacency):
 class NoisyGD(Solver):
     """Full-batch noisy gradient descent that releases its last iterate.
 
-    Chourasia, Ye and Shokri (2021), Algorithm 1, from theta = 0: theta <- Proj(theta - step_size * gradient + noise).
+    Chourasia, Ye and Shokri (2021), Algorithm 1, from theta = 0: theta <- Proj(theta - step_size *
+    gradient + noise).
 
-    On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 to 64 steps (up to 256 on sparse rows) as long as
-    a curvature that was learnt privately allows: their privacy is that of composition, whatever the curvature.
+    On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 to 64 steps (up to
+    256 on sparse rows) as long as a curvature that was learnt privately allows: their privacy is
+    that of composition, whatever the curvature.
 
     Parameters
     ----------
     n_steps : "auto", "worst_case" or int, default="auto"
         Number of passes over the data. "auto": as many as the noise lets pay, see
-        `skdpdyn.privacy.schedules.curvature_aware_time`; "worst_case": the minimiser of the worst-case error.
+        `skdpdyn.privacy.schedules.curvature_aware_time`; "worst_case": the minimiser of the
+        worst-case error.
     step_size : "auto" or float, default="auto"
-        "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where that would leave fewer than
-        16 steps; twice that where a step is no contraction anyway (a clipped softmax). Beyond 2 / smoothness only composition
-        holds.
+        "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where
+        that would leave fewer than 16 steps; twice that where a step is no contraction anyway (a
+        clipped softmax). Beyond 2 / smoothness only composition holds.
     radius : float or None, default=None
-        Radius of the ball around 0 that every step projects the parameters onto, which bounds the privacy loss of a convex
-        problem too. In units of the coefficients, the intercept's divided by ``intercept_scaling`` among them.
+        Radius of the ball around 0 that every step projects the parameters onto, which bounds the
+        privacy loss of a convex problem too. In units of the coefficients, the intercept's divided
+        by ``intercept_scaling`` among them.
     cooling : "auto" or bool, default="auto"
-        Whether step sizes fall linearly to 0 over the second half of the run, and with them the noise that the last iterate keeps
-        in directions that the data determine well. "auto": where ``n_steps`` and ``step_size`` are "auto" too, steps contract,
-        and records are many for the budget and the number of parameters, see
-        `skdpdyn.privacy.schedules.cooled_time_factor`; not with a ``radius``, which makes costs of unequal steps slow to find,
-        nor under ``bound="langevin"``, which needs equal ones. Cooled steps train for up to 3 times as long, in up to 4 times as
-        many steps; 10,000 at the most, as without.
+        Whether step sizes fall linearly to 0 over the second half of the run, and with them the
+        noise that the last iterate keeps in directions that the data determine well. "auto": where
+        ``n_steps`` and ``step_size`` are "auto" too, steps contract, and records are many for the
+        budget and the number of parameters, see `skdpdyn.privacy.schedules.cooled_time_factor`; not
+        with a ``radius``, which makes costs of unequal steps slow to find, nor under
+        ``bound="langevin"``, which needs equal ones. Cooled steps train for up to 3 times as long,
+        in up to 4 times as many steps; 10,000 at the most, as without.
 
     References
     ----------
-    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and noisy gradient descent,
-    Algorithm 1. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy: what its last iterate costs.
+    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
+    noisy gradient descent, Algorithm 1. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation
+    for differential privacy: what its last iterate costs.
 
     Examples
     --------
@@ -112,7 +125,13 @@ class NoisyGD(Solver):
                 diameter=None if math.isinf(radius) else 2 * radius,
                 sensitivity=sensitivity,
                 adjacency=budget.adjacency,
-                rounding=_rounding(objective, n_steps, step_size, step_size * sensitivity * noise_multiplier, radius),
+                rounding=_rounding(
+                    objective,
+                    n_steps,
+                    step_size,
+                    step_size * sensitivity * noise_multiplier,
+                    radius,
+                ),
             )
 
         return record
@@ -164,7 +183,8 @@ class NoisyGD(Solver):
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-        exact = mechanism.smoothness is None  # what claims no contraction pays for each step by itself
+        # what claims no contraction pays for each step by itself
+        exact = mechanism.smoothness is None
         if not exact:
             radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
         theta = np.zeros(objective.n_parameters)
@@ -185,7 +205,9 @@ class NoisyGD(Solver):
         """Training time, the sum of all step sizes, and whether they are cooled."""
         cooling = checked_cooling(self.cooling)
         undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
-        if cooling is None and not (undecided and objective.contracts and not needs(bound).equal_steps):
+        if cooling is None and not (
+            undecided and objective.contracts and not needs(bound).equal_steps
+        ):
             cooling = False
         return cooled_training_time(objective, budget, cooling)
 
@@ -195,7 +217,9 @@ class NoisyGD(Solver):
         constants = step_constants(objective)
         step_size = checked_step_size(self.step_size)
         if is_auto(self.n_steps):
-            n_steps, step_size = curvature_aware_schedule(time, **constants, bound=bound, step_size=step_size, cooling=cooling)
+            n_steps, step_size = curvature_aware_schedule(
+                time, **constants, bound=bound, step_size=step_size, cooling=cooling
+            )
         elif is_named(self.n_steps, "worst_case"):
             step_size = step_size or largest_step_size(**constants, bound=bound)
             steps = worst_case_steps(

@@ -26,78 +26,94 @@ from skdpdyn.solvers.base import (
 
 _SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
-# On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592 passes; with one epoch, 0.01
-# and 0.003 below.
+# On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592
+# passes; with one epoch, 0.01 and 0.003 below.
 _EPOCHS = 16
-_BATCHES = 128  # of an epoch; beyond, more epochs: every batch's position has a privacy loss of its own to compute
-_MAX_STEPS = 40_000  # of cooled batches, which are small: four times those of full batches take a tenth of their time
-_ENOUGH_NOISE = 2.0  # of fresh batches, over one record's effect on the sum, at which the draw amplifies nearly in full
+# of an epoch; beyond, more epochs: every batch's position has a privacy loss of its own to compute
+_BATCHES = 128
+# of cooled batches, which are small: four times those of full batches take a tenth of their time
+_MAX_STEPS = 40_000
+# of fresh batches, over one record's effect on the sum, at which the draw amplifies nearly in full
+_ENOUGH_NOISE = 2.0
 
 
 class NoisySGD(Solver):
     """Noisy gradient descent on batches that releases its last iterate.
 
-    From theta = 0: theta <- Proj(theta - step_size * (sum of the batch's gradients / batch_size + penalty's gradient) + noise).
-    A short last batch is divided by ``batch_size`` too. Where the steps contract, later batches hide earlier ones, so that a few
-    passes over the data are worth as much as a hundred of full batches. Only the last iterate leaves the solver; all bounds but
+    From theta = 0: theta <- Proj(theta - step_size * (sum of the batch's gradients / batch_size +
+    penalty's gradient) + noise). A short last batch is divided by ``batch_size`` too. Where the
+    steps contract, later batches hide earlier ones, so that a few passes over the data are worth as
+    much as a hundred of full batches. Only the last iterate leaves the solver; all bounds but
     `skdpdyn.privacy.composition` and `skdpdyn.privacy.subsampling` rest on that.
 
-    In a known order ``privacy_`` is that of the worst place, and others are protected better: of a fitted model with
-    sampling="cyclic", ``last_iterate(model.mechanism_, index=j)`` is for the records in batch j, from 1; with
-    sampling="one_pass", ``last_iterate`` and ``contraction(model.mechanism_, index=i)`` are for row i.
+    In a known order ``privacy_`` is that of the worst place, and others are protected better: of a
+    fitted model with sampling="cyclic", ``last_iterate(model.mechanism_, index=j)`` is for the
+    records in batch j, from 1; with sampling="one_pass", ``last_iterate`` and
+    ``contraction(model.mechanism_, index=i)`` are for row i.
 
     Parameters
     ----------
     sampling : {"auto", "shuffled_once", "cyclic", "without_replacement", "one_pass"}, default="auto"
-        How records come into batches. "auto": "shuffled_once"; of a softmax, which is better clipped than contracting,
-        "without_replacement", unless there is a ``radius`` or ``cooling``.
+        How records come into batches. "auto": "shuffled_once"; of a softmax, which is better
+        clipped than contracting, "without_replacement", unless there is a ``radius`` or
+        ``cooling``.
 
-        - "shuffled_once": disjoint batches of one uniform permutation, drawn securely and never told, in the same order in every
-          epoch; a record's place is unknown, so that its protection is the mean over places.
-        - "cyclic": the same in the order of the rows (Boninsegna, Algorithm 2), which anyone may know.
-        - "without_replacement": every step draws ``batch_size`` records afresh, `subsampling` or `recursion` judging them
-          (Ye and Shokri 2022). No projection. Needs the fewest epochs, but takes seconds to calibrate, and costs under
-          add_remove as much as under replace_one. There are ``n_epochs * (n_samples // batch_size)`` steps, rounded down.
-        - "one_pass": a record a step, in the order of the rows (Asoodeh, Diaz and Calmon 2020, Algorithm 1), the noise inside
-          the step's gradient. As noisy as if nobody trusted the one who trains.
+        - "shuffled_once": disjoint batches of one uniform permutation, drawn securely and never
+          told, in the same order in every epoch; a record's place is unknown, so that its
+          protection is the mean over places.
+        - "cyclic": the same in the order of the rows (Boninsegna, Algorithm 2), which anyone may
+          know.
+        - "without_replacement": every step draws ``batch_size`` records afresh, `subsampling` or
+          `recursion` judging them (Ye and Shokri 2022). No projection. Needs the fewest epochs, but
+          takes seconds to calibrate, and costs under add_remove as much as under replace_one. There
+          are ``n_epochs * (n_samples // batch_size)`` steps, rounded down.
+        - "one_pass": a record a step, in the order of the rows (Asoodeh, Diaz and Calmon 2020,
+          Algorithm 1), the noise inside the step's gradient. As noisy as if nobody trusted the one
+          who trains.
 
-        A clipped softmax is no contraction, so that only `composition` and `subsampling` apply to it: clip="auto" leaves the
-        softmax unclipped for all but "without_replacement".
+        A clipped softmax is no contraction, so that only `composition` and `subsampling` apply to
+        it: clip="auto" leaves the softmax unclipped for all but "without_replacement".
     batch_size : "auto" or int, default="auto"
         Records in a batch. "auto": as follow from ``n_epochs`` and the training time, see
         `skdpdyn.privacy.schedules.curvature_aware_time`.
     n_epochs : "auto" or int, default="auto"
-        Passes over the data. "auto": 16, or more where an epoch would have more than 128 batches, or fresh batches too little
-        noise for the draw to amplify; where ``batch_size`` is given, as many as the training time asks for.
+        Passes over the data. "auto": 16, or more where an epoch would have more than 128 batches,
+        or fresh batches too little noise for the draw to amplify; where ``batch_size`` is given, as
+        many as the training time asks for.
     step_size : "auto" or float, default="auto"
-        "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where that would train for longer
-        than the noise lets pay; twice that where a step is no contraction anyway. Beyond 2 / smoothness only `composition` and
-        `subsampling` hold.
+        "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where
+        that would train for longer than the noise lets pay; twice that where a step is no
+        contraction anyway. Beyond 2 / smoothness only `composition` and `subsampling` hold.
     cooling : "auto" or bool, default="auto"
-        Whether the step sizes of the last epoch fall with the root of how many batches are left, under the same noise. Of
-        disjoint batches the last is hidden by the noise of one step alone, the last but one by that of two, and so on: cooled,
-        all cost the same, and the noise of the run is little more than that of full batches. "auto": where `last_iterate` may
-        judge disjoint batches; there all step sizes of the second half fall linearly to 0 besides, and training lasts longer, if
-        ``batch_size``, ``n_epochs`` and ``step_size`` are "auto" too, no ``radius`` is given, and records are many for the budget
-        and the number of parameters: see `NoisyGD` and `skdpdyn.privacy.schedules.cooled_time_factor`.
+        Whether the step sizes of the last epoch fall with the root of how many batches are left,
+        under the same noise. Of disjoint batches the last is hidden by the noise of one step alone,
+        the last but one by that of two, and so on: cooled, all cost the same, and the noise of the
+        run is little more than that of full batches. "auto": where `last_iterate` may judge
+        disjoint batches; there all step sizes of the second half fall linearly to 0 besides, and
+        training lasts longer, if ``batch_size``, ``n_epochs`` and ``step_size`` are "auto" too, no
+        ``radius`` is given, and records are many for the budget and the number of parameters: see
+        `NoisyGD` and `skdpdyn.privacy.schedules.cooled_time_factor`.
     radius : float or None, default=None
-        Radius of the ball around 0 that every step projects the parameters onto. None: none; for "one_pass", whose bounds need
-        one, lipschitz / alpha, since the minimiser lies within.
+        Radius of the ball around 0 that every step projects the parameters onto. None: none; for
+        "one_pass", whose bounds need one, lipschitz / alpha, since the minimiser lies within.
     distribution : {"gaussian", "laplace"}, default="gaussian"
-        The noise. Laplace noise is for "one_pass" and a single parameter; delta = 0 is possible then.
+        The noise. Laplace noise is for "one_pass" and a single parameter; delta = 0 is possible
+        then.
     stopping : {"last", "random"}, default="last"
-        "random", for "one_pass": release the iterate after a step drawn uniformly and never told, which protects all records
-        alike. The fitted model has no ``n_iter_`` then; how long fit takes may tell it.
+        "random", for "one_pass": release the iterate after a step drawn uniformly and never told,
+        which protects all records alike. The fitted model has no ``n_iter_`` then; how long fit
+        takes may tell it.
 
     References
     ----------
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Algorithm 2.
-    J. Ye, R. Shokri (2022), Differentially private learning needs hidden state (or much faster convergence).
-    S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification of iterative algorithms via contraction coefficients,
-    Algorithm 1 and Theorems 3 to 5.
-    V. Feldman, T. Koren, K. Talwar (2020), Private stochastic convex optimization: optimal rates in linear time: batches that
-    grow towards the end, for the reason that steps shrink here.
-    J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy: the exact cost of any such schedule.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient
+    descent, Algorithm 2. J. Ye, R. Shokri (2022), Differentially private learning needs hidden
+    state (or much faster convergence). S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification
+    of iterative algorithms via contraction coefficients, Algorithm 1 and Theorems 3 to 5. V.
+    Feldman, T. Koren, K. Talwar (2020), Private stochastic convex optimization: optimal rates in
+    linear time: batches that grow towards the end, for the reason that steps shrink here. J. Bok,
+    W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy: the exact cost of
+    any such schedule.
 
     Examples
     --------
@@ -141,7 +157,11 @@ class NoisySGD(Solver):
 
     def auto_clip(self, loss, clip):
         """See `Solver.auto_clip`: what contracts, where the bounds need that."""
-        return clip if loss.n_outputs == 1 or self._sampling(loss) == "without_replacement" else loss.lipschitz
+        return (
+            clip
+            if loss.n_outputs == 1 or self._sampling(loss) == "without_replacement"
+            else loss.lipschitz
+        )
 
     def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`."""
@@ -153,28 +173,43 @@ class NoisySGD(Solver):
         self._check(sampling, objective)
         constants = step_constants(objective)
         largest = largest_step_size(**constants, bound=bound) * _STRICTLY
-        (time, cooling), step_size = self._time(objective, budget, bound), checked_step_size(self.step_size)
+        (time, cooling), step_size = (
+            self._time(objective, budget, bound),
+            checked_step_size(self.step_size),
+        )
         if sampling == "one_pass":
-            return self._one_pass(objective, step_size or min(largest, time / objective.n_samples), budget.adjacency)
-        schedule = {"step_size": step_size, "cooling": cooling, "max_steps": _MAX_STEPS if cooling else MAX_STEPS}
+            return self._one_pass(
+                objective, step_size or min(largest, time / objective.n_samples), budget.adjacency
+            )
+        schedule = {
+            "step_size": step_size,
+            "cooling": cooling,
+            "max_steps": _MAX_STEPS if cooling else MAX_STEPS,
+        }
         n_steps, planned = curvature_aware_schedule(time, **constants, bound=bound, **schedule)
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
-            least_epochs = max(least_epochs, math.ceil(_ENOUGH_NOISE * budget.mu * math.sqrt(n_steps)))
-        batch_size, n_batches, n_epochs = self._batches(sampling, objective.n_samples, n_steps, least_epochs)
+            least_epochs = max(
+                least_epochs, math.ceil(_ENOUGH_NOISE * budget.mu * math.sqrt(n_steps))
+            )
+        batch_size, n_batches, n_epochs = self._batches(
+            sampling, objective.n_samples, n_steps, least_epochs
+        )
         step_size = step_size or min(largest, n_steps * planned / (n_epochs * n_batches))
         check_stable(step_size, objective)
         shape = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
-        problem = {name: getattr(objective, name) for name in ("strong_convexity", "smoothness")} | {
-            "adjacency": budget.adjacency
-        }
+        problem = {
+            name: getattr(objective, name) for name in ("strong_convexity", "smoothness")
+        } | {"adjacency": budget.adjacency}
         if sampling == "without_replacement":
             n_steps = n_epochs * n_batches
             unit = step_size * budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
             return lambda noise: WithoutReplacement(
                 noise_multiplier=noise,
                 step_size=step_size,
-                rounding=_rounding(objective, n_steps, step_size, unit * noise, math.inf, batch_size),
+                rounding=_rounding(
+                    objective, n_steps, step_size, unit * noise, math.inf, batch_size
+                ),
                 **shape,
                 **problem,
             )
@@ -191,7 +226,14 @@ class NoisySGD(Solver):
         return lambda noise: CyclicBatches(
             noise_multiplier=noise / slowdown,
             step_size=sizes,
-            rounding=_rounding(objective, n_steps, sizes, step_size * noise * problem["sensitivity"], radius, batch_size),
+            rounding=_rounding(
+                objective,
+                n_steps,
+                sizes,
+                step_size * noise * problem["sensitivity"],
+                radius,
+                batch_size,
+            ),
             **shape,
             **problem,
         )
@@ -210,19 +252,31 @@ class NoisySGD(Solver):
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""
         attributes = {"step_size_": mechanism.step_size}
         if isinstance(mechanism, OnePass):
-            attributes |= {"noise_multiplier_": mechanism.noise / mechanism.sensitivity, "n_iter_": mechanism.n_samples}
+            attributes |= {
+                "noise_multiplier_": mechanism.noise / mechanism.sensitivity,
+                "n_iter_": mechanism.n_samples,
+            }
             if mechanism.stopping == "random":
                 del attributes["n_iter_"]
         else:
-            attributes |= {"noise_multiplier_": mechanism.noise_multiplier, "n_iter_": mechanism.n_steps}
+            attributes |= {
+                "noise_multiplier_": mechanism.noise_multiplier,
+                "n_iter_": mechanism.n_steps,
+            }
         if mechanism.sensitivity is not None:
-            attributes["sigma_"] = attributes["noise_multiplier_"] * mechanism.sensitivity * np.sqrt(mechanism.step_size / 2)
+            attributes["sigma_"] = (
+                attributes["noise_multiplier_"]
+                * mechanism.sensitivity
+                * np.sqrt(mechanism.step_size / 2)
+            )
         return attributes
 
     def _sampling(self, loss):
         """How records come into batches; a clipped loss of several outputs is no contraction, and "auto" would rather clip."""
         if is_auto(self.sampling):
-            disjoint = loss.n_outputs == 1 or self.radius is not None or checked_cooling(self.cooling)
+            disjoint = (
+                loss.n_outputs == 1 or self.radius is not None or checked_cooling(self.cooling)
+            )
             return "shuffled_once" if disjoint else "without_replacement"
         return checked_choice(self.sampling, "sampling", _SAMPLINGS, others="'auto', ")
 
@@ -233,7 +287,9 @@ class NoisySGD(Solver):
         for name in ("batch_size", "n_epochs"):
             checked_steps(getattr(self, name), name)
         if not is_auto(self.batch_size) and self.batch_size > objective.n_samples:
-            raise ValueError(f"batch_size={self.batch_size} must be at most n_samples={objective.n_samples}")
+            raise ValueError(
+                f"batch_size={self.batch_size} must be at most n_samples={objective.n_samples}"
+            )
         radius, cooling = checked_radius(self.radius), checked_cooling(self.cooling)
         if sampling != "one_pass":
             if self.distribution != "gaussian" or self.stopping != "last":
@@ -248,7 +304,9 @@ class NoisySGD(Solver):
         if sampling in ("without_replacement", "one_pass") and cooling:
             raise ValueError(f"cooling=True needs disjoint batches, not sampling={sampling!r}")
         if sampling == "without_replacement" and radius < math.inf:
-            raise ValueError(f"radius={self.radius!r}: sampling='without_replacement' has no bound that knows a projection")
+            raise ValueError(
+                f"radius={self.radius!r}: sampling='without_replacement' has no bound that knows a projection"
+            )
         if self.distribution == "laplace" and objective.n_parameters > 1:
             raise ValueError(
                 f"distribution='laplace' is for a single parameter, not {objective.n_parameters}: Theorem 3 of Asoodeh, Diaz "
@@ -259,8 +317,15 @@ class NoisySGD(Solver):
         """Training time, the sum of all step sizes, and whether those of the second half fall linearly."""
         sampling = self._sampling(objective.loss)
         if sampling in ("shuffled_once", "cyclic"):
-            undecided = all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size))) and self.radius is None
-            pays = None if undecided and objective.contracts and rewards_unequal_last_steps(bound) else False
+            undecided = (
+                all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size)))
+                and self.radius is None
+            )
+            pays = (
+                None
+                if undecided and objective.contracts and rewards_unequal_last_steps(bound)
+                else False
+            )
             return cooled_training_time(objective, budget, pays)
         one_pass, fresh = sampling == "one_pass", sampling == "without_replacement"
         time = training_time(
@@ -268,7 +333,8 @@ class NoisySGD(Solver):
             budget,
             # A step that hides one record by itself: n of them pile up root n times the noise
             n_samples=math.sqrt(objective.n_samples) if one_pass else objective.n_samples,
-            adjacency=Adjacency.REPLACE_ONE if fresh else budget.adjacency,  # in place of who vanishes another is drawn
+            # in place of who vanishes another is drawn
+            adjacency=Adjacency.REPLACE_ONE if fresh else budget.adjacency,
             mu=self.gaussian_mu(budget, objective.n_parameters),
         )
         return time, False
@@ -276,7 +342,11 @@ class NoisySGD(Solver):
     def _batches(self, sampling, n_samples, n_steps, least_epochs):
         """Batch size, batches in an epoch and epochs, for about so many steps."""
         down = sampling == "without_replacement"
-        n_epochs = min(n_steps, max(_EPOCHS, least_epochs)) if is_auto(self.n_epochs) else int(self.n_epochs)
+        n_epochs = (
+            min(n_steps, max(_EPOCHS, least_epochs))
+            if is_auto(self.n_epochs)
+            else int(self.n_epochs)
+        )
         if is_auto(self.batch_size):
             n_batches = min(max(1, round(n_steps / n_epochs)), n_samples)
             batch_size = n_samples // n_batches if down else -(-n_samples // n_batches)
@@ -291,7 +361,11 @@ class NoisySGD(Solver):
         cooling = checked_cooling(self.cooling)
         if cooling is not None:
             return cooling
-        return rewards_unequal_last_steps(bound) and objective.contracts and step_size * objective.smoothness <= 2
+        return (
+            rewards_unequal_last_steps(bound)
+            and objective.contracts
+            and step_size * objective.smoothness <= 2
+        )
 
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:
@@ -302,14 +376,18 @@ class NoisySGD(Solver):
         radius = checked_radius(self.radius)
         if math.isinf(radius):
             if not objective.alpha > 0:
-                raise ValueError("radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a radius, or alpha > 0")
+                raise ValueError(
+                    "radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a radius, or alpha > 0"
+                )
             radius = objective.lipschitz / objective.alpha
         unit = adjacency.sum_sensitivity(objective.lipschitz)
 
         def record(noise):
             n_samples, rounding = objective.n_samples, 0.0
             if self.distribution == "gaussian":  # Laplace noise is exact in every step
-                rounding = _rounding(objective, n_samples, step_size, step_size * noise * unit, radius, 1)
+                rounding = _rounding(
+                    objective, n_samples, step_size, step_size * noise * unit, radius, 1
+                )
             return OnePass(
                 n_samples=n_samples,
                 noise=noise * unit,
@@ -356,7 +434,9 @@ def _(mechanism: OnePass, objective, rng):
         "noise_std": np.full(mechanism.n_samples, mechanism.step_size * mechanism.noise),
         "radius": mechanism.diameter / 2,
         "distribution": mechanism.distribution,
-        "stop": None if mechanism.stopping == "last" else int(rng.integers(1, mechanism.n_samples + 1)),
+        "stop": None
+        if mechanism.stopping == "last"
+        else int(rng.integers(1, mechanism.n_samples + 1)),
     }
 
 
@@ -364,12 +444,16 @@ def _(mechanism: OnePass, objective, rng):
 def _(mechanism: CyclicBatches, objective, rng):
     order = rng.permutation(objective.n_samples) if mechanism.order == "shuffled_once" else None
     radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-    return {"batches": FixedBatches(mechanism.batch_size, order), "radius": radius} | _schedule_of(mechanism, objective)
+    return {"batches": FixedBatches(mechanism.batch_size, order), "radius": radius} | _schedule_of(
+        mechanism, objective
+    )
 
 
 @_run_of.register
 def _(mechanism: WithoutReplacement, objective, rng):
-    return {"batches": FreshBatches(mechanism.batch_size), "radius": math.inf} | _schedule_of(mechanism, objective)
+    return {"batches": FreshBatches(mechanism.batch_size), "radius": math.inf} | _schedule_of(
+        mechanism, objective
+    )
 
 
 def _schedule_of(mechanism, objective):

@@ -3,50 +3,61 @@
 import math
 from dataclasses import replace
 
-from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
+from skdpdyn.kernels.minimise import (
+    certifiable,
+    check_condition,
+    checked_tolerance,
+    largest_rounding,
+    minimise,
+)
 from skdpdyn.noise import NOISE_ERROR, largest_norm, release, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, is_named
 from skdpdyn.solvers.base import Solver, training_time
 
-# The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training time is this times
-# (parameters / signal^2)^(1/5), chosen on public data sets of 208 to 70,000 rows and 8 to 20,000 columns at epsilon 0.1 to 10.
+# The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training
+# time is this times (parameters / signal^2)^(1/5), chosen on public data sets of 208 to 70,000 rows
+# and 8 to 20,000 columns at epsilon 0.1 to 10.
 AUTO_SHRINKAGE = 2.5
 AUTO_TILT = 0.25  # largest part of epsilon that alpha="auto" lets the Jacobian have
-_NEGLIGIBLE = 0.01  # of 1/sqrt(n): standard deviation of a raw prediction by the noise on the output
+# of 1/sqrt(n): standard deviation of a raw prediction by the noise on the output
+_NEGLIGIBLE = 0.01
 _LEAST_ALPHA = 1e-9  # of the curvature, for alpha="auto"
 
 
 class ObjectivePerturbation(Solver):
     """Objective perturbation with approximate minima.
 
-    Minimises the regularised empirical risk plus ``b @ theta / n`` for one random b, to a gradient of norm at most
-    ``tolerance``, which is certified in exact arithmetic, and adds noise that hides how far from the exact minimiser that left
-    it: at most tolerance / alpha. That noise takes a hundredth of the budget (of mu^2, or of epsilon where it is pure). A
-    minimiser that misses the tolerance is an error, and the noise is never drawn again.
+    Minimises the regularised empirical risk plus ``b @ theta / n`` for one random b, to a gradient
+    of norm at most ``tolerance``, which is certified in exact arithmetic, and adds noise that hides
+    how far from the exact minimiser that left it: at most tolerance / alpha. That noise takes a
+    hundredth of the budget (of mu^2, or of epsilon where it is pure). A minimiser that misses the
+    tolerance is an error, and the noise is never drawn again.
 
-    Single outputs may be clipped (a clipped squared loss is Huber's); softmax is learnt unclipped. The clipped loss, the
-    penalty and the noise are all known before a record is seen.
+    Single outputs may be clipped (a clipped squared loss is Huber's); softmax is learnt unclipped.
+    The clipped loss, the penalty and the noise are all known before a record is seen.
 
     Parameters
     ----------
     noise : {"gaussian", "gamma"}, default="gaussian"
-        "gamma": a density proportional to exp(-norm(b) / s), which is pure: delta may be 0. Its norm grows with the number of
-        parameters, that of Gaussian noise with its root.
+        "gamma": a density proportional to exp(-norm(b) / s), which is pure: delta may be 0. Its
+        norm grows with the number of parameters, that of Gaussian noise with its root.
     tolerance : "auto" or float, default="auto"
-        Largest norm of the gradient of the empirical risk. "auto": where the noise on the output moves a raw prediction by a
-        hundredth of 1/sqrt(n_samples), or what double precision can certify if that is more (with millions of rows and a large
-        budget it is felt: take noisy gradients there). It is reached whatever the records.
+        Largest norm of the gradient of the empirical risk. "auto": where the noise on the output
+        moves a raw prediction by a hundredth of 1/sqrt(n_samples), or what double precision can
+        certify if that is more (with millions of rows and a large budget it is felt: take noisy
+        gradients there). It is reached whatever the records.
 
     References
     ----------
-    K. Chaudhuri, C. Monteleoni, A. Sarwate (2011), Differentially private empirical risk minimization, Algorithm 2. D. Kifer, A.
-    Smith, A. Thakurta (2012), Private convex empirical risk minimization and high-dimensional regression, Algorithm 1. R.
-    Iyengar, J. Near, D. Song, O. Thakkar, A. Thakurta, L. Wang (2019), Towards practical differentially private convex
-    optimization, Algorithm 1: approximate minima. R. Redberg, A. Koskela, Y.-X. Wang (2023), Improving the privacy and
-    practicality of objective perturbation for differentially private linear learners. What it costs:
-    `skdpdyn.privacy.perturbation`.
+    K. Chaudhuri, C. Monteleoni, A. Sarwate (2011), Differentially private empirical risk
+    minimization, Algorithm 2. D. Kifer, A. Smith, A. Thakurta (2012), Private convex empirical risk
+    minimization and high-dimensional regression, Algorithm 1. R. Iyengar, J. Near, D. Song, O.
+    Thakkar, A. Thakurta, L. Wang (2019), Towards practical differentially private convex
+    optimization, Algorithm 1: approximate minima. R. Redberg, A. Koskela, Y.-X. Wang (2023),
+    Improving the privacy and practicality of objective perturbation for differentially private
+    linear learners. What it costs: `skdpdyn.privacy.perturbation`.
 
     Examples
     --------
@@ -76,15 +87,23 @@ class ObjectivePerturbation(Solver):
     def auto_alpha(self, objective, budget, bound):
         """See `Solver.auto_alpha`: about where the noise moves the raw prediction of the longest row by 1.
 
-        With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be just there. More parameters
-        ask for more, a stronger signal (T times the curvature) for less. At least what leaves the Jacobian a quarter of epsilon.
+        With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be
+        just there. More parameters ask for more, a stronger signal (T times the curvature) for
+        less. At least what leaves the Jacobian a quarter of epsilon.
         """
         mu = self.gaussian_mu(budget, objective.n_parameters)
         time = training_time(objective, budget, mu=mu, tolerable_noise=1.0)
-        shrinkage = AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
+        shrinkage = (
+            AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
+        )
         trace, rank = objective.trace, objective.loss.rank
-        largest = rank * math.expm1(min(AUTO_TILT * budget.epsilon / rank, 700.0))  # curvature of the record
-        return max(shrinkage / time, trace / (largest * objective.n_samples), _LEAST_ALPHA * objective.curvature)
+        # curvature of the record
+        largest = rank * math.expm1(min(AUTO_TILT * budget.epsilon / rank, 700.0))
+        return max(
+            shrinkage / time,
+            trace / (largest * objective.n_samples),
+            _LEAST_ALPHA * objective.curvature,
+        )
 
     def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
@@ -95,7 +114,9 @@ class ObjectivePerturbation(Solver):
                 "needs one. Use clip='auto'"
             )
         if not objective.alpha > 0:
-            raise ValueError("alpha=0: objective perturbation needs a penalty. Use alpha='auto' or alpha > 0")
+            raise ValueError(
+                "alpha=0: objective perturbation needs a penalty. Use alpha='auto' or alpha > 0"
+            )
         check_condition(objective)
         constants = {
             "curvature": objective.trace / (objective.n_samples * objective.alpha),
@@ -116,10 +137,16 @@ class ObjectivePerturbation(Solver):
         def record(noise_multiplier):
             shared = {"distribution": self.noise, "adjacency": budget.adjacency}
             linear = Record(noise_multiplier=noise_multiplier, **constants)
-            output = OutputPerturbation(noise_multiplier=hidden * noise_multiplier, statistic="minimiser", **shared)
+            output = OutputPerturbation(
+                noise_multiplier=hidden * noise_multiplier, statistic="minimiser", **shared
+            )
             mechanism = Composition((linear, output))
             unit, least = self._limits(objective, mechanism)
-            tolerance = max(_NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least) if wanted is None else wanted
+            tolerance = (
+                max(_NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
+                if wanted is None
+                else wanted
+            )
             return Composition((linear, replace(output, tolerance=tolerance)))
 
         return record
@@ -154,9 +181,13 @@ class ObjectivePerturbation(Solver):
         """Return the tolerance whose hiding noise moves a raw prediction by 1, and the least one that can be certified."""
         linear, output = mechanism.mechanisms
         linear_scale = linear.noise_multiplier * objective.sensitivity(mechanism.adjacency)
-        per_coordinate = math.sqrt(objective.n_parameters) if linear.distribution == "gamma" else 1.0  # deviation over scale
+        # deviation over scale
+        per_coordinate = (
+            math.sqrt(objective.n_parameters) if linear.distribution == "gamma" else 1.0
+        )
         unit = objective.alpha / (2 * output.noise_multiplier * objective.row_norm * per_coordinate)
-        # The rounding of a gradient at any minimiser: an error for some records and not for others would be a release
+        # The rounding of a gradient at any minimiser: an error for some records and not for others
+        # would be a release
         slope = linear_scale * largest_norm(linear.distribution, objective.n_parameters)
         least = 4 * largest_rounding(objective, objective.minimiser_norm(slope), slope=slope)
         return unit, least + 2 * _term_error(objective, linear_scale)

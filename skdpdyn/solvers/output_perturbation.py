@@ -7,7 +7,13 @@ import numpy as np
 
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import certifiable, check_condition, checked_tolerance, largest_rounding, minimise
+from skdpdyn.kernels.minimise import (
+    certifiable,
+    check_condition,
+    checked_tolerance,
+    largest_rounding,
+    minimise,
+)
 from skdpdyn.noise import release
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
@@ -22,9 +28,10 @@ _MAX_EPOCHS = 10_000
 class Minimiser:
     """The exact minimiser of a strongly convex objective, up to a certified gradient of norm ``tolerance``.
 
-    Two objectives that differ in one record have gradients that differ by at most S/n, so that their minimisers are at most
-    S / (n alpha) apart (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7; Corollary 8 has S = 2L), and a point with a gradient of
-    norm ``tolerance`` is within tolerance / alpha of the minimiser.
+    Two objectives that differ in one record have gradients that differ by at most S/n, so that
+    their minimisers are at most S / (n alpha) apart (Chaudhuri, Monteleoni and Sarwate 2011, Lemma
+    7; Corollary 8 has S = 2L), and a point with a gradient of norm ``tolerance`` is within
+    tolerance / alpha of the minimiser.
     """
 
     tolerance: float
@@ -42,12 +49,13 @@ class Minimiser:
 class Descent:
     """Gradient descent from 0, without noise, over the batches of one permutation of the records, the same in every epoch.
 
-    Every batch is divided by the same ``batch_size``, the short last one too. A step is c_t-Lipschitz,
-    c_t = max(abs(1 - eta_t alpha), abs(1 - eta_t beta)), and one record moves the steps t that see it by at most eta_t S / b, so
-    it moves the result by at most the sum of eta_t S / b times the product of all later c. With eta_t = min(1/beta, 1/(alpha t))
-    every term is at most S / (alpha b T), whatever the permutation and the place in it: S / (n alpha) in all, not divided by the
-    batch size (Wu et al. 2017, Lemma 8). With a single batch and steps of 1/beta the sum is (S / (n alpha)) (1 - c^K) (Zhang et
-    al. 2017).
+    Every batch is divided by the same ``batch_size``, the short last one too. A step is
+    c_t-Lipschitz, c_t = max(abs(1 - eta_t alpha), abs(1 - eta_t beta)), and one record moves the
+    steps t that see it by at most eta_t S / b, so it moves the result by at most the sum of eta_t S
+    / b times the product of all later c. With eta_t = min(1/beta, 1/(alpha t)) every term is at
+    most S / (alpha b T), whatever the permutation and the place in it: S / (n alpha) in all, not
+    divided by the batch size (Wu et al. 2017, Lemma 8). With a single batch and steps of 1/beta the
+    sum is (S / (n alpha)) (1 - c^K) (Zhang et al. 2017).
     """
 
     step_size: np.ndarray
@@ -60,16 +68,28 @@ class Descent:
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
         survives = np.append(np.cumprod(contraction[:0:-1])[::-1], 1.0)
         moved = eta * survives * adjacency.sum_sensitivity(objective.lipschitz) / self.batch_size
-        radius = objective.lipschitz * min(np.sum(eta), 1 / alpha if alpha else math.inf)  # of the ball that no iterate leaves
+        # of the ball that no iterate leaves
+        radius = objective.lipschitz * min(np.sum(eta), 1 / alpha if alpha else math.inf)
         rounding = objective.gradient_rounding(radius, objective.n_features, self.batch_size)
         rounded = 2 * np.sum(survives * (eta * rounding + 8 * _EPS * radius))
-        return (np.max(np.sum(moved.reshape(-1, self.n_batches), axis=0)) + rounded) * (1 + 4 * _EPS * eta.size)
+        return (np.max(np.sum(moved.reshape(-1, self.n_batches), axis=0)) + rounded) * (
+            1 + 4 * _EPS * eta.size
+        )
 
     def run(self, objective, rows, generator, n_threads, verbose):
         """The result, without noise."""
         theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
         if self.n_batches == 1:
-            descend(theta, objective.unclamped(), rows, self.step_size, quiet, math.inf, generator, n_threads)
+            descend(
+                theta,
+                objective.unclamped(),
+                rows,
+                self.step_size,
+                quiet,
+                math.inf,
+                generator,
+                n_threads,
+            )
             return theta
         descend_on_batches(
             theta,
@@ -92,37 +112,45 @@ class OutputPerturbation(Solver):
     Parameters
     ----------
     method : {"minimiser", "permutation_sgd", "gradient_descent"}, default="minimiser"
-        What is released with noise. "minimiser": the minimiser of the objective, certified; one record moves it by
-        S / (n alpha) (Chaudhuri, Monteleoni and Sarwate 2011). "permutation_sgd": stochastic gradient descent over the batches
-        of one random permutation, with steps min(1/beta, 1/(alpha t)); also S / (n alpha) (Wu et al. 2017).
-        "gradient_descent": K full steps of 1/beta; (S / (n alpha)) (1 - (1 - alpha/beta)^K) (Zhang et al. 2017).
+        What is released with noise. "minimiser": the minimiser of the objective, certified; one
+        record moves it by S / (n alpha) (Chaudhuri, Monteleoni and Sarwate 2011).
+        "permutation_sgd": stochastic gradient descent over the batches of one random permutation,
+        with steps min(1/beta, 1/(alpha t)); also S / (n alpha) (Wu et al. 2017).
+        "gradient_descent": K full steps of 1/beta; (S / (n alpha)) (1 - (1 - alpha/beta)^K) (Zhang
+        et al. 2017).
     noise : {"gaussian", "gamma"}, default="gaussian"
-        "gamma" has density proportional to exp(-norm(b) / s): a guarantee with delta = 0, and more noise the more parameters.
+        "gamma" has density proportional to exp(-norm(b) / s): a guarantee with delta = 0, and more
+        noise the more parameters.
     n_epochs : "auto" or int, default="auto"
-        Passes over the records, of the two methods that descend. "auto": 10 of "permutation_sgd"; beta / alpha of
-        "gradient_descent", at most 10,000: until the penalty has forgotten the start.
+        Passes over the records, of the two methods that descend. "auto": 10 of "permutation_sgd";
+        beta / alpha of "gradient_descent", at most 10,000: until the penalty has forgotten the
+        start.
     batch_size : int, default=50
         Records in a batch of "permutation_sgd".
     tolerance : "auto" or float, default="auto"
-        Norm of the gradient up to which the minimiser is certified; 2 tolerance / alpha is added to the sensitivity. "auto":
-        1e-6 S/n, or what floating point can certify whatever the records, below which a number is refused.
+        Norm of the gradient up to which the minimiser is certified; 2 tolerance / alpha is added to
+        the sensitivity. "auto": 1e-6 S/n, or what floating point can certify whatever the records,
+        below which a number is refused.
 
     Notes
     -----
-    Clipping works as in gradient descent for a single output. With several outputs there is none: a clipped softmax gradient is
-    that of no convex function, so that nothing here would bound the sensitivity.
+    Clipping works as in gradient descent for a single output. With several outputs there is none: a
+    clipped softmax gradient is that of no convex function, so that nothing here would bound the
+    sensitivity.
 
-    ``alpha="auto"`` balances the excess risk of the noise against that of the penalty, from public numbers alone. With noise of
-    standard deviation w S / (n alpha) per coordinate, that of the raw prediction of a row of norm B is kappa = B w S / (n alpha).
-    Its excess risk h kappa^2 / 2, for a loss of smoothness h, plus (alpha / 2) norm(theta)^2 at an assumed
-    norm(theta)^2 = 10 / (h B^2) is least at kappa^3 = 5 w S / (n B h^2).
+    ``alpha="auto"`` balances the excess risk of the noise against that of the penalty, from public
+    numbers alone. With noise of standard deviation w S / (n alpha) per coordinate, that of the raw
+    prediction of a row of norm B is kappa = B w S / (n alpha). Its excess risk h kappa^2 / 2, for a
+    loss of smoothness h, plus (alpha / 2) norm(theta)^2 at an assumed norm(theta)^2 = 10 / (h B^2)
+    is least at kappa^3 = 5 w S / (n B h^2).
 
     References
     ----------
-    K. Chaudhuri, C. Monteleoni, A. Sarwate (2011), Differentially private empirical risk minimization, Algorithm 1.
-    X. Wu, F. Li, A. Kumar, K. Chaudhuri, S. Jha, J. Naughton (2017), Bolt-on differential privacy for scalable stochastic
-    gradient descent-based analytics, Algorithm 2.
-    J. Zhang, K. Zheng, W. Mou, L. Wang (2017), Efficient private ERM for smooth objectives, Algorithm 1.
+    K. Chaudhuri, C. Monteleoni, A. Sarwate (2011), Differentially private empirical risk
+    minimization, Algorithm 1. X. Wu, F. Li, A. Kumar, K. Chaudhuri, S. Jha, J. Naughton (2017),
+    Bolt-on differential privacy for scalable stochastic gradient descent-based analytics, Algorithm
+    2. J. Zhang, K. Zheng, W. Mou, L. Wang (2017), Efficient private ERM for smooth objectives,
+    Algorithm 1.
 
     Examples
     --------
@@ -138,7 +166,9 @@ class OutputPerturbation(Solver):
     (True, 1.0)
     """
 
-    def __init__(self, method="minimiser", noise="gaussian", n_epochs="auto", batch_size=50, tolerance="auto"):
+    def __init__(
+        self, method="minimiser", noise="gaussian", n_epochs="auto", batch_size=50, tolerance="auto"
+    ):
         self.method = method
         self.noise = noise
         self.n_epochs = n_epochs
@@ -173,7 +203,12 @@ class OutputPerturbation(Solver):
             ran["batch_size"] = min(int(self.batch_size), objective.n_samples)
 
         def record(noise_multiplier):
-            return Record(noise_multiplier=noise_multiplier, distribution=self.noise, adjacency=budget.adjacency, **ran)
+            return Record(
+                noise_multiplier=noise_multiplier,
+                distribution=self.noise,
+                adjacency=budget.adjacency,
+                **ran,
+            )
 
         return record
 
@@ -208,7 +243,9 @@ class OutputPerturbation(Solver):
             self._tolerance(objective)
 
     def _tolerance(self, objective):
-        least = 4 * (largest_rounding(objective, objective.minimiser_norm()) + 8 * _EPS * objective.lipschitz)
+        least = 4 * (
+            largest_rounding(objective, objective.minimiser_norm()) + 8 * _EPS * objective.lipschitz
+        )
         wanted = checked_tolerance(self.tolerance)
         return certifiable(wanted, _NEGLIGIBLE * objective.lipschitz / objective.n_samples, least)
 
@@ -218,7 +255,11 @@ class OutputPerturbation(Solver):
             return n_epochs
         if self.method == "permutation_sgd":
             return 10
-        return min(math.ceil(objective.smoothness / objective.alpha), _MAX_EPOCHS) if objective.alpha > 0 else _MAX_EPOCHS
+        return (
+            min(math.ceil(objective.smoothness / objective.alpha), _MAX_EPOCHS)
+            if objective.alpha > 0
+            else _MAX_EPOCHS
+        )
 
 
 def statistic_of(objective, mechanism):
@@ -226,7 +267,13 @@ def statistic_of(objective, mechanism):
     if mechanism.statistic == "minimiser":
         return Minimiser(mechanism.tolerance)
     if mechanism.statistic == "gradient_descent":
-        return Descent(np.full(mechanism.n_epochs, 1 / objective.smoothness), objective.n_samples, 1)
+        return Descent(
+            np.full(mechanism.n_epochs, 1 / objective.smoothness), objective.n_samples, 1
+        )
     n_batches = -(-objective.n_samples // mechanism.batch_size)
     times = 1 + np.arange(mechanism.n_epochs * n_batches)
-    return Descent(1 / np.maximum(objective.smoothness, objective.alpha * times), mechanism.batch_size, n_batches)
+    return Descent(
+        1 / np.maximum(objective.smoothness, objective.alpha * times),
+        mechanism.batch_size,
+        n_batches,
+    )

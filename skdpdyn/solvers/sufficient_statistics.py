@@ -19,19 +19,22 @@ _LARGEST = 20_000  # parameters
 class SufficientStatistics(Solver):
     """Adaptive sufficient statistics perturbation (AdaSSP) for ridge regression.
 
-    Three Gaussian mechanisms release the least eigenvalue of X'X, X'X, and X'y, on rows of norm at most B and targets in
-    [-1, 1]; the coefficients follow from them. As much ridge is added as the noise on X'X asks for beyond what its least
-    eigenvalue allows for. Needs memory for d x d numbers; most accurate for few columns and large budgets.
+    Three Gaussian mechanisms release the least eigenvalue of X'X, X'X, and X'y, on rows of norm at
+    most B and targets in [-1, 1]; the coefficients follow from them. As much ridge is added as the
+    noise on X'X asks for beyond what its least eigenvalue allows for. Needs memory for d x d
+    numbers; most accurate for few columns and large budgets.
 
-    Sensitivities: B^2 (Weyl's inequality, either adjacency); B^2, or sqrt(2) B^2 in the Frobenius norm when a record is replaced;
-    B, or 2 B. They compose exactly, mu^2 = mu_1^2 + mu_2^2 + mu_3^2.
+    Sensitivities: B^2 (Weyl's inequality, either adjacency); B^2, or sqrt(2) B^2 in the Frobenius
+    norm when a record is replaced; B, or 2 B. They compose exactly, mu^2 = mu_1^2 + mu_2^2 +
+    mu_3^2.
 
     References
     ----------
-    Y.-X. Wang (2018), Revisiting differentially private linear regression: optimal and adaptive prediction and estimation in
-    unbounded domain, Algorithm 2. There the budget is split evenly and the noise's operator norm bounded by
-    sqrt(d log(2 d^2 / rho)) standard deviations; here the least eigenvalue gets a twentieth, and the norm is the expected one
-    of a symmetric Gaussian matrix, 2 sqrt(d).
+    Y.-X. Wang (2018), Revisiting differentially private linear regression: optimal and adaptive
+    prediction and estimation in unbounded domain, Algorithm 2. There the budget is split evenly and
+    the noise's operator norm bounded by sqrt(d log(2 d^2 / rho)) standard deviations; here the
+    least eigenvalue gets a twentieth, and the norm is the expected one of a symmetric Gaussian
+    matrix, 2 sqrt(d).
 
     Examples
     --------
@@ -50,7 +53,9 @@ class SufficientStatistics(Solver):
     def check_loss(self, loss):
         """See `Solver.check_loss`: products of rows say all of a squared loss, and of no other."""
         if not loss.quadratic:
-            raise ValueError(f"solver='sufficient_statistics' learns quadratic losses only, not the {loss.name} loss")
+            raise ValueError(
+                f"solver='sufficient_statistics' learns quadratic losses only, not the {loss.name} loss"
+            )
 
     def mechanism(self, objective, budget, bound):
         """See `Solver.mechanism`."""
@@ -63,14 +68,19 @@ class SufficientStatistics(Solver):
 
         def record(noise_multiplier):
             return Composition(
-                tuple(Gaussian(noise_multiplier / math.sqrt(share), adjacency=budget.adjacency) for share in self._shares)
+                tuple(
+                    Gaussian(noise_multiplier / math.sqrt(share), adjacency=budget.adjacency)
+                    for share in self._shares
+                )
             )
 
         return record
 
     def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
         """See `Solver.solve`."""
-        eigenvalue_noise, gram_noise, moment_noise = (part.noise_multiplier for part in mechanism.mechanisms)
+        eigenvalue_noise, gram_noise, moment_noise = (
+            part.noise_multiplier for part in mechanism.mechanisms
+        )
         replaced = mechanism.adjacency is Adjacency.REPLACE_ONE
         room = 1 + _rounding(objective)
         square = objective.row_norm**2 * room
@@ -88,7 +98,10 @@ class SufficientStatistics(Solver):
             gram[places] = release(gram[places], gram_std, generator)
             gram.T[places] = gram[places]
             moment = release(moment, moment_std, generator)
-            ridge = max(0.0, gram_std * 2 * math.sqrt(size) - least) + objective.n_samples * objective.alpha
+            ridge = (
+                max(0.0, gram_std * 2 * math.sqrt(size) - least)
+                + objective.n_samples * objective.alpha
+            )
             values, vectors = eigh(gram)
             return vectors @ ((vectors.T @ moment) / np.maximum(values + ridge, gram_std))
 
@@ -125,11 +138,16 @@ class SufficientStatistics(Solver):
 def _rounding(objective):
     """Part of the sensitivities that the rounding of the computed statistics in two runs together may add.
 
-    A sum over a block of m of the n rows rounds by m eps/2 times the sum of its terms' norms at the most, in whatever order, and
-    the sum of the blocks by their number times that; an eigenvalue of a matrix of d columns and norm n B^2 by a few d eps n B^2.
+    A sum over a block of m of the n rows rounds by m eps/2 times the sum of its terms' norms at the
+    most, in whatever order, and the sum of the blocks by their number times that; an eigenvalue of
+    a matrix of d columns and norm n B^2 by a few d eps n B^2.
     """
     in_order = _ROWS + 16 + objective.n_samples / _ROWS
-    rounding = (in_order + 16 * objective.n_parameters) * objective.n_samples * np.finfo(np.float64).eps
+    rounding = (
+        (in_order + 16 * objective.n_parameters) * objective.n_samples * np.finfo(np.float64).eps
+    )
     if not rounding < 0.5:
-        raise ValueError(f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many")
+        raise ValueError(
+            f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many"
+        )
     return rounding

@@ -19,7 +19,8 @@ from skdpdyn.privacy.checks import checked_delta
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import Composition
 
-MIXED = "tightest"  # name of the bound of a composition whose parts are best judged by different accountants
+# name of the bound of a composition whose parts are best judged by different accountants
+MIXED = "tightest"
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Tightest:
     Attributes
     ----------
     bound : str
-        Name of the accountant that won; "tightest" where the parts of a composition are best judged by different ones. It is
-        a valid ``bound=`` of the estimators, of `least_noise` and of `most_steps`.
+        Name of the accountant that won; "tightest" where the parts of a composition are best judged
+        by different ones. It is a valid ``bound=`` of the estimators, of `least_noise` and of
+        `most_steps`.
     theorem : str
-        What it proved: the paper's theorem, or the sharper form of it that was used (``"contraction(tight=True): ..."``);
-        of the parts of a composition, one by one, where they differ.
+        What it proved: the paper's theorem, or the sharper form of it that was used
+        (``"contraction(tight=True): ..."``); of the parts of a composition, one by one, where they
+        differ.
     guarantee : Guarantee
         What it proved. Everything that a guarantee answers can also be asked of this object.
     mechanism : record
@@ -48,7 +51,11 @@ class Tightest:
     @cached_property
     def alternatives(self):
         """The other accountants by name: each with its guarantee, or with the hypothesis that failed; found when asked for."""
-        return {name: sharpest(judge, self.mechanism) for name, judge in ACCOUNTANTS.items() if name != self.bound}
+        return {
+            name: sharpest(judge, self.mechanism)
+            for name, judge in ACCOUNTANTS.items()
+            if name != self.bound
+        }
 
     def __getattr__(self, name):
         if name.startswith("__") or "guarantee" not in self.__dict__:
@@ -59,15 +66,17 @@ class Tightest:
 def tightest(mechanism, *, delta=1e-6):
     """The smallest valid bound on a release, with its name and all others.
 
-    Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of each part, composed, is
-    compared: guarantees compose whichever theorem proved them. Where it wins, its name is "tightest".
+    Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of
+    each part, composed, is compared: guarantees compose whichever theorem proved them. Where it
+    wins, its name is "tightest".
 
     Parameters
     ----------
     mechanism : record
         What ran.
     delta : float, default=1e-6
-        Where the bounds are compared, by their epsilon. (Every bound holds at every delta; the winner may differ.)
+        Where the bounds are compared, by their epsilon. (Every bound holds at every delta; the
+        winner may differ.)
 
     Returns
     -------
@@ -99,8 +108,8 @@ def tightest(mechanism, *, delta=1e-6):
 def weigh(mechanism, delta, accuracy=None):
     """Return the `tightest` bound on a release, compared by epsilons of some relative ``accuracy`` where they are numerical.
 
-    Only accountants that can win are asked: those with a theorem for this type of record, and of a pair of which one is never
-    below the other, the other.
+    Only accountants that can win are asked: those with a theorem for this type of record, and of a
+    pair of which one is never below the other, the other.
     """
     checked_delta(delta)
     able = [name for name, judge in ACCOUNTANTS.items() if has_theorem(judge, mechanism)]
@@ -113,36 +122,59 @@ def weigh(mechanism, delta, accuracy=None):
     if mixed is not None:
         valid[MIXED] = mixed.guarantee
     if not valid:
-        reasons = "; ".join(f"{name}: {sharpest(judge, mechanism)}" for name, judge in ACCOUNTANTS.items())
-        raise UnsupportedMechanismError(f"no bound holds for this {type(mechanism).__name__}: {reasons}")
+        reasons = "; ".join(
+            f"{name}: {sharpest(judge, mechanism)}" for name, judge in ACCOUNTANTS.items()
+        )
+        raise UnsupportedMechanismError(
+            f"no bound holds for this {type(mechanism).__name__}: {reasons}"
+        )
     if accuracy is not None:
         valid = {name: guarantee.with_accuracy(accuracy) for name, guarantee in valid.items()}
-    # Among Gaussian guarantees the smallest mu is the smallest at every delta; they win ties, being exact
-    gaussian = sorted((name for name in valid if isinstance(valid[name], GaussianDP)), key=lambda name: valid[name].mu)
+    # Among Gaussian guarantees the smallest mu is the smallest at every delta; they win ties, being
+    # exact
+    gaussian = sorted(
+        (name for name in valid if isinstance(valid[name], GaussianDP)),
+        key=lambda name: valid[name].mu,
+    )
     finalists = gaussian[:1] + [name for name in valid if name not in gaussian]
     winner = finalists[0]
     if len(finalists) > 1:
         epsilons = {name: valid[name].epsilon(delta) for name in finalists}
         winner = min(finalists, key=epsilons.get)
-        if epsilons[winner] == 0:  # of several that are nothing at this delta, the one that composes best
-            winner = min((name for name in finalists if epsilons[name] == 0), key=lambda name: valid[name].advantage)
+        # of several that are nothing at this delta, the one that composes best
+        if epsilons[winner] == 0:
+            winner = min(
+                (name for name in finalists if epsilons[name] == 0),
+                key=lambda name: valid[name].advantage,
+            )
     if winner == MIXED:
         return Tightest(MIXED, mixed.theorem, valid[MIXED], mechanism)
     judge = ACCOUNTANTS[winner]
-    return Tightest(winner, judge.sharper.theorem if judge.sharper else judge.theorem, valid[winner], mechanism)
+    return Tightest(
+        winner, judge.sharper.theorem if judge.sharper else judge.theorem, valid[winner], mechanism
+    )
 
 
 def _mixed(mechanism, delta, accuracy):
     """The best bounds of a composition's parts, composed, where no accountant proved all of them; else None."""
     try:
         best = {part: weigh(part, delta, accuracy) for part in dict.fromkeys(mechanism.mechanisms)}
-    except UnsupportedMechanismError:  # of a part that no theorem covers; the accountants have said so
+    except UnsupportedMechanismError:
+        # of a part that no theorem covers; the accountants have said so
         return None
     names = {each.bound for each in best.values()}
     if len(names) == 1 and MIXED not in names:
         return None
-    guarantee = reduce(lambda one, other: one.compose(other), (best[part].guarantee for part in mechanism.mechanisms))
-    return Tightest(MIXED, "; ".join(dict.fromkeys(each.theorem for each in best.values())), guarantee, mechanism)
+    guarantee = reduce(
+        lambda one, other: one.compose(other),
+        (best[part].guarantee for part in mechanism.mechanisms),
+    )
+    return Tightest(
+        MIXED,
+        "; ".join(dict.fromkeys(each.theorem for each in best.values())),
+        guarantee,
+        mechanism,
+    )
 
 
 __all__ = [

@@ -19,10 +19,11 @@ from skdpdyn.privacy.mechanisms import (
 def composition(mechanism):
     """Composition of the steps, as if every iterate were released and no batch were secret.
 
-    Each step that a record takes part in is a Gaussian mechanism with mu_k = sensitivity / noise; together mu^2 = sum of mu_k^2
-    (Dong, Roth and Su 2022, Corollary 3.3), exactly. It needs a bounded sensitivity, nothing else: no convexity, any step size,
-    any release. Of disjoint batches a record is in one an epoch (the worst position counts); of sampled batches it may be in
-    all. One pass with Laplace noise is pure, epsilon = sensitivity / scale.
+    Each step that a record takes part in is a Gaussian mechanism with mu_k = sensitivity / noise;
+    together mu^2 = sum of mu_k^2 (Dong, Roth and Su 2022, Corollary 3.3), exactly. It needs a
+    bounded sensitivity, nothing else: no convexity, any step size, any release. Of disjoint batches
+    a record is in one an epoch (the worst position counts); of sampled batches it may be in all.
+    One pass with Laplace noise is pure, epsilon = sensitivity / scale.
 
     Parameters
     ----------
@@ -78,7 +79,9 @@ def _(mechanism: WithoutReplacement):
 @composition.register
 def _(mechanism: PoissonSubsampled):
     moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
-    return GaussianDP(moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
+    return GaussianDP(
+        moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency
+    )
 
 
 @composition.register

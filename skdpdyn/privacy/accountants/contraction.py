@@ -35,18 +35,20 @@ from skdpdyn.privacy.stored import stored
 def contraction(mechanism, index=None, tight=False):
     """Privacy profile of one pass of projected noisy SGD, by the contraction of E_gamma on a bounded domain.
 
-    Asoodeh, Diaz and Calmon (2020), Privacy amplification of iterative algorithms via contraction coefficients. With
-    theta(r) = `hockey_stick` of two noise laws r standard units apart, S the sensitivity (2 lipschitz; lipschitz under
-    add_remove) and M = sqrt(1 - 2 step_size beta rho / (beta + rho)), the record in step i has
+    Asoodeh, Diaz and Calmon (2020), Privacy amplification of iterative algorithms via contraction
+    coefficients. With theta(r) = `hockey_stick` of two noise laws r standard units apart, S the
+    sensitivity (2 lipschitz; lipschitz under add_remove) and M = sqrt(1 - 2 step_size beta rho /
+    (beta + rho)), the record in step i has
 
-    - Theorem 4 (Gaussian) and Theorem 3 (Laplace, on an interval): delta = theta(S/noise) t^(n-i), t = theta(M diameter /
-      (step_size noise));
-    - Theorem 5, stopped at a uniform step (by joint convexity, for either noise): delta = theta(S/noise) / (n (1 - t)), for
-      every record.
+    - Theorem 4 (Gaussian) and Theorem 3 (Laplace, on an interval): delta = theta(S/noise) t^(n-i),
+      t = theta(M diameter / (step_size noise));
+    - Theorem 5, stopped at a uniform step (by joint convexity, for either noise): delta =
+      theta(S/noise) / (n (1 - t)), for every record.
 
-    Hypotheses: step_size < 2 / (smoothness + strong_convexity), checked (beyond it M is below the true Lipschitz constant);
-    a bounded domain, one record a step, one pass, which the record type says. Figure 3 of the paper has smoothness <
-    strong_convexity, which no function has; it is computed, not refused.
+    Hypotheses: step_size < 2 / (smoothness + strong_convexity), checked (beyond it M is below the
+    true Lipschitz constant); a bounded domain, one record a step, one pass, which the record type
+    says. Figure 3 of the paper has smoothness < strong_convexity, which no function has; it is
+    computed, not refused.
 
     Parameters
     ----------
@@ -55,8 +57,8 @@ def contraction(mechanism, index=None, tight=False):
     index : int or None, default=None
         Step of the record, from 1; None: the worst record (the last one).
     tight : bool, default=False
-        With stopping="random", sum the geometric series that Theorem 5 bounds: theta(S/noise) (1 - t^m) / (n (1 - t)),
-        m = n - index + 1, never above the printed form.
+        With stopping="random", sum the geometric series that Theorem 5 bounds: theta(S/noise) (1 -
+        t^m) / (n (1 - t)), m = n - index + 1, never above the printed form.
 
     Returns
     -------
@@ -90,7 +92,9 @@ def _(mechanism: OnePass, index=None, tight=False):
     later = n - check_index(index, n, 1 if random else n)
     return ContractedDP(
         own_shift=mechanism.sensitivity / mechanism.noise,
-        later_shift=mechanism.paper_contraction * mechanism.diameter / (mechanism.step_size * mechanism.noise),
+        later_shift=mechanism.paper_contraction
+        * mechanism.diameter
+        / (mechanism.step_size * mechanism.noise),
         later_steps=later,
         n_stops=n if random else None,
         tight=tight,
@@ -109,7 +113,8 @@ def hockey_stick(epsilon, shift, distribution="gaussian"):
     shift : float or array-like
         Distance over the standard deviation (Gaussian) or over the scale (Laplace), >= 0.
     distribution : {"gaussian", "laplace"}, default="gaussian"
-        The noise. Gaussian: Q(epsilon/r - r/2) - e^epsilon Q(epsilon/r + r/2); Laplace: (1 - e^((epsilon - r)/2))_+.
+        The noise. Gaussian: Q(epsilon/r - r/2) - e^epsilon Q(epsilon/r + r/2); Laplace: (1 -
+        e^((epsilon - r)/2))_+.
 
     Returns
     -------
@@ -129,8 +134,8 @@ def hockey_stick(epsilon, shift, distribution="gaussian"):
 def contraction_coefficient(epsilon, contraction, diameter, noise_std, distribution="gaussian"):
     """Contraction coefficient under E_(e^epsilon) of one projected noisy step on a bounded domain.
 
-    Theorem 2 of Asoodeh, Diaz and Calmon (2020): the supremum of E_gamma(K(y1) || K(y2)) over two starting points, attained
-    where they are ``contraction * diameter`` apart after the map.
+    Theorem 2 of Asoodeh, Diaz and Calmon (2020): the supremum of E_gamma(K(y1) || K(y2)) over two
+    starting points, attained where they are ``contraction * diameter`` apart after the map.
 
     Parameters
     ----------
@@ -196,8 +201,13 @@ class ContractedDP(Guarantee):
         checked_count(self.later_steps, "later_steps", least=0, largest=MAX_STEPS)
         checked_flag(self.tight, "tight")
         checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
-        if self.n_stops is not None and checked_count(self.n_stops, "n_stops") < self.later_steps + 1:
-            raise ValueError(f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}")
+        if (
+            self.n_stops is not None
+            and checked_count(self.n_stops, "n_stops") < self.later_steps + 1
+        ):
+            raise ValueError(
+                f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}"
+            )
 
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array); exactly 0 where Laplace noise is pure."""
@@ -229,7 +239,10 @@ class ContractedDP(Guarantee):
     def _upper(self, delta):
         """An epsilon at which delta is met."""
         if self.distribution == "laplace":  # pure there
-            return min([self.own_shift] + [self.later_shift] * (self.n_stops is None and self.later_steps > 0))
+            return min(
+                [self.own_shift]
+                + [self.later_shift] * (self.n_stops is None and self.later_steps > 0)
+            )
         target, upper = (math.log(delta) if delta > 0 else -math.inf), 1.0
         while self._scalar_log_delta(upper) > target and math.isfinite(upper):
             upper *= 2

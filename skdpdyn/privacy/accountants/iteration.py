@@ -17,15 +17,18 @@ from skdpdyn.privacy.needs import Needs
 def iteration(mechanism, index=None):
     """Renyi bound of the last iterate by amplification by iteration, as printed; `last_iterate` is never above it.
 
-    - `OnePass` with Gaussian noise, the record in step i of n, S its sensitivity: RDP(a) = a S^2 / (2 sigma^2 (n - i + 1))
-      where nothing contracts (Feldman, Mironov, Talwar and Thakurta 2018, Theorem 23), and RDP(a) = a kappa, kappa =
-      S^2 M^(n-i+1) / (2 sigma^2 (n-i)) under strong convexity (Balle, Barthe, Gaboardi and Geumlek 2019, Theorem 5; kappa =
-      S^2 / (2 sigma^2) for i = n).
-    - `CyclicBatches`, position kappa of Q, T epochs: RDP(a) = a / (2 z^2) ((T-1)/Q + 1/(Q - kappa + 1)) (Boninsegna,
-      Section VI.A; its last line drops the second term's excess over 1/Q and its cases of s_t are swapped).
+    - `OnePass` with Gaussian noise, the record in step i of n, S its sensitivity: RDP(a) = a S^2 /
+      (2 sigma^2 (n - i + 1)) where nothing contracts (Feldman, Mironov, Talwar and Thakurta 2018,
+      Theorem 23), and RDP(a) = a kappa, kappa = S^2 M^(n-i+1) / (2 sigma^2 (n-i)) under strong
+      convexity (Balle, Barthe, Gaboardi and Geumlek 2019, Theorem 5; kappa = S^2 / (2 sigma^2) for
+      i = n).
+    - `CyclicBatches`, position kappa of Q, T epochs: RDP(a) = a / (2 z^2) ((T-1)/Q + 1/(Q - kappa +
+      1)) (Boninsegna, Section VI.A; its last line drops the second term's excess over 1/Q and its
+      cases of s_t are swapped).
 
-    Hypotheses, checked: only the last iterate is released, at a known step; convex and smooth with step_size < 2 / (smoothness +
-    strong_convexity) (one pass) or <= 2 / smoothness (batches); Gaussian noise; equal steps.
+    Hypotheses, checked: only the last iterate is released, at a known step; convex and smooth with
+    step_size < 2 / (smoothness + strong_convexity) (one pass) or <= 2 / smoothness (batches);
+    Gaussian noise; equal steps.
 
     Parameters
     ----------
@@ -45,9 +48,10 @@ def iteration(mechanism, index=None):
 
     References
     ----------
-    V. Feldman, I. Mironov, K. Talwar, A. Thakurta (2018), Privacy amplification by iteration, Theorem 23. B. Balle, G. Barthe,
-    M. Gaboardi, J. Geumlek (2019), Privacy amplification by mixing and diffusion mechanisms, Theorem 5. F. Boninsegna (undated),
-    The privacy analysis of the differential private stochastic gradient descent, Section VI.A.
+    V. Feldman, I. Mironov, K. Talwar, A. Thakurta (2018), Privacy amplification by iteration,
+    Theorem 23. B. Balle, G. Barthe, M. Gaboardi, J. Geumlek (2019), Privacy amplification by mixing
+    and diffusion mechanisms, Theorem 5. F. Boninsegna (undated), The privacy analysis of the
+    differential private stochastic gradient descent, Section VI.A.
 
     Examples
     --------
@@ -61,7 +65,9 @@ def iteration(mechanism, index=None):
 
 
 def _refuse(hypothesis):
-    raise UnsupportedMechanismError(f"iteration (Feldman et al. 2018, Balle et al. 2019) needs {hypothesis}")
+    raise UnsupportedMechanismError(
+        f"iteration (Feldman et al. 2018, Balle et al. 2019) needs {hypothesis}"
+    )
 
 
 @iteration.register
@@ -72,9 +78,13 @@ def _(mechanism: OnePass, index=None):
         _refuse(f"stopping='last', not {mechanism.stopping!r}")
     largest = 2 / (mechanism.smoothness + mechanism.strong_convexity)
     if not mechanism.step_size < largest:
-        _refuse(f"step_size < 2/(smoothness + strong_convexity) = {largest:.6g}, not {mechanism.step_size:.6g}")
+        _refuse(
+            f"step_size < 2/(smoothness + strong_convexity) = {largest:.6g}, not {mechanism.step_size:.6g}"
+        )
     later = mechanism.n_samples - check_index(index, mechanism.n_samples, mechanism.n_samples)
-    check_computable("iteration", noise=mechanism.noise, sensitivity=mechanism.sensitivity / mechanism.noise)
+    check_computable(
+        "iteration", noise=mechanism.noise, sensitivity=mechanism.sensitivity / mechanism.noise
+    )
     rate = (mechanism.sensitivity / mechanism.noise) ** 2 / 2
     if later and mechanism.strong_convexity > 0:
         rate *= mechanism.paper_contraction ** (later + 1) / later
@@ -86,8 +96,9 @@ def _(mechanism: OnePass, index=None):
 def proposition1(mechanism, index=None):
     """Proposition 1 of Asoodeh, Diaz and Calmon (2020): Balle's kappa with the classic conversion, as their figures plot it.
 
-    delta = exp(-(epsilon - kappa)^2 / (4 kappa)) for epsilon > kappa, kappa = S^2 M^(n-i+1) / (2 sigma^2 (n-i)) also where
-    nothing contracts, and S^2 / (2 sigma^2) for i = n. Hypotheses as in `iteration`.
+    delta = exp(-(epsilon - kappa)^2 / (4 kappa)) for epsilon > kappa, kappa = S^2 M^(n-i+1) / (2
+    sigma^2 (n-i)) also where nothing contracts, and S^2 / (2 sigma^2) for i = n. Hypotheses as in
+    `iteration`.
 
     Parameters
     ----------
@@ -107,8 +118,8 @@ def proposition1(mechanism, index=None):
 
     References
     ----------
-    S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification of iterative algorithms via contraction coefficients,
-    Proposition 1.
+    S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification of iterative algorithms via
+    contraction coefficients, Proposition 1.
 
     Examples
     --------
@@ -135,9 +146,13 @@ def _(mechanism: CyclicBatches, index=None):
     if mechanism.smoothness is None:
         _refuse("a known smoothness, not None")
     if not mechanism.step_size <= 2 / mechanism.smoothness:
-        _refuse(f"step_size <= 2/smoothness = {2 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}")
+        _refuse(
+            f"step_size <= 2/smoothness = {2 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}"
+        )
     if index is not None and mechanism.order == "shuffled_once":
-        raise ValueError(f"index={index!r} must be None: the records were shuffled, nobody's position is known")
+        raise ValueError(
+            f"index={index!r} must be None: the records were shuffled, nobody's position is known"
+        )
     check_computable("iteration", noise_multiplier=mechanism.noise_multiplier)
     n_batches = mechanism.n_batches
     position = check_index(index, n_batches, n_batches)

@@ -13,18 +13,25 @@ from skdpdyn.privacy.needs import Needs
 
 @accountant(
     "langevin: Chourasia, Ye and Shokri (2021), Corollary 1",
-    needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True, step_below_inverse_smoothness=True),
+    needs=Needs(
+        contraction=True,
+        equal_steps=True,
+        last_iterate_only=True,
+        step_below_inverse_smoothness=True,
+    ),
     never_below="last_iterate",
 )
 def langevin(mechanism):
     """Renyi bound of the last iterate by the dynamics of Langevin diffusion.
 
-    Corollary 1 of Chourasia, Ye and Shokri (2021), as printed: with gradient noise sigma, RDP(a) = a S^2 / (lambda sigma^2 n^2)
-    (1 - exp(-lambda step_size K / 2)). It is implied by `last_iterate` (never below 1.57 times its Renyi divergence), so any
-    start chosen without the data will do, and for small K it is above `composition`.
+    Corollary 1 of Chourasia, Ye and Shokri (2021), as printed: with gradient noise sigma, RDP(a) =
+    a S^2 / (lambda sigma^2 n^2) (1 - exp(-lambda step_size K / 2)). It is implied by `last_iterate`
+    (never below 1.57 times its Renyi divergence), so any start chosen without the data will do, and
+    for small K it is above `composition`.
 
-    Hypotheses, each checked on the record: only the last iterate is released; strong_convexity > 0; smoothness known;
-    step_size < 1 / smoothness; step size and noise the same in every step. A projection onto a convex set is allowed.
+    Hypotheses, each checked on the record: only the last iterate is released; strong_convexity > 0;
+    smoothness known; step_size < 1 / smoothness; step size and noise the same in every step. A
+    projection onto a convex set is allowed.
 
     Parameters
     ----------
@@ -58,7 +65,9 @@ def _(mechanism: NoisyGradientDescent):
     if mechanism.smoothness is None:
         refuse("a known smoothness, not None")
     if not mechanism.step_size < 1 / mechanism.smoothness:
-        refuse(f"step_size < 1/smoothness = {1 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}")
+        refuse(
+            f"step_size < 1/smoothness = {1 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}"
+        )
     return converging(mechanism, mechanism.strong_convexity / 2)
 
 
@@ -66,7 +75,9 @@ def check_run(mechanism, theorem):
     """Refuse what none of the theorems covers; returns how to refuse more."""
 
     def refuse(hypothesis):
-        raise UnsupportedMechanismError(f"langevin (Chourasia, Ye and Shokri 2021, {theorem}) needs {hypothesis}")
+        raise UnsupportedMechanismError(
+            f"langevin (Chourasia, Ye and Shokri 2021, {theorem}) needs {hypothesis}"
+        )
 
     if type(mechanism) is not NoisyGradientDescent:
         refuse(f"NoisyGradientDescent, not {type(mechanism).__name__}")

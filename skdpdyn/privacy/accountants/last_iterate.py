@@ -28,20 +28,22 @@ from skdpdyn.privacy.needs import Needs
 def last_iterate(mechanism, index=None):
     """Smallest mu-GDP guarantee of the last iterate that follows from contraction, sensitivity and noise alone.
 
-    Shifted interpolation (Bok, Su and Altschuler 2024, Shifted interpolation for differential privacy), for any schedule of
-    steps and noise, see `last_iterate_mu`. For a constant schedule with contraction c it is mu_1 sqrt((1 - c^K)/(1 + c^K)
-    (1 + c)/(1 - c)), attained by a quadratic. With a projection, the noise of the last m steps alone hides a start anywhere in
-    the set, so the smallest value over m is taken too.
+    Shifted interpolation (Bok, Su and Altschuler 2024, Shifted interpolation for differential
+    privacy), for any schedule of steps and noise, see `last_iterate_mu`. For a constant schedule
+    with contraction c it is mu_1 sqrt((1 - c^K)/(1 + c^K) (1 + c)/(1 - c)), attained by a
+    quadratic. With a projection, the noise of the last m steps alone hides a start anywhere in the
+    set, so the smallest value over m is taken too.
 
-    Hypotheses, each checked on the record: only the last iterate is released; smoothness known; every step_size <=
-    2 / smoothness, so that a step is Lipschitz with constant
-    ``max(|1 - step_size strong_convexity|, |1 - step_size smoothness|) <= 1``. Any start chosen without the data will do. A
-    convex objective (strong_convexity = 0) is covered: the price is then that of `composition`, or of the bounded domain where
-    there is one.
+    Hypotheses, each checked on the record: only the last iterate is released; smoothness known;
+    every step_size <= 2 / smoothness, so that a step is Lipschitz with constant ``max(|1 -
+    step_size strong_convexity|, |1 - step_size smoothness|) <= 1``. Any start chosen without the
+    data will do. A convex objective (strong_convexity = 0) is covered: the price is then that of
+    `composition`, or of the bounded domain where there is one.
 
-    `CyclicBatches`: a record is in one batch an epoch, so its sensitivity is 0 in all other steps; the worst position decides
-    (the last, for equal steps). Shuffled once by a permutation that stays secret, the profile is the mean over positions, since
-    the hockey-stick divergence is jointly convex: a `ProfileMixture`. `OnePass` with Gaussian noise: the same with one record a
+    `CyclicBatches`: a record is in one batch an epoch, so its sensitivity is 0 in all other steps;
+    the worst position decides (the last, for equal steps). Shuffled once by a permutation that
+    stays secret, the profile is the mean over positions, since the hockey-stick divergence is
+    jointly convex: a `ProfileMixture`. `OnePass` with Gaussian noise: the same with one record a
     step; stopped at random, the mean over the stopping times.
 
     Parameters
@@ -49,8 +51,8 @@ def last_iterate(mechanism, index=None):
     mechanism : NoisyGradientDescent, CyclicBatches or OnePass
         What ran.
     index : int or None, default=None
-        Position of the record in a known order, from 1: of its batch, or of itself in one pass. None: the worst position, or
-        the mean over positions if they were shuffled.
+        Position of the record in a known order, from 1: of its batch, or of itself in one pass.
+        None: the worst position, or the mean over positions if they were shuffled.
 
     Returns
     -------
@@ -91,17 +93,28 @@ def _(mechanism: CyclicBatches, index=None):
     positions = np.arange(1, n_batches + 1)
     if index is not None:
         if shuffled:
-            raise ValueError(f"index={index!r} must be None: the records were shuffled, nobody's position is known")
+            raise ValueError(
+                f"index={index!r} must be None: the records were shuffled, nobody's position is known"
+            )
         positions = positions[check_index(index, n_batches, n_batches) - 1 :][:1]
     if diameter is None and all(value.ndim == 0 for value in steps):
         if not shuffled:
             positions = positions[-1:]
-        mus = [_cyclic_mu(int(j), n_batches, mechanism.n_epochs, *map(float, steps)) for j in positions]
+        mus = [
+            _cyclic_mu(int(j), n_batches, mechanism.n_epochs, *map(float, steps)) for j in positions
+        ]
     else:
-        mus = _position_mus(*(np.broadcast_to(value, mechanism.n_steps) for value in steps), diameter, n_batches, positions)
+        mus = _position_mus(
+            *(np.broadcast_to(value, mechanism.n_steps) for value in steps),
+            diameter,
+            n_batches,
+            positions,
+        )
     if not shuffled:
         return GaussianDP(max(mus), mechanism.adjacency)
-    sizes = np.diff(np.append(np.arange(0, mechanism.n_samples, mechanism.batch_size), mechanism.n_samples))
+    sizes = np.diff(
+        np.append(np.arange(0, mechanism.n_samples, mechanism.batch_size), mechanism.n_samples)
+    )
     return ProfileMixture(mus, sizes / mechanism.n_samples, mechanism.adjacency)
 
 
@@ -110,25 +123,40 @@ def _(mechanism: OnePass, index=None):
     if mechanism.distribution != "gaussian":
         _refuse(f"distribution='gaussian', not {mechanism.distribution!r}")
     if not mechanism.strong_convexity <= mechanism.smoothness:
-        _refuse(f"strong_convexity <= smoothness, not {mechanism.strong_convexity} > {mechanism.smoothness}: no such function")
+        _refuse(
+            f"strong_convexity <= smoothness, not {mechanism.strong_convexity} > {mechanism.smoothness}: no such function"
+        )
     _check_step(mechanism.step_size, mechanism.smoothness)
-    decay = -float(_log_contraction(mechanism.step_size, mechanism.strong_convexity, mechanism.smoothness))
-    decay = min(decay, 1000.0)  # e^-1000 is 0: where a step forgets all, none of 0 steps is still nothing
+    decay = -float(
+        _log_contraction(mechanism.step_size, mechanism.strong_convexity, mechanism.smoothness)
+    )
+    # e^-1000 is 0: where a step forgets all, none of 0 steps is still nothing
+    decay = min(decay, 1000.0)
     check_computable("last_iterate", noise=mechanism.noise, step_size=mechanism.step_size)
-    cost, reach = mechanism.sensitivity / mechanism.noise, mechanism.diameter / (mechanism.step_size * mechanism.noise)
+    cost, reach = (
+        mechanism.sensitivity / mechanism.noise,
+        mechanism.diameter / (mechanism.step_size * mechanism.noise),
+    )
     n, random = mechanism.n_samples, mechanism.stopping == "random"
     index = check_index(index, n, 1 if random else n)
 
-    def mus(later):  # of a record that so many steps came after: forgotten from its own step on, or from anywhere after it
+    # of a record that so many steps came after: forgotten from its own step on, or from anywhere
+    # after it
+    def mus(later):
         own = cost / np.sqrt(_noise_left(later + 1, decay)) * np.exp(-later * decay)
         with np.errstate(divide="ignore"):
-            after = np.where(later > 0, reach * np.exp(-later * decay) / np.sqrt(_noise_left(later, decay)), math.inf)
+            after = np.where(
+                later > 0,
+                reach * np.exp(-later * decay) / np.sqrt(_noise_left(later, decay)),
+                math.inf,
+            )
         return np.minimum(own, after)
 
     if not random:
         return GaussianDP(float(mus(np.array(n - index, dtype=float))), mechanism.adjacency)
     check_positions("last_iterate", n)
-    values = mus(np.arange(n - index + 1, dtype=float))  # stopped later and later; stopped before it, nothing is learnt
+    # stopped later and later; stopped before it, nothing is learnt
+    values = mus(np.arange(n - index + 1, dtype=float))
     weights = np.full(values.size, 1 / n)
     if index > 1:
         values, weights = np.append(values, 0.0), np.append(weights, (index - 1) / n)
@@ -139,14 +167,19 @@ def _noise_left(n_steps, decay):
     """Variance of the last steps' noise, in units of one step's: sum of c^(2i), i < n_steps, c = exp(-decay)."""
     if decay == 0:
         return np.asarray(n_steps, dtype=float)
-    return np.expm1(-2 * decay * np.asarray(n_steps)) / math.expm1(-2 * decay) if math.isfinite(decay) else np.ones_like(n_steps)
+    return (
+        np.expm1(-2 * decay * np.asarray(n_steps)) / math.expm1(-2 * decay)
+        if math.isfinite(decay)
+        else np.ones_like(n_steps)
+    )
 
 
 def _cyclic_mu(position, n_batches, n_epochs, log_contraction, sensitivity, noise_std):
     """Closed form for equal steps and the record in batch ``position`` of every epoch.
 
-    The isotonic regression pools all epochs but the tail after the record's last step into one block: their slopes fall by c
-    from one to the next. The tail is the second block, unless its slope is lower: then there is one.
+    The isotonic regression pools all epochs but the tail after the record's last step into one
+    block: their slopes fall by c from one to the next. The tail is the second block, unless its
+    slope is lower: then there is one.
     """
     decay, later = -log_contraction, n_batches - position
     if math.isinf(decay):
@@ -155,7 +188,8 @@ def _cyclic_mu(position, n_batches, n_epochs, log_contraction, sensitivity, nois
     tail_supply, tail_weight = math.exp(-later * decay), float(_noise_left(later + 1, decay))
     if before == 0:
         return sensitivity / noise_std * tail_supply / math.sqrt(tail_weight)
-    past = math.exp(-(later + n_batches) * decay)  # what reaches the end of the epoch before the last
+    # what reaches the end of the epoch before the last
+    past = math.exp(-(later + n_batches) * decay)
     supply = past * (math.expm1(-before * period) / math.expm1(-period) if decay else before)
     weight = math.exp(-2 * (later + 1) * decay) * float(_noise_left(before * n_batches, decay))
     if supply * tail_weight <= tail_supply * weight:
@@ -168,12 +202,14 @@ def _cyclic_mu(position, n_batches, n_epochs, log_contraction, sensitivity, nois
 def _position_mus(log_contraction, sensitivity, noise_std, diameter, n_batches, positions):
     """Mu of any schedule for the record in one batch of every epoch, at each of some positions.
 
-    Its own steps alone bring supply. Between two of them the isotonic regression pools all noise, and a start from anywhere in
-    the set costs least just before or just after an own step: two numbers an epoch stand for all of its steps.
+    Its own steps alone bring supply. Between two of them the isotonic regression pools all noise,
+    and a start from anywhere in the set costs least just before or just after an own step: two
+    numbers an epoch stand for all of its steps.
     """
     reach = 1.0 if diameter is None else diameter  # not used without one
     log_supply, log_weight, log_front = (
-        values.reshape(-1, n_batches) for values in _log_schedule(log_contraction, sensitivity, noise_std, reach)
+        values.reshape(-1, n_batches)
+        for values in _log_schedule(log_contraction, sensitivity, noise_std, reach)
     )
     nothing = np.full((log_supply.shape[0], 1), -math.inf)
     after = np.logaddexp.accumulate(np.hstack([nothing, log_weight[:, :0:-1]]), axis=1)[:, ::-1]
@@ -199,27 +235,40 @@ def _steps(mechanism):
     _check_step(largest, mechanism.smoothness)
     step_size = np.asarray(mechanism.step_size)
     log_contraction = _log_contraction(step_size, mechanism.strong_convexity, mechanism.smoothness)
-    sensitivity = step_size / largest  # in units of the largest update, so that nothing under- or overflows
-    diameter = None if mechanism.diameter is None else mechanism.diameter / mechanism.sensitivity / largest
-    return log_contraction, sensitivity, sensitivity * np.asarray(mechanism.noise_multiplier), diameter
+    # in units of the largest update, so that nothing under- or overflows
+    sensitivity = step_size / largest
+    diameter = (
+        None if mechanism.diameter is None else mechanism.diameter / mechanism.sensitivity / largest
+    )
+    return (
+        log_contraction,
+        sensitivity,
+        sensitivity * np.asarray(mechanism.noise_multiplier),
+        diameter,
+    )
 
 
 def _check_step(largest, smoothness):
     if not largest <= 2 / smoothness:
-        _refuse(f"step_size <= 2/smoothness = {2 / smoothness:.6g}, not {largest:.6g}: beyond it a step does not contract")
+        _refuse(
+            f"step_size <= 2/smoothness = {2 / smoothness:.6g}, not {largest:.6g}: beyond it a step does not contract"
+        )
 
 
 def _refuse(hypothesis):
-    raise UnsupportedMechanismError(f"last_iterate (Bok, Su and Altschuler 2024) needs {hypothesis}")
+    raise UnsupportedMechanismError(
+        f"last_iterate (Bok, Su and Altschuler 2024) needs {hypothesis}"
+    )
 
 
 def last_iterate_mu(contraction, sensitivity, noise_std, diameter=None):
     """Gaussian-DP parameter of the last of a sequence of noisy Lipschitz steps.
 
-    Step k maps theta to Proj(phi_k(theta) + N(0, noise_std[k]^2 I)), where phi_k is Lipschitz with constant contraction[k] and
-    one record moves phi_k by at most sensitivity[k]. With P_k the product of the contractions after step k, the least energy
-    sum (a_k / noise_std[k])^2 over all shifts is that of the isotonic (nondecreasing) regression of P_k sensitivity[k] /
-    (P_k noise_std[k])^2 with weights (P_k noise_std[k])^2. O(n_steps) without a diameter.
+    Step k maps theta to Proj(phi_k(theta) + N(0, noise_std[k]^2 I)), where phi_k is Lipschitz with
+    constant contraction[k] and one record moves phi_k by at most sensitivity[k]. With P_k the
+    product of the contractions after step k, the least energy sum (a_k / noise_std[k])^2 over all
+    shifts is that of the isotonic (nondecreasing) regression of P_k sensitivity[k] / (P_k
+    noise_std[k])^2 with weights (P_k noise_std[k])^2. O(n_steps) without a diameter.
 
     Parameters
     ----------
@@ -258,13 +307,17 @@ def last_iterate_mu(contraction, sensitivity, noise_std, diameter=None):
             steps[name] = np.atleast_1d(np.asarray(values, dtype=float))
         except (TypeError, ValueError, OverflowError):
             steps[name] = np.array([math.nan])
-        if steps[name].ndim != 1 or not (steps[name].size and np.all((steps[name] >= 0) & np.isfinite(steps[name]))):
+        if steps[name].ndim != 1 or not (
+            steps[name].size and np.all((steps[name] >= 0) & np.isfinite(steps[name]))
+        ):
             raise ValueError(f"{name} must hold one finite number >= 0 for each step")
     if len({values.size for values in steps.values()} - {1}) > 1:
         sizes = ", ".join(f"{name} of {values.size}" for name, values in steps.items())
         raise ValueError(f"{sizes} steps: they must be of the same length")
     if diameter is not None:
-        diameter = checked_number(diameter, "diameter", lambda x: 0 <= x < math.inf, "a finite number >= 0")
+        diameter = checked_number(
+            diameter, "diameter", lambda x: 0 <= x < math.inf, "a finite number >= 0"
+        )
     contraction, sensitivity, noise_std = np.broadcast_arrays(*steps.values())
     with np.errstate(divide="ignore"):
         return _schedule_mu(np.log(contraction), sensitivity, noise_std, diameter)
@@ -285,7 +338,8 @@ def _constant_mu(n_steps, log_contraction, sensitivity, noise_std, diameter):
     mu = sensitivity / noise_std * math.sqrt(gain)
     if diameter is None:
         return mu
-    # From anywhere in the set, m steps: (c^m R + sum c^i D) / (s sqrt(sum c^2i)), least at c^m = 1 - R (1 - c) / D
+    # From anywhere in the set, m steps: (c^m R + sum c^i D) / (s sqrt(sum c^2i)), least at c^m = 1
+    # - R (1 - c) / D
     if decay > 0:
         forgotten = diameter * -math.expm1(-decay) / sensitivity
         best = -math.log1p(-forgotten) / decay if forgotten < 1 else math.inf
@@ -293,7 +347,9 @@ def _constant_mu(n_steps, log_contraction, sensitivity, noise_std, diameter):
         best = diameter / sensitivity
     best = min(best, n_steps)
     candidates = {max(1, math.floor(best)), max(1, math.ceil(best))}
-    return min(mu, *(_from_anywhere(m, decay, sensitivity, noise_std, diameter) for m in candidates))
+    return min(
+        mu, *(_from_anywhere(m, decay, sensitivity, noise_std, diameter) for m in candidates)
+    )
 
 
 def _from_anywhere(m, decay, sensitivity, noise_std, diameter):
@@ -302,7 +358,9 @@ def _from_anywhere(m, decay, sensitivity, noise_std, diameter):
     elif math.isinf(decay):
         shift, noise = sensitivity, 1.0
     else:
-        shift = math.exp(-m * decay) * diameter + sensitivity * math.expm1(-m * decay) / math.expm1(-decay)
+        shift = math.exp(-m * decay) * diameter + sensitivity * math.expm1(-m * decay) / math.expm1(
+            -decay
+        )
         noise = math.expm1(-2 * m * decay) / math.expm1(-2 * decay)
     return shift / (noise_std * math.sqrt(noise))
 
@@ -312,7 +370,9 @@ def _schedule_mu(log_contraction, sensitivity, noise_std, diameter):
     forgotten = np.flatnonzero(np.isneginf(log_contraction))
     if forgotten.size:  # a contraction of 0 wipes out all that came before
         first = forgotten[-1]
-        log_contraction, sensitivity, noise_std = (a[first:] for a in (log_contraction, sensitivity, noise_std))
+        log_contraction, sensitivity, noise_std = (
+            a[first:] for a in (log_contraction, sensitivity, noise_std)
+        )
     return _least_mu(*_log_schedule(log_contraction, sensitivity, noise_std, diameter))
 
 
@@ -323,34 +383,42 @@ def _log_schedule(log_contraction, sensitivity, noise_std, diameter):
     with np.errstate(divide="ignore"):
         log_supply = log_product + np.log(sensitivity)
         log_weight = 2 * (log_product + np.log(noise_std))
-        log_front = log_product + log_contraction + np.log(diameter) if diameter is not None else None
+        log_front = (
+            log_product + log_contraction + np.log(diameter) if diameter is not None else None
+        )
     return log_supply, log_weight, log_front
 
 
 def _least_mu(log_supply, log_weight, log_front):
     log_energy = _log_energy(log_supply, log_weight)
     if log_front is not None:
-        log_energy = min(log_energy, _least_log_energy_from_anywhere(log_front, log_supply, log_weight))
+        log_energy = min(
+            log_energy, _least_log_energy_from_anywhere(log_front, log_supply, log_weight)
+        )
     return math.exp(log_energy / 2) if log_energy < 1400 else math.inf
 
 
-_SEGMENT_RANGE = 400.0  # logarithm of the largest ratio of weights within a segment: far from the ends of a float
+# logarithm of the largest ratio of weights within a segment: far from the ends of a float
+_SEGMENT_RANGE = 400.0
 _SEGMENT_STEPS = 1 << 14
-_EQUAL = 1e-12  # slopes this close are pooled: it changes the energy by the square of that, and keeps stacks short
+# slopes this close are pooled: it changes the energy by the square of that, and keeps stacks short
+_EQUAL = 1e-12
 
 
 def _log_energy(log_supply, log_weight):
     """Logarithm of sum v^2 w, v the isotonic regression of supply/weight; both are given as logarithms.
 
-    Segments whose weights fit in a float are regressed by scipy; the blocks that come out are pooled across segments in log
-    space. Pooling may go in any order.
+    Segments whose weights fit in a float are regressed by scipy; the blocks that come out are
+    pooled across segments in log space. Pooling may go in any order.
     """
     supplies, weights = [], []
     log_debt = -math.inf  # supply that met no noise yet: carried forward, never lost
     start, n_steps = 0, log_supply.size
     while start < n_steps:
         stop = _segment_end(log_weight, start)
-        block_supplies, block_weights, log_debt = _pool_segment(log_supply[start:stop], log_weight[start:stop], log_debt)
+        block_supplies, block_weights, log_debt = _pool_segment(
+            log_supply[start:stop], log_weight[start:stop], log_debt
+        )
         _append_blocks(supplies, weights, block_supplies, block_weights)
         start = stop
     if log_debt > -math.inf:
@@ -362,7 +430,9 @@ def _log_energy(log_supply, log_weight):
 def _segment_end(log_weight, start):
     window = log_weight[start : start + _SEGMENT_STEPS]
     finite = np.where(np.isneginf(window), np.nan, window)
-    beyond = np.flatnonzero(np.fmax.accumulate(finite) - np.fmin.accumulate(finite) > _SEGMENT_RANGE)
+    beyond = np.flatnonzero(
+        np.fmax.accumulate(finite) - np.fmin.accumulate(finite) > _SEGMENT_RANGE
+    )
     return start + (int(beyond[0]) if beyond.size else window.size)
 
 
@@ -370,9 +440,17 @@ def _pool_segment(log_supply, log_weight, log_debt):
     """Blocks (log supply, log weight) of one segment, and the supply left after its last noise."""
     noisy = np.flatnonzero(~np.isneginf(log_weight))
     if noisy.size == 0:
-        return np.empty(0), np.empty(0), float(np.logaddexp(log_debt, np.logaddexp.reduce(log_supply)))
+        return (
+            np.empty(0),
+            np.empty(0),
+            float(np.logaddexp(log_debt, np.logaddexp.reduce(log_supply))),
+        )
     ends = np.append(0, noisy[:-1] + 1)
-    supply = np.logaddexp.reduceat(log_supply[: noisy[-1] + 1], ends) if noisy.size < noisy[-1] + 1 else log_supply[noisy]
+    supply = (
+        np.logaddexp.reduceat(log_supply[: noisy[-1] + 1], ends)
+        if noisy.size < noisy[-1] + 1
+        else log_supply[noisy]
+    )
     supply = supply.copy()
     supply[0] = np.logaddexp(supply[0], log_debt)
     tail = log_supply[noisy[-1] + 1 :]
@@ -398,7 +476,10 @@ def _append_blocks(supplies, weights, block_supplies, block_weights):
             break
         position += 1
         while supplies and supplies[-1] - weights[-1] > supply - weight:
-            supply, weight = float(np.logaddexp(supply, supplies.pop())), float(np.logaddexp(weight, weights.pop()))
+            supply, weight = (
+                float(np.logaddexp(supply, supplies.pop())),
+                float(np.logaddexp(weight, weights.pop())),
+            )
         supplies.append(supply)
         weights.append(weight)
     supplies.extend(block_supplies[position:])
@@ -408,8 +489,9 @@ def _append_blocks(supplies, weights, block_supplies, block_weights):
 def _least_log_energy_from_anywhere(log_front, log_supply, log_weight):
     """Least energy of the last m steps from anywhere in the set, over all m.
 
-    The set's diameter is one more supply, without noise of its own, before step n - m. Blocks of the last m steps are kept on a
-    stack, leftmost on top; the front supply spills over them until its slope is no longer above the next block's.
+    The set's diameter is one more supply, without noise of its own, before step n - m. Blocks of
+    the last m steps are kept on a stack, leftmost on top; the front supply spills over them until
+    its slope is no longer above the next block's.
     """
     n_steps = log_supply.size
     supplies, weights, tails = np.zeros((3, n_steps + 1))
@@ -419,7 +501,10 @@ def _least_log_energy_from_anywhere(log_front, log_supply, log_weight):
         supply, weight = log_supply[k], log_weight[k]
         if not (np.isneginf(supply) and np.isneginf(weight)):
             while top and supply - weight > supplies[top] - weights[top] - _EQUAL:
-                supply, weight = np.logaddexp(supply, supplies[top]), np.logaddexp(weight, weights[top])
+                supply, weight = (
+                    np.logaddexp(supply, supplies[top]),
+                    np.logaddexp(weight, weights[top]),
+                )
                 top -= 1
             top += 1
             supplies[top], weights[top] = supply, weight
@@ -432,7 +517,8 @@ def _energy_with_front(log_front, supplies, weights, tails, top):
     """Log energy of the stacked blocks after a supply without weight was put in front of them."""
     supply, weight, remaining = log_front, -math.inf, top
     while remaining:
-        low = max(0, remaining - (1 if remaining == top else 1024))  # most often one block takes it all
+        # most often one block takes it all
+        low = max(0, remaining - (1 if remaining == top else 1024))
         run = slice(remaining, low, -1)
         pooled_supply = np.logaddexp.accumulate(np.append(supply, supplies[run]))[1:]
         pooled_weight = np.logaddexp.accumulate(np.append(weight, weights[run]))[1:]
@@ -441,6 +527,8 @@ def _energy_with_front(log_front, supplies, weights, tails, top):
         settled = np.flatnonzero(pooled_supply - pooled_weight <= next_slope)
         if settled.size:
             index = settled[0]
-            return np.logaddexp(tails[remaining - 1 - index], 2 * pooled_supply[index] - pooled_weight[index])
+            return np.logaddexp(
+                tails[remaining - 1 - index], 2 * pooled_supply[index] - pooled_weight[index]
+            )
         supply, weight, remaining = pooled_supply[-1], pooled_weight[-1], low
     return math.inf if log_front > -math.inf else -math.inf

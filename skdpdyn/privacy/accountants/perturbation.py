@@ -7,7 +7,14 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, gauss_legendre, gdp_log_deltas, like, smallest_safe, solve_epsilon
+from skdpdyn.privacy._numerics import (
+    by_element,
+    gauss_legendre,
+    gdp_log_deltas,
+    like,
+    smallest_safe,
+    solve_epsilon,
+)
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import (
     EXTREME,
@@ -31,22 +38,25 @@ from skdpdyn.privacy.stored import stored, stored_part
 def perturbation(mechanism):
     """Noise that is added once.
 
-    - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and Su 2022, Theorem 2.7); with
-      the density proportional to exp(-norm(b) / s) it is pure, epsilon = sensitivity / s (Chaudhuri, Monteleoni and Sarwate 2011,
-      Theorem 6).
-    - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (`chaudhuri` prints 2 J; the Jacobian costs it
-      once). J is the record's ``tilt``.
-    - With Gaussian noise and one output it has the profile `PerturbedObjectiveDP`, below the published forms, `redberg` and
-      `kifer`.
-    - With Gaussian noise and several outputs, RDP(a) = J + mu^2/2 + log E exp((a - 1) mu chi) / (a - 1), mu = S / noise and chi
-      the norm of ``rank`` standard normals: what one record adds to b @ theta it adds inside its own subspace (the proof of
-      `redberg`, Theorem 3.2, with that subspace in place of a line; Hoelder's inequality where a record is replaced).
+    - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
+      Su 2022, Theorem 2.7); with the density proportional to exp(-norm(b) / s) it is pure, epsilon
+      = sensitivity / s (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 6).
+    - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (`chaudhuri` prints 2
+      J; the Jacobian costs it once). J is the record's ``tilt``.
+    - With Gaussian noise and one output it has the profile `PerturbedObjectiveDP`, below the
+      published forms, `redberg` and `kifer`.
+    - With Gaussian noise and several outputs, RDP(a) = J + mu^2/2 + log E exp((a - 1) mu chi) / (a
+      - 1), mu = S / noise and chi the norm of ``rank`` standard normals: what one record adds to b
+      @ theta it adds inside its own subspace (the proof of `redberg`, Theorem 3.2, with that
+      subspace in place of a line; Hoelder's inequality where a record is replaced).
 
-    All speak of theta's density: b is a function of theta, strongly monotone and Lipschitz, hence differentiable almost
-    everywhere (Rademacher) and open to the change of variables (area formula) for clipped losses too, whose curvature jumps.
+    All speak of theta's density: b is a function of theta, strongly monotone and Lipschitz, hence
+    differentiable almost everywhere (Rademacher) and open to the change of variables (area formula)
+    for clipped losses too, whose curvature jumps.
 
-    Hypotheses: the sensitivity and the curvature that the record states are true bounds on convex losses, and the minimiser is
-    exact (or certified and composed with noise of its own), as the record types say.
+    Hypotheses: the sensitivity and the curvature that the record states are true bounds on convex
+    losses, and the minimiser is exact (or certified and composed with noise of its own), as the
+    record types say.
 
     Parameters
     ----------
@@ -95,30 +105,33 @@ def _(mechanism: ObjectivePerturbation):
 class PerturbedObjectiveDP(Guarantee):
     """The profile of objective perturbation with Gaussian noise and a single output, and of Gaussian releases along with it.
 
-    With m = ``shift``, J = ``tilt`` and H the profile of Gaussian differential privacy, without other releases:
+    With m = ``shift``, J = ``tilt`` and H the profile of Gaussian differential privacy, without
+    other releases:
 
-    - add_remove: delta(epsilon) = max(H(epsilon - J; m), D(epsilon; m)),
-      D(epsilon; m) = E (1 - exp(epsilon - m^2/2 - m abs(Z)))_+, which is 2 H(epsilon; m) from m^2/2 on. Of `redberg`'s
-      D(epsilon - J; m) each direction needs a half: where the record is in the data that were used, the losses lie on one side;
-      where it is not, the Jacobian helps.
-    - replace_one: delta(epsilon) = D(epsilon - J; m) from epsilon = J + m sqrt(1 + m^2/4) on. Below, the chord to delta = 1 at
-      exp(epsilon) = 0: profiles are convex in exp(epsilon).
+    - add_remove: delta(epsilon) = max(H(epsilon - J; m), D(epsilon; m)), D(epsilon; m) = E (1 -
+      exp(epsilon - m^2/2 - m abs(Z)))_+, which is 2 H(epsilon; m) from m^2/2 on. Of `redberg`'s
+      D(epsilon - J; m) each direction needs a half: where the record is in the data that were used,
+      the losses lie on one side; where it is not, the Jacobian helps.
+    - replace_one: delta(epsilon) = D(epsilon - J; m) from epsilon = J + m sqrt(1 + m^2/4) on.
+      Below, the chord to delta = 1 at exp(epsilon) = 0: profiles are convex in exp(epsilon).
 
-    Proof. Let b be the noise as a function of theta with the one data set, b' with the other; the ratio of the Jacobians is at
-    most e^J, so delta(epsilon) <= integral of (f(b) - c f(b'))_+ over b, c = exp(epsilon - J), f the Gaussian density.
-    *Record x vanishes:* b' = b + g x, g its residual. Fix the part of b across x. theta @ x is nonincreasing in the part z along
-    it (theta is a monotone function of -b), and so is g, so the integral is that of (phi(z) - c phi(z + u(z)))_+ with u
-    nonincreasing and abs(u) <= m. For a step function u, moving a jump between levels k > l at t raises the integral, to the
-    right if t > -(k + l)/2, else to the left, and goes on doing so until the jump meets another or leaves: constants are worst,
-    and give H(epsilon - J; abs(u)). In the other direction the ratio of Jacobians is at most 1, u is nondecreasing, and its sign
-    may be that of z: D(epsilon; m).
-    *x is replaced by y:* b' - b = g x - h y lies in a rhombus of half diagonals p, q, p^2 + q^2 = m^2, and norm(b') is largest at
-    its corners, so delta <= D(epsilon - J; p) + D(epsilon - J; q). D(e; sqrt t) is convex in t up to m^2 where
-    e >= m sqrt(1 + m^2/4): (p, q) = (m, 0) is worst.
-    *With Gaussian releases* m^2 becomes m^2 + gaussian^2, and the q = 0 of the last line ``gaussian``.
+    Proof. Let b be the noise as a function of theta with the one data set, b' with the other; the
+    ratio of the Jacobians is at most e^J, so delta(epsilon) <= integral of (f(b) - c f(b'))_+ over
+    b, c = exp(epsilon - J), f the Gaussian density. *Record x vanishes:* b' = b + g x, g its
+    residual. Fix the part of b across x. theta @ x is nonincreasing in the part z along it (theta
+    is a monotone function of -b), and so is g, so the integral is that of (phi(z) - c phi(z +
+    u(z)))_+ with u nonincreasing and abs(u) <= m. For a step function u, moving a jump between
+    levels k > l at t raises the integral, to the right if t > -(k + l)/2, else to the left, and
+    goes on doing so until the jump meets another or leaves: constants are worst, and give H(epsilon
+    - J; abs(u)). In the other direction the ratio of Jacobians is at most 1, u is nondecreasing,
+    and its sign may be that of z: D(epsilon; m). *x is replaced by y:* b' - b = g x - h y lies in a
+    rhombus of half diagonals p, q, p^2 + q^2 = m^2, and norm(b') is largest at its corners, so
+    delta <= D(epsilon - J; p) + D(epsilon - J; q). D(e; sqrt t) is convex in t up to m^2 where e >=
+    m sqrt(1 + m^2/4): (p, q) = (m, 0) is worst. *With Gaussian releases* m^2 becomes m^2 +
+    gaussian^2, and the q = 0 of the last line ``gaussian``.
 
-    The Renyi curve (`rdp`) holds too, and is smaller where epsilon is small: `delta` and `epsilon` are the lesser of both forms
-    everywhere, but for the printed one.
+    The Renyi curve (`rdp`) holds too, and is smaller where epsilon is small: `delta` and `epsilon`
+    are the lesser of both forms everywhere, but for the printed one.
 
     Parameters
     ----------
@@ -150,11 +163,18 @@ class PerturbedObjectiveDP(Guarantee):
     def __post_init__(self):
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         for name in ("shift", "tilt", "gaussian"):
-            number = checked_number(getattr(self, name), name, lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
+            number = checked_number(
+                getattr(self, name),
+                name,
+                lambda x: 0 <= x < EXTREME,
+                f"a number >= 0 and < {EXTREME}",
+            )
             object.__setattr__(self, name, number)
         checked_flag(self.printed, "printed")
         if self.printed and self.adjacency is not Adjacency.ADD_REMOVE:
-            raise ValueError(f"adjacency={self.adjacency!r}: the printed form is proven for 'add_remove' only")
+            raise ValueError(
+                f"adjacency={self.adjacency!r}: the printed form is proven for 'add_remove' only"
+            )
 
     def delta(self, epsilon):
         """Delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
@@ -165,13 +185,17 @@ class PerturbedObjectiveDP(Guarantee):
     def epsilon(self, delta):
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon if self.printed else self._least_epsilon, delta))
+        return like(
+            delta, by_element(self._epsilon if self.printed else self._least_epsilon, delta)
+        )
 
     def _least_epsilon(self, delta):
         epsilon = min(self._epsilon(delta), self._renyi.epsilon(delta))
         if epsilon in (0.0, math.inf):
             return epsilon
-        return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt)
+        return smallest_safe(
+            epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt
+        )
 
     def rdp(self, order):
         """Renyi divergence bound of ``order``."""
@@ -195,18 +219,30 @@ class PerturbedObjectiveDP(Guarantee):
         if self.printed:
             return _log_two_sided(beyond, self._total)
         if self.adjacency is Adjacency.ADD_REMOVE:
-            return np.maximum(_log_one_sided(beyond, self._total), _log_two_sided(epsilon, self._total))
+            return np.maximum(
+                _log_one_sided(beyond, self._total), _log_two_sided(epsilon, self._total)
+            )
         far = np.maximum(beyond, self._kink)
-        log_delta = np.logaddexp(_log_two_sided(far, self._total), _log_two_sided(far, self.gaussian))
+        log_delta = np.logaddexp(
+            _log_two_sided(far, self._total), _log_two_sided(far, self.gaussian)
+        )
         return np.minimum(_log_chord(np.minimum(beyond - self._kink, 0.0), log_delta), 0.0)
 
     def _epsilon(self, delta):
         if delta >= self._own_delta(0.0):
             return 0.0
         gaussian = GaussianDP(self._total, self.adjacency)
-        upper = self.tilt + max(gaussian.epsilon(delta / 4), self._kink)  # twice two sides; the kink is above m^2/2
-        epsilon = solve_epsilon(lambda epsilon: float(self._log_delta(np.asarray(epsilon))), delta, upper)
-        return smallest_safe(epsilon, lambda value: self._own_delta(value) <= delta, math.inf, self.tilt + self._total)
+        # twice two sides; the kink is above m^2/2
+        upper = self.tilt + max(gaussian.epsilon(delta / 4), self._kink)
+        epsilon = solve_epsilon(
+            lambda epsilon: float(self._log_delta(np.asarray(epsilon))), delta, upper
+        )
+        return smallest_safe(
+            epsilon,
+            lambda value: self._own_delta(value) <= delta,
+            math.inf,
+            self.tilt + self._total,
+        )
 
     def _own_delta(self, epsilon):
         return float(np.exp(self._log_delta(np.asarray(epsilon))))
@@ -227,8 +263,9 @@ class PerturbedObjectiveDP(Guarantee):
 class TiltedCurve:
     """The Renyi curve of objective perturbation with Gaussian noise.
 
-    J + m^2/2 + log E exp((a - 1) m chi) / (a - 1), m = ``shift``, chi the norm of ``rank`` standard normals; ``apart``: the
-    larger of the two directions that a vanished record of a single output has, J + a m^2/2 and the above without J.
+    J + m^2/2 + log E exp((a - 1) m chi) / (a - 1), m = ``shift``, chi the norm of ``rank`` standard
+    normals; ``apart``: the larger of the two directions that a vanished record of a single output
+    has, J + a m^2/2 and the above without J.
     """
 
     shift: float
@@ -237,7 +274,9 @@ class TiltedCurve:
     apart: bool = False
 
     def __post_init__(self):
-        checked_number(self.shift, "shift", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
+        checked_number(
+            self.shift, "shift", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}"
+        )
         checked_number(self.tilt, "tilt", lambda x: x >= 0, "a number >= 0")
         checked_count(self.rank, "rank", largest=MAX_STEPS)
         checked_flag(self.apart, "apart")
@@ -262,8 +301,9 @@ def _log_radial_moment(scale, rank):
     """Log of E exp(scale chi) - scale^2/2, chi the norm of ``rank`` standard normals, rounded up."""
     if rank == 1:
         return np.log1p(special.erf(scale / math.sqrt(2)))
-    # The integrand x^(rank-1) exp(scale x - x^2/2) is log-concave and narrower than a normal density around its mode. Its
-    # logarithm over scale increases: what rounding would spoil is bounded from a larger scale
+    # The integrand x^(rank-1) exp(scale x - x^2/2) is log-concave and narrower than a normal
+    # density around its mode. Its logarithm over scale increases: what rounding would spoil is
+    # bounded from a larger scale
     least = np.maximum(scale, 1e-4)
     mode = (least + np.sqrt(least**2 + 4 * (rank - 1))) / 2
     low = np.minimum(_RADIUS, mode)
@@ -299,4 +339,8 @@ def _log_two_sided(epsilon, mu):
 
 def _log_chord(distance, log_delta):
     """The line in exp(epsilon) from delta = 1 at 0 to ``log_delta``, ``distance`` <= 0 before it."""
-    return np.where(distance < 0, np.log(np.maximum(np.exp(distance + log_delta) - np.expm1(distance), 1e-300)), log_delta)
+    return np.where(
+        distance < 0,
+        np.log(np.maximum(np.exp(distance + log_delta) - np.expm1(distance), 1e-300)),
+        log_delta,
+    )

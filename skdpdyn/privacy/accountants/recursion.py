@@ -8,7 +8,13 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count, checked_number, checked_probability
+from skdpdyn.privacy.checks import (
+    EXTREME,
+    MAX_STEPS,
+    checked_count,
+    checked_number,
+    checked_probability,
+)
 from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement, check_computable
 from skdpdyn.privacy.needs import Needs
@@ -22,13 +28,14 @@ from skdpdyn.privacy.stored import stored_part
 def recursion(mechanism):
     """Renyi bound of the last iterate when every step draws a fresh batch of fixed size.
 
-    Ye and Shokri (2022); Boninsegna, Theorem VII.2: RDP(a) = log(S_K)/(a-1), S_0 = 1, S <- (b/n) exp(a (a-1) / (2 z^2)) S +
-    (1 - b/n) S^((1 - step_size strong_convexity)^2), once for every step. (Printed nested by epochs; it is one recursion over
-    all steps.) Under both adjacencies.
+    Ye and Shokri (2022); Boninsegna, Theorem VII.2: RDP(a) = log(S_K)/(a-1), S_0 = 1, S <- (b/n)
+    exp(a (a-1) / (2 z^2)) S + (1 - b/n) S^((1 - step_size strong_convexity)^2), once for every
+    step. (Printed nested by epochs; it is one recursion over all steps.) Under both adjacencies.
 
-    Hypotheses: only the last iterate is released; strong_convexity > 0; smoothness known; step_size < 2 / (strong_convexity +
-    smoothness): all checked. A fixed start, a fresh batch of exactly batch_size records, divided by batch_size: what
-    `WithoutReplacement` says. Not for Poisson batches: a large one is less smooth than smoothness allows.
+    Hypotheses: only the last iterate is released; strong_convexity > 0; smoothness known; step_size
+    < 2 / (strong_convexity + smoothness): all checked. A fixed start, a fresh batch of exactly
+    batch_size records, divided by batch_size: what `WithoutReplacement` says. Not for Poisson
+    batches: a large one is less smooth than smoothness allows.
 
     Parameters
     ----------
@@ -46,8 +53,9 @@ def recursion(mechanism):
 
     References
     ----------
-    J. Ye, R. Shokri (2022), Differentially private learning needs hidden state (or much faster convergence). F. Boninsegna
-    (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem VII.2.
+    J. Ye, R. Shokri (2022), Differentially private learning needs hidden state (or much faster
+    convergence). F. Boninsegna (undated), The privacy analysis of the differential private
+    stochastic gradient descent, Theorem VII.2.
 
     Examples
     --------
@@ -74,7 +82,9 @@ def _(mechanism: WithoutReplacement):
     largest = 2 / (mechanism.strong_convexity + mechanism.smoothness)
     check_computable("recursion", noise_multiplier=mechanism.noise_multiplier)
     if not mechanism.step_size < largest:
-        refuse(f"step_size < 2/(strong_convexity + smoothness) = {largest:.6g}, not {mechanism.step_size:.6g}")
+        refuse(
+            f"step_size < 2/(strong_convexity + smoothness) = {largest:.6g}, not {mechanism.step_size:.6g}"
+        )
     curve = RecursionCurve(
         n_steps=mechanism.n_steps,
         sampling_probability=mechanism.batch_size / mechanism.n_samples,
@@ -96,8 +106,9 @@ EXACT_STEPS = 20_000  # from there on, strides
 class RecursionCurve:
     """The Renyi curve of the recursion, x = log S: x <- log(q e^(A + x) + (1 - q) e^(c^2 x)).
 
-    The map is convex in x with slopes at most 1, so that increments never grow: a run of r steps adds at most r times its first
-    increment. After ``EXACT_STEPS`` steps that is used in strides of a thousandth of the steps made.
+    The map is convex in x with slopes at most 1, so that increments never grow: a run of r steps
+    adds at most r times its first increment. After ``EXACT_STEPS`` steps that is used in strides of
+    a thousandth of the steps made.
 
     Parameters
     ----------
@@ -119,7 +130,12 @@ class RecursionCurve:
     def __post_init__(self):
         checked_count(self.n_steps, "n_steps", largest=MAX_STEPS)
         checked_probability(self.sampling_probability)
-        checked_number(self.noise_multiplier, "noise_multiplier", _computable, f"between {1 / EXTREME} and {EXTREME}")
+        checked_number(
+            self.noise_multiplier,
+            "noise_multiplier",
+            _computable,
+            f"between {1 / EXTREME} and {EXTREME}",
+        )
         checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
 
     def __call__(self, order):
@@ -130,10 +146,17 @@ class RecursionCurve:
         return np.array([self._one(value) for value in order.ravel().tolist()]).reshape(order.shape)
 
     def _one(self, order):
-        return _recursion(self.n_steps, self.sampling_probability, self.noise_multiplier, self.log_contraction, order)
+        return _recursion(
+            self.n_steps,
+            self.sampling_probability,
+            self.noise_multiplier,
+            self.log_contraction,
+            order,
+        )
 
 
-@lru_cache(maxsize=8192)  # a fit asks what its privacy_cost asked, and so does the next one of its kind
+# a fit asks what its privacy_cost asked, and so does the next one of its kind
+@lru_cache(maxsize=8192)
 def _recursion(n_steps, q, noise_multiplier, log_contraction, order):
     """Renyi divergence bound of one order."""
     step = order * (order - 1) / (2 * noise_multiplier**2)
@@ -143,7 +166,8 @@ def _recursion(n_steps, q, noise_multiplier, log_contraction, order):
         return n_steps * step / (order - 1)
     odds, forgets = (1 - q) / q, -math.expm1(2 * log_contraction)
     base, x, done = step + math.log(q), 0.0, 0
-    # log(q e^(A+x) + (1-q) e^(c^2 x)) - x = A + log q + log(1 + odds e^(-A - (1-c^2) x)), or its mirror image near 0
+    # log(q e^(A+x) + (1-q) e^(c^2 x)) - x = A + log q + log(1 + odds e^(-A - (1-c^2) x)), or its
+    # mirror image near 0
     while done < n_steps:
         weight = math.exp(-step - forgets * x)
         if step < 1.0:

@@ -31,8 +31,9 @@ class Sharper:
 def accountant(theorem, *, needs=None, sharper=None, never_below=None):
     """Register a function as an accountant under its own name, dispatched on the type of the record.
 
-    The function itself is what a record without a theorem gets: it raises `UnsupportedMechanismError`. Theorems are added with
-    its ``register``. Compositions are covered: one costs what its parts cost together, each under the same family of theorems.
+    The function itself is what a record without a theorem gets: it raises
+    `UnsupportedMechanismError`. Theorems are added with its ``register``. Compositions are covered:
+    one costs what its parts cost together, each under the same family of theorems.
 
     Parameters
     ----------
@@ -43,7 +44,8 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
     sharper : Sharper or None, default=None
         A form that is never above the printed one; `tightest` uses it.
     never_below : str or None, default=None
-        Name of an accountant that this one is never below where that one holds, so that it cannot win there.
+        Name of an accountant that this one is never below where that one holds, so that it cannot
+        win there.
 
     Returns
     -------
@@ -59,15 +61,24 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
     def register(function):
         name = function.__name__
         if name in ACCOUNTANTS or name == "tightest":
-            raise ValueError(f"an accountant named {name!r} is there already: give this one another name")
+            raise ValueError(
+                f"an accountant named {name!r} is there already: give this one another name"
+            )
         exact = singledispatch(function)
 
         def judge(mechanism, *arguments, **options):
-            guarantee, mu = exact(mechanism, *arguments, **options), getattr(mechanism, "rounding", 0.0)
+            guarantee, mu = (
+                exact(mechanism, *arguments, **options),
+                getattr(mechanism, "rounding", 0.0),
+            )
             return rounded(guarantee, mu) if mu else guarantee
 
         dispatched = update_wrapper(judge, exact)
-        dispatched.theorem, dispatched.sharper, dispatched.never_below = theorem, sharper, never_below
+        dispatched.theorem, dispatched.sharper, dispatched.never_below = (
+            theorem,
+            sharper,
+            never_below,
+        )
         dispatched.needs = NEEDS[name] = needs or Needs()
         dispatched.register(Composition, partial(_compose_parts, dispatched))
         ACCOUNTANTS[name] = dispatched
@@ -78,7 +89,10 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
 
 def _compose_parts(judge, mechanism, **options):
     """A composition costs what its parts cost together, each under the same family of theorems."""
-    return reduce(lambda one, other: one.compose(other), (judge(part, **options) for part in mechanism.mechanisms))
+    return reduce(
+        lambda one, other: one.compose(other),
+        (judge(part, **options) for part in mechanism.mechanisms),
+    )
 
 
 def has_theorem(judge, mechanism):

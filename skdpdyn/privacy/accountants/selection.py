@@ -27,27 +27,30 @@ from skdpdyn.privacy.stored import stored_part
 def selection(mechanism, tight=False):
     """Renyi bound of releasing the best of a random number of trials.
 
-    Papernot and Steinke (2022), Hyperparameter tuning with Renyi differential privacy. With R the Renyi curve of one trial, its
-    score included, and m the mean of the number of trials T:
+    Papernot and Steinke (2022), Hyperparameter tuning with Renyi differential privacy. With R the
+    Renyi curve of one trial, its score included, and m the mean of the number of trials T:
 
-    - truncated negative binomial T, shape e > -1 (Theorem 2): R'(a) = R(a) + (1 + e) min over b > 1 of ((1 - 1/b) R(b) +
-      log(1/gamma)/b) + log(m)/(a - 1);
-    - Poisson T (Theorem 6): R'(a) = R(a) + m d + log(m)/(a - 1), d the delta of a trial at epsilon = log(1 + 1/(a - 1)).
+    - truncated negative binomial T, shape e > -1 (Theorem 2): R'(a) = R(a) + (1 + e) min over b > 1
+      of ((1 - 1/b) R(b) + log(1/gamma)/b) + log(m)/(a - 1);
+    - Poisson T (Theorem 6): R'(a) = R(a) + m d + log(m)/(a - 1), d the delta of a trial at epsilon
+      = log(1 + 1/(a - 1)).
 
-    A Renyi bound is nondecreasing in its order, so that the least value at any higher order holds too.
+    A Renyi bound is nondecreasing in its order, so that the least value at any higher order holds
+    too.
 
-    Hypotheses: T and the candidates are drawn without the data, trials are independent, nothing else of them is released, T
-    included, which the record type says; m >= 1, checked by the record (with T = 0 released as such, m d and log(m) bound a
-    Poisson selection from m = 1 on); the guarantee of a trial has a Renyi curve, checked. Given T the theorem does not hold: the
-    best of k trials costs about as much as all of them.
+    Hypotheses: T and the candidates are drawn without the data, trials are independent, nothing
+    else of them is released, T included, which the record type says; m >= 1, checked by the record
+    (with T = 0 released as such, m d and log(m) bound a Poisson selection from m = 1 on); the
+    guarantee of a trial has a Renyi curve, checked. Given T the theorem does not hold: the best of
+    k trials costs about as much as all of them.
 
     Parameters
     ----------
     mechanism : Selection
         What ran.
     tight : bool, default=False
-        With a Poisson law, take d from the profile of a trial rather than from its Renyi curve: smaller, where the trial knows
-        more than its curve, and more than ``dp_accounting`` can say.
+        With a Poisson law, take d from the profile of a trial rather than from its Renyi curve:
+        smaller, where the trial knows more than its curve, and more than ``dp_accounting`` can say.
 
     Returns
     -------
@@ -77,7 +80,10 @@ def _(mechanism: Selection, tight=False):
             f"{type(mechanism.trial).__name__} ({mechanism.adjacency})"
         )
     profile = mechanism.trial if tight and mechanism.shape == math.inf else None
-    return RenyiDP(SelectionCurve(curve, mechanism.expected_trials, mechanism.shape, profile), mechanism.adjacency)
+    return RenyiDP(
+        SelectionCurve(curve, mechanism.expected_trials, mechanism.shape, profile),
+        mechanism.adjacency,
+    )
 
 
 @stored_part
@@ -104,12 +110,19 @@ class SelectionCurve:
 
     def __post_init__(self):
         checked_curves(self.trial)
-        checked_number(self.expected_trials, "expected_trials", lambda x: 1 <= x < math.inf, "a finite number >= 1")
+        checked_number(
+            self.expected_trials,
+            "expected_trials",
+            lambda x: 1 <= x < math.inf,
+            "a finite number >= 1",
+        )
         checked_number(self.shape, "shape", lambda x: x > -1, "a number > -1")
         if not isinstance(self.profile, Guarantee | None):
             raise ValueError(f"profile={self.profile!r} must be a guarantee or None")
         if self.profile is not None and self.profile._renyi_curve() != self.trial:
-            raise ValueError(f"profile={self.profile!r} must be the guarantee that has the curve trial={self.trial!r}")
+            raise ValueError(
+                f"profile={self.profile!r} must be the guarantee that has the curve trial={self.trial!r}"
+            )
 
     @property
     def adjacency(self):
@@ -136,7 +149,11 @@ class SelectionCurve:
 
     def with_accuracy(self, accuracy):
         """Return the curve with delta taken from a profile of another accuracy, see `Guarantee.with_accuracy`."""
-        return self if self.profile is None else replace(self, profile=self.profile.with_accuracy(accuracy))
+        return (
+            self
+            if self.profile is None
+            else replace(self, profile=self.profile.with_accuracy(accuracy))
+        )
 
     def _printed(self, order):
         bound = self.trial(order) + math.log(self.expected_trials) / (order - 1)
@@ -158,7 +175,8 @@ class SelectionCurve:
         """Delta of a trial, one number or an array."""
         if self.profile is not None:
             return self.profile.delta(epsilon)
-        total_variation = math.sqrt(-math.expm1(-float(self.trial(1 + 1e-9))))  # Bretagnolle and Huber 1978
+        # Bretagnolle and Huber 1978
+        total_variation = math.sqrt(-math.expm1(-float(self.trial(1 + 1e-9))))
         return np.minimum(RenyiDP(self.trial).delta(epsilon), total_variation)
 
     @cached_property
@@ -169,6 +187,8 @@ class SelectionCurve:
             values = np.asarray(self._printed(1 + np.exp(log_excess)))
             best = int(np.nanargmin(values))
             span = log_excess[max(best - 1, 0)], log_excess[min(best + 1, values.size - 1)]
-            refined = optimize.minimize_scalar(lambda x: self._printed(1 + math.exp(x)), bounds=span, method="bounded")
+            refined = optimize.minimize_scalar(
+                lambda x: self._printed(1 + math.exp(x)), bounds=span, method="bounded"
+            )
         order = 1 + math.exp(refined.x if refined.fun <= values[best] else log_excess[best])
         return order, float(self._printed(order))

@@ -19,14 +19,18 @@ from skdpdyn.privacy.stored import stored_part
 def subsampling(mechanism):
     """Composition of subsampled Gaussian steps by privacy loss distributions, whatever is released of the path.
 
-    - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against N(0,1), both directions.
-      replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair: the other records fixed, both laws are such mixtures,
-      with shifts of norm at most m, and the shifts that are longest and opposite are worst. Composed by ``dp_accounting``, with
-      a Renyi curve (``.rdp``) by quadrature; ``epsilon`` and ``delta`` are the least of both and of the steps without sampling.
-    - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon - 1)/q)), q = b/n, with the
-      mu of a record *replaced* in the batch also under add_remove, since a batch without the record has another in its place.
+    - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against
+      N(0,1), both directions. replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair: the
+      other records fixed, both laws are such mixtures, with shifts of norm at most m, and the
+      shifts that are longest and opposite are worst. Composed by ``dp_accounting``, with a Renyi
+      curve (``.rdp``) by quadrature; ``epsilon`` and ``delta`` are the least of both and of the
+      steps without sampling.
+    - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon
+      - 1)/q)), q = b/n, with the mu of a record *replaced* in the batch also under add_remove,
+      since a batch without the record has another in its place.
 
-    Hypotheses: bounded contributions, and batches drawn afresh and kept secret, as the record types say. No convexity.
+    Hypotheses: bounded contributions, and batches drawn afresh and kept secret, as the record types
+    say. No convexity.
 
     Parameters
     ----------
@@ -55,30 +59,43 @@ def subsampling(mechanism):
 
 @subsampling.register
 def _(mechanism: PoissonSubsampled):
-    numbers = {"sampling_probability": mechanism.sampling_probability, "noise_multiplier": mechanism.noise_multiplier}
+    numbers = {
+        "sampling_probability": mechanism.sampling_probability,
+        "noise_multiplier": mechanism.noise_multiplier,
+    }
     check_computable("subsampling", **numbers)
     if mechanism.sampling_probability == 1:
         moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
-        return GaussianDP(moved * math.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
-    step = SampledGaussian(mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency)
+        return GaussianDP(
+            moved * math.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency
+        )
+    step = SampledGaussian(
+        mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency
+    )
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
 
 
 @subsampling.register
 def _(mechanism: WithoutReplacement):
     check_computable("subsampling", noise_multiplier=mechanism.noise_multiplier)
-    # noise_multiplier is over S = 2L (replace_one) or S = L (add_remove): a replaced record moves the sum by 2L under both
-    replaced = (1 if mechanism.adjacency is Adjacency.REPLACE_ONE else 2) / mechanism.noise_multiplier
-    step = SubsampledDP(GaussianDP(replaced, mechanism.adjacency), mechanism.batch_size / mechanism.n_samples)
+    # noise_multiplier is over S = 2L (replace_one) or S = L (add_remove): a replaced record moves
+    # the sum by 2L under both
+    replaced = (
+        1 if mechanism.adjacency is Adjacency.REPLACE_ONE else 2
+    ) / mechanism.noise_multiplier
+    step = SubsampledDP(
+        GaussianDP(replaced, mechanism.adjacency), mechanism.batch_size / mechanism.n_samples
+    )
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
 
 
 def sampled_gaussian(mechanism):
     """Closed-form Renyi bound of the Poisson-sampled Gaussian: RDP(a) = 2 q^2 a / z^2 a step, for orders that are small enough.
 
-    Mironov, Talwar and Zhang (2019), Theorem 11; Boninsegna, Theorem A.1. Hypotheses, checked: add_remove; q <= 1/5; z >= 4; and
-    for the order a, with l = log(1 + 1/(q (a-1))): a <= z^2 l / 2 - 2 log z and
-    a <= (z^2 l^2 / 2 - log 5 - 2 log z) / (l + log(q a) + 1/(2 z^2)). At any other order the curve is infinite.
+    Mironov, Talwar and Zhang (2019), Theorem 11; Boninsegna, Theorem A.1. Hypotheses, checked:
+    add_remove; q <= 1/5; z >= 4; and for the order a, with l = log(1 + 1/(q (a-1))): a <= z^2 l / 2
+    - 2 log z and a <= (z^2 l^2 / 2 - log 5 - 2 log z) / (l + log(q a) + 1/(2 z^2)). At any other
+    order the curve is infinite.
 
     Parameters
     ----------
@@ -96,8 +113,9 @@ def sampled_gaussian(mechanism):
 
     References
     ----------
-    I. Mironov, K. Talwar, L. Zhang (2019), Renyi differential privacy of the sampled Gaussian mechanism, Theorem 11.
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem A.1.
+    I. Mironov, K. Talwar, L. Zhang (2019), Renyi differential privacy of the sampled Gaussian
+    mechanism, Theorem 11. F. Boninsegna (undated), The privacy analysis of the differential private
+    stochastic gradient descent, Theorem A.1.
 
     Examples
     --------
@@ -109,12 +127,17 @@ def sampled_gaussian(mechanism):
     """
     q, z = mechanism.sampling_probability, mechanism.noise_multiplier
     for holds, hypothesis in (
-        (mechanism.adjacency is Adjacency.ADD_REMOVE, f"adjacency='add_remove', not {mechanism.adjacency!r}"),
+        (
+            mechanism.adjacency is Adjacency.ADD_REMOVE,
+            f"adjacency='add_remove', not {mechanism.adjacency!r}",
+        ),
         (q <= 0.2, f"sampling_probability <= 1/5, not {q}"),
         (z >= 4, f"noise_multiplier >= 4, not {z}"),
     ):
         if not holds:
-            raise UnsupportedMechanismError(f"sampled_gaussian (Mironov, Talwar and Zhang 2019, Theorem 11) needs {hypothesis}")
+            raise UnsupportedMechanismError(
+                f"sampled_gaussian (Mironov, Talwar and Zhang 2019, Theorem 11) needs {hypothesis}"
+            )
     return RenyiDP(SmallOrderCurve(2 * mechanism.n_steps * (q / z) ** 2, q, z), mechanism.adjacency)
 
 

@@ -13,14 +13,21 @@ from skdpdyn.privacy._numerics import like
 from skdpdyn.privacy.accountants.composition import composition
 from skdpdyn.privacy.checks import checked, checked_choice
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, LinearCurve, RenyiDP
-from skdpdyn.privacy.mechanisms import CyclicBatches, Gaussian, NoisyGradientDescent, PoissonSubsampled, WithoutReplacement
+from skdpdyn.privacy.mechanisms import (
+    CyclicBatches,
+    Gaussian,
+    NoisyGradientDescent,
+    PoissonSubsampled,
+    WithoutReplacement,
+)
 
 
 def zcdp(mechanism):
     """Zero-concentrated differential privacy of the composition: RDP(a) = rho a, rho = mu^2 / 2.
 
-    Wang (2021), Section 12.1.2: T steps of noise sigma on a sum of sensitivity L have rho = T L^2 / (2 sigma^2). Moments
-    accountant, RDP and zCDP are the same curve for Gaussian noise; `log_moment` reads it.
+    Wang (2021), Section 12.1.2: T steps of noise sigma on a sum of sensitivity L have rho = T L^2 /
+    (2 sigma^2). Moments accountant, RDP and zCDP are the same curve for Gaussian noise;
+    `log_moment` reads it.
 
     Parameters
     ----------
@@ -38,7 +45,8 @@ def zcdp(mechanism):
 
     References
     ----------
-    Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture 12: NoisyGD and NoisySGD, Section 12.1.2.
+    Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture 12: NoisyGD and
+    NoisySGD, Section 12.1.2.
 
     Examples
     --------
@@ -49,15 +57,18 @@ def zcdp(mechanism):
     """
     guarantee = composition(mechanism)
     if type(guarantee) is not GaussianDP:
-        raise UnsupportedMechanismError(f"zcdp needs Gaussian noise; the composition is {guarantee!r}")
+        raise UnsupportedMechanismError(
+            f"zcdp needs Gaussian noise; the composition is {guarantee!r}"
+        )
     return RenyiDP(LinearCurve(guarantee.mu * guarantee.mu / 2), guarantee.adjacency)
 
 
 def log_moment(guarantee, moment):
     """Log of the moment generating function of the privacy loss: moment * RDP(moment + 1).
 
-    Abadi et al. (2016), Theorem 2; Boninsegna, Section IV: log-moments add under composition, and delta = min over moments of
-    exp(log_moment - moment * epsilon), which is ``RenyiDP(..., conversion="classic")``.
+    Abadi et al. (2016), Theorem 2; Boninsegna, Section IV: log-moments add under composition, and
+    delta = min over moments of exp(log_moment - moment * epsilon), which is ``RenyiDP(...,
+    conversion="classic")``.
 
     Parameters
     ----------
@@ -72,9 +83,9 @@ def log_moment(guarantee, moment):
 
     References
     ----------
-    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang (2016), Deep learning with differential
-    privacy, Theorem 2.
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Section IV.
+    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang (2016), Deep
+    learning with differential privacy, Theorem 2. F. Boninsegna (undated), The privacy analysis of
+    the differential private stochastic gradient descent, Section IV.
 
     Examples
     --------
@@ -114,7 +125,8 @@ def basic_composition(step, count):
 def advanced_composition(step, count, slack):
     """Advanced composition: epsilon' = sqrt(2 k log(1/slack)) epsilon + k epsilon (e^epsilon - 1), delta' = k delta + slack.
 
-    Dwork and Roth (2014), Theorem 3.20; Boninsegna, Theorem II.3, whose closing remark for epsilon < 1 is garbled and not used.
+    Dwork and Roth (2014), Theorem 3.20; Boninsegna, Theorem II.3, whose closing remark for epsilon
+    < 1 is garbled and not used.
 
     Parameters
     ----------
@@ -131,8 +143,9 @@ def advanced_composition(step, count, slack):
 
     References
     ----------
-    C. Dwork, A. Roth (2014), The algorithmic foundations of differential privacy, Theorem 3.20.
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem II.3.
+    C. Dwork, A. Roth (2014), The algorithmic foundations of differential privacy, Theorem 3.20. F.
+    Boninsegna (undated), The privacy analysis of the differential private stochastic gradient
+    descent, Theorem II.3.
 
     Examples
     --------
@@ -153,8 +166,9 @@ def advanced_composition(step, count, slack):
 def subsampling_lemma(step, sampling_probability, sampling):
     """Subsampling lemma: epsilon' = log(1 + q (e^epsilon - 1)), delta' = q delta.
 
-    Balle, Barthe and Gaboardi (2018); Boninsegna, Theorem II.4; Wang (2021), Lemma 12.2. It holds for Poisson batches under
-    add_remove and for batches of fixed size under replace_one, and for no other pair.
+    Balle, Barthe and Gaboardi (2018); Boninsegna, Theorem II.4; Wang (2021), Lemma 12.2. It holds
+    for Poisson batches under add_remove and for batches of fixed size under replace_one, and for no
+    other pair.
 
     Parameters
     ----------
@@ -177,8 +191,9 @@ def subsampling_lemma(step, sampling_probability, sampling):
     References
     ----------
     B. Balle, G. Barthe, M. Gaboardi (2018), Privacy amplification by subsampling, Theorems 8 and 9.
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Theorem II.4.
-    Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture 12: NoisyGD and NoisySGD, Lemma 12.2.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient
+    descent, Theorem II.4. Y.-X. Wang (2021), CS292A introduction to differential privacy, lecture
+    12: NoisyGD and NoisySGD, Lemma 12.2.
 
     Examples
     --------
@@ -204,12 +219,16 @@ def subsampling_lemma(step, sampling_probability, sampling):
 @singledispatch
 def gaussian_steps(mechanism):
     """The (mu of one step, number of steps, sampling probability, sampling) of a run of equal Gaussian steps."""
-    raise UnsupportedMechanismError(f"no run of equal Gaussian steps is known for {type(mechanism).__name__}")
+    raise UnsupportedMechanismError(
+        f"no run of equal Gaussian steps is known for {type(mechanism).__name__}"
+    )
 
 
 def _constant(mechanism):
     if np.ndim(mechanism.noise_multiplier):
-        raise UnsupportedMechanismError("composition theorems for equal steps need one noise_multiplier for all steps")
+        raise UnsupportedMechanismError(
+            "composition theorems for equal steps need one noise_multiplier for all steps"
+        )
     return 1 / mechanism.noise_multiplier
 
 
@@ -231,19 +250,30 @@ def _(mechanism: CyclicBatches):
 @gaussian_steps.register
 def _(mechanism: PoissonSubsampled):
     moved = mechanism.adjacency.sum_sensitivity(1.0)
-    return moved / mechanism.noise_multiplier, mechanism.n_steps, mechanism.sampling_probability, "poisson"
+    return (
+        moved / mechanism.noise_multiplier,
+        mechanism.n_steps,
+        mechanism.sampling_probability,
+        "poisson",
+    )
 
 
 @gaussian_steps.register
 def _(mechanism: WithoutReplacement):
-    return 1 / mechanism.noise_multiplier, mechanism.n_steps, mechanism.batch_size / mechanism.n_samples, "fixed_size"
+    return (
+        1 / mechanism.noise_multiplier,
+        mechanism.n_steps,
+        mechanism.batch_size / mechanism.n_samples,
+        "fixed_size",
+    )
 
 
 def naive_epsilon(mechanism, delta, theorem="advanced"):
     """Epsilon of a run of Gaussian steps by the textbook chain: one step, subsampling lemma, composition.
 
-    Boninsegna, Section III.A. Half of delta goes to the steps, half to the slack of advanced composition (all of it to the steps
-    under basic). The single Gaussian step is exact (`GaussianDP`), not the 1.25 formula, which holds for epsilon < 1 only.
+    Boninsegna, Section III.A. Half of delta goes to the steps, half to the slack of advanced
+    composition (all of it to the steps under basic). The single Gaussian step is exact
+    (`GaussianDP`), not the 1.25 formula, which holds for epsilon < 1 only.
 
     Parameters
     ----------
@@ -260,7 +290,8 @@ def naive_epsilon(mechanism, delta, theorem="advanced"):
 
     References
     ----------
-    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient descent, Section III.A.
+    F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient
+    descent, Section III.A.
 
     Examples
     --------
@@ -276,8 +307,14 @@ def naive_epsilon(mechanism, delta, theorem="advanced"):
     mu, count, q, sampling = gaussian_steps(mechanism)
     spent = delta if theorem == "basic" else delta / 2
     at_delta = min(spent / (count * q), 1.0)
-    step = ApproximateDP(GaussianDP(mu, mechanism.adjacency).epsilon(at_delta), at_delta, mechanism.adjacency)
+    step = ApproximateDP(
+        GaussianDP(mu, mechanism.adjacency).epsilon(at_delta), at_delta, mechanism.adjacency
+    )
     if sampling:
         step = subsampling_lemma(step, q, sampling)
-    total = basic_composition(step, count) if theorem == "basic" else advanced_composition(step, count, delta / 2)
+    total = (
+        basic_composition(step, count)
+        if theorem == "basic"
+        else advanced_composition(step, count, delta / 2)
+    )
     return total.at_epsilon

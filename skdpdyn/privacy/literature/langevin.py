@@ -13,10 +13,11 @@ from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve
 def langevin_lsi(mechanism, lsi_constant):
     """Renyi bound of the last iterate under a log-Sobolev inequality that the user vouches for.
 
-    Theorem 2 of Chourasia, Ye and Shokri (2021): RDP(a) = a S^2 / (2 c sigma^4 n^2) (1 - exp(-sigma^2 c step_size K)). The
-    hypothesis that cannot be checked on a record: the law of the (tracing) diffusion satisfies c-LSI at all times, for every
-    pair of neighbours. Checked: only the last iterate is released; equal steps; ``sensitivity`` = S/n is given, which fixes the
-    unit of c.
+    Theorem 2 of Chourasia, Ye and Shokri (2021): RDP(a) = a S^2 / (2 c sigma^4 n^2) (1 -
+    exp(-sigma^2 c step_size K)). The hypothesis that cannot be checked on a record: the law of the
+    (tracing) diffusion satisfies c-LSI at all times, for every pair of neighbours. Checked: only
+    the last iterate is released; equal steps; ``sensitivity`` = S/n is given, which fixes the unit
+    of c.
 
     Parameters
     ----------
@@ -56,9 +57,10 @@ def langevin_lsi(mechanism, lsi_constant):
 def langevin_quadratic(mechanism):
     """Renyi bound of the last iterate for squared distance losses.
 
-    Corollary 2 of Chourasia, Ye and Shokri (2021), for loss lambda |theta - x|^2 / 2 on all of R^d: Theorem 2 with
-    sigma^2 c = lambda (2 - step_size lambda) / 2. Within 4 / (2 - step_size lambda)^2 of the exact loss (`quadratic`) as steps
-    grow, never below it. Checked: strong_convexity = smoothness = lambda, step_size <= 1 / lambda, no projection, equal steps.
+    Corollary 2 of Chourasia, Ye and Shokri (2021), for loss lambda |theta - x|^2 / 2 on all of R^d:
+    Theorem 2 with sigma^2 c = lambda (2 - step_size lambda) / 2. Within 4 / (2 - step_size
+    lambda)^2 of the exact loss (`quadratic`) as steps grow, never below it. Checked:
+    strong_convexity = smoothness = lambda, step_size <= 1 / lambda, no projection, equal steps.
 
     Parameters
     ----------
@@ -90,9 +92,10 @@ def langevin_quadratic(mechanism):
 def quadratic(mechanism):
     """The exact privacy loss of the last iterate for squared distance losses: what every bound must be above.
 
-    For loss lambda |theta - x|^2 / 2 on all of R^d the last iterate is Gaussian; data sets whose means are S/(n lambda) apart
-    shift it by mu = sum c^i / (noise_multiplier sqrt(sum c^(2i))) standard deviations, c = 1 - step_size lambda, i < K. Checked:
-    strong_convexity = smoothness = lambda, step_size <= 1 / lambda, no projection, equal steps.
+    For loss lambda |theta - x|^2 / 2 on all of R^d the last iterate is Gaussian; data sets whose
+    means are S/(n lambda) apart shift it by mu = sum c^i / (noise_multiplier sqrt(sum c^(2i)))
+    standard deviations, c = 1 - step_size lambda, i < K. Checked: strong_convexity = smoothness =
+    lambda, step_size <= 1 / lambda, no projection, equal steps.
 
     Parameters
     ----------
@@ -123,15 +126,17 @@ def quadratic(mechanism):
     log_c, n = math.log1p(-decay), mechanism.n_steps
     mean = math.expm1(n * log_c) / math.expm1(log_c)
     variance = math.expm1(2 * n * log_c) / math.expm1(2 * log_c)
-    return GaussianDP(mean / (mechanism.noise_multiplier * math.sqrt(variance)), mechanism.adjacency)
+    return GaussianDP(
+        mean / (mechanism.noise_multiplier * math.sqrt(variance)), mechanism.adjacency
+    )
 
 
 def lower_bound(mechanism):
     """Renyi curve that some data and loss reach at least: a lower bound on every guarantee, not a guarantee.
 
-    Theorem 3 of Chourasia, Ye and Shokri (2021): RDP(a) >= a S^2 / (4 lambda sigma^2 n^2) (1 - exp(-lambda step_size K)),
-    reached by the quadratic of curvature lambda = strong_convexity (the paper has lambda = 1). Checked: step_size <= 1/lambda, no
-    projection.
+    Theorem 3 of Chourasia, Ye and Shokri (2021): RDP(a) >= a S^2 / (4 lambda sigma^2 n^2) (1 -
+    exp(-lambda step_size K)), reached by the quadratic of curvature lambda = strong_convexity (the
+    paper has lambda = 1). Checked: step_size <= 1/lambda, no projection.
 
     Parameters
     ----------
@@ -158,18 +163,22 @@ def lower_bound(mechanism):
     """
     refuse = check_run(mechanism, "Theorem 3")
     if mechanism.diameter is not None:
-        refuse(f"diameter=None, not {mechanism.diameter}: the quadratic that reaches it lives on all of R^d")
+        refuse(
+            f"diameter=None, not {mechanism.diameter}: the quadratic that reaches it lives on all of R^d"
+        )
     time = mechanism.step_size * mechanism.strong_convexity
     if not 0 < time <= 1:
         refuse(f"0 < step_size strong_convexity <= 1, not {time:.6g}")
-    return LinearCurve(float(-np.expm1(-time * mechanism.n_steps) / (2 * time * mechanism.noise_multiplier**2)))
+    return LinearCurve(
+        float(-np.expm1(-time * mechanism.n_steps) / (2 * time * mechanism.noise_multiplier**2))
+    )
 
 
 def diffusion(drift_distance, duration, sigma):
     """Renyi curve of two coupled diffusions: RDP(a) = a S_v^2 T / (4 sigma^2).
 
-    Theorem 1 of Chourasia, Ye and Shokri (2021): drifts at most ``drift_distance`` apart everywhere, noise sqrt(2) sigma dW,
-    equal starts. No convexity.
+    Theorem 1 of Chourasia, Ye and Shokri (2021): drifts at most ``drift_distance`` apart
+    everywhere, noise sqrt(2) sigma dW, equal starts. No convexity.
 
     Parameters
     ----------
@@ -190,7 +199,11 @@ def diffusion(drift_distance, duration, sigma):
     >>> diffusion(0.5, 8.0, 2.0)(4)
     0.5
     """
-    for name, value in (("drift_distance", drift_distance), ("duration", duration), ("sigma", sigma)):
+    for name, value in (
+        ("drift_distance", drift_distance),
+        ("duration", duration),
+        ("sigma", sigma),
+    ):
         if not (0 < value < math.inf):
             raise ValueError(f"{name}={value} must be a finite number > 0")
     return LinearCurve((drift_distance / sigma) ** 2 * duration / 4)
@@ -222,15 +235,22 @@ def contributions(mechanism, order, accountant=None):
     """
     check_run(mechanism, "the contribution of a step")
     accountant = accountant or langevin
-    curve = [float(accountant(replace(mechanism, n_steps=k)).rdp(checked_order(order))) for k in range(1, mechanism.n_steps + 1)]
+    curve = [
+        float(accountant(replace(mechanism, n_steps=k)).rdp(checked_order(order)))
+        for k in range(1, mechanism.n_steps + 1)
+    ]
     return np.diff(curve, prepend=0.0)
 
 
 def _check_quadratic(mechanism, theorem):
     refuse = check_run(mechanism, theorem)
     if not 0 < mechanism.strong_convexity == mechanism.smoothness:
-        refuse(f"strong_convexity = smoothness, not {mechanism.strong_convexity} and {mechanism.smoothness}")
+        refuse(
+            f"strong_convexity = smoothness, not {mechanism.strong_convexity} and {mechanism.smoothness}"
+        )
     if not mechanism.step_size * mechanism.smoothness <= 1:
-        refuse(f"step_size <= 1/smoothness = {1 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}")
+        refuse(
+            f"step_size <= 1/smoothness = {1 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}"
+        )
     if mechanism.diameter is not None:
         refuse(f"diameter=None, not {mechanism.diameter}: the theorem is for all of R^d")

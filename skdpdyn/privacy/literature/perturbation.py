@@ -11,8 +11,9 @@ from skdpdyn.privacy.mechanisms import ObjectivePerturbation
 def chaudhuri(mechanism):
     """Pure objective perturbation as printed: epsilon = S / s + 2 log(1 + curvature).
 
-    Chaudhuri, Monteleoni and Sarwate (2011), Theorem 9. Hypotheses: gamma noise and a single output, checked; a convex loss with
-    a bounded curvature, which the record says. There S = 2 L, a replaced record; a vanished one moves the gradients by L.
+    Chaudhuri, Monteleoni and Sarwate (2011), Theorem 9. Hypotheses: gamma noise and a single
+    output, checked; a convex loss with a bounded curvature, which the record says. There S = 2 L, a
+    replaced record; a vanished one moves the gradients by L.
 
     Parameters
     ----------
@@ -35,15 +36,18 @@ def chaudhuri(mechanism):
     0.39062
     """
     _check(mechanism, "chaudhuri", "gamma")
-    return ApproximateDP(1 / mechanism.noise_multiplier + 2 * mechanism.tilt, adjacency=mechanism.adjacency)
+    return ApproximateDP(
+        1 / mechanism.noise_multiplier + 2 * mechanism.tilt, adjacency=mechanism.adjacency
+    )
 
 
 def kifer(mechanism, delta):
     """(epsilon, delta) of objective perturbation as printed: noise S sqrt(8 log(2/delta) + 4 epsilon) / epsilon.
 
-    Kifer, Smith and Thakurta (2012), Theorem 2, solved for epsilon; it also needs Lambda >= 2 smoothness / epsilon, so that
-    epsilon is at least twice the curvature. Hypotheses: Gaussian noise and a single output, checked. The paper's S = L is a
-    vanished record; for a replaced one S = 2 L (with S = L the true delta is up to 20 times the claim).
+    Kifer, Smith and Thakurta (2012), Theorem 2, solved for epsilon; it also needs Lambda >= 2
+    smoothness / epsilon, so that epsilon is at least twice the curvature. Hypotheses: Gaussian
+    noise and a single output, checked. The paper's S = L is a vanished record; for a replaced one S
+    = 2 L (with S = L the true delta is up to 20 times the claim).
 
     Parameters
     ----------
@@ -78,9 +82,10 @@ def kifer(mechanism, delta):
 def redberg(mechanism, renyi=False):
     """Objective perturbation by the analysis of generalised linear models, as printed.
 
-    Redberg, Koskela and Wang (2023), Theorem 3.1, the hockey-stick divergence, or Theorem 3.2, the Renyi curve, with
-    J = -log(1 - curvature). Hypotheses: Gaussian noise, a single output, curvature < 1, and for Theorem 3.1 a vanished record
-    (add_remove), all checked. For a replaced record Theorem 3.2 holds with S = 2 L, by Hoelder's inequality.
+    Redberg, Koskela and Wang (2023), Theorem 3.1, the hockey-stick divergence, or Theorem 3.2, the
+    Renyi curve, with J = -log(1 - curvature). Hypotheses: Gaussian noise, a single output,
+    curvature < 1, and for Theorem 3.1 a vanished record (add_remove), all checked. For a replaced
+    record Theorem 3.2 holds with S = 2 L, by Hoelder's inequality.
 
     Parameters
     ----------
@@ -107,12 +112,20 @@ def redberg(mechanism, renyi=False):
     """
     _check(mechanism, "redberg", "gaussian")
     if not mechanism.curvature < 1:
-        raise UnsupportedMechanismError(f"redberg needs curvature < 1, not {mechanism.curvature}: raise Lambda")
-    mu, tilt, adjacency = 1 / mechanism.noise_multiplier, -math.log1p(-mechanism.curvature), mechanism.adjacency
+        raise UnsupportedMechanismError(
+            f"redberg needs curvature < 1, not {mechanism.curvature}: raise Lambda"
+        )
+    mu, tilt, adjacency = (
+        1 / mechanism.noise_multiplier,
+        -math.log1p(-mechanism.curvature),
+        mechanism.adjacency,
+    )
     if renyi:
         return RenyiDP(TiltedCurve(mu, tilt), adjacency)
     if adjacency is not Adjacency.ADD_REMOVE:
-        raise UnsupportedMechanismError(f"redberg needs adjacency='add_remove' for its hockey-stick form, not {adjacency}")
+        raise UnsupportedMechanismError(
+            f"redberg needs adjacency='add_remove' for its hockey-stick form, not {adjacency}"
+        )
     return PerturbedObjectiveDP(mu, tilt, printed=True, adjacency=adjacency)
 
 

@@ -17,22 +17,26 @@ _COUNTABLE = 3e14  # times delta: the steps that numerical accounting can tell a
 class BassilySGD(Solver):
     """Noisy SGD on one record a step, with the decreasing steps of Bassily, Smith and Thakurta (2014).
 
-    Their Algorithm 1: theta <- Proj(theta - step (grad_i(theta) + alpha theta + noise)), with step 1 / (alpha t) at step t for a
-    strongly convex objective and 2 radius / sqrt(t (L^2 + d sigma^2)) for alpha = 0, sigma the deviation of the noise. Here every
-    record comes with probability 1/n, independently: one a step in the mean instead of exactly one, with a tighter theorem.
-    Accounted by today's composition of Poisson-subsampled Gaussians in place of their strong composition, so with far less noise.
+    Their Algorithm 1: theta <- Proj(theta - step (grad_i(theta) + alpha theta + noise)), with step
+    1 / (alpha t) at step t for a strongly convex objective and 2 radius / sqrt(t (L^2 + d sigma^2))
+    for alpha = 0, sigma the deviation of the noise. Here every record comes with probability 1/n,
+    independently: one a step in the mean instead of exactly one, with a tighter theorem. Accounted
+    by today's composition of Poisson-subsampled Gaussians in place of their strong composition, so
+    with far less noise.
 
     Parameters
     ----------
     n_steps : "auto" or int, default="auto"
-        Number of steps. "auto": n^2 as in the paper, or as many as 4,000,000 and the numerical accounting allow, delta 3e14.
+        Number of steps. "auto": n^2 as in the paper, or as many as 4,000,000 and the numerical
+        accounting allow, delta 3e14.
     radius : "auto" or float, default="auto"
-        Radius of the ball around 0 that every step projects onto. "auto": L / alpha, which holds the minimiser.
+        Radius of the ball around 0 that every step projects onto. "auto": L / alpha, which holds
+        the minimiser.
 
     References
     ----------
-    R. Bassily, A. Smith, A. Thakurta (2014), Private empirical risk minimization: efficient algorithms and tight error bounds,
-    Algorithm 1 and Theorem 2.4.
+    R. Bassily, A. Smith, A. Thakurta (2014), Private empirical risk minimization: efficient
+    algorithms and tight error bounds, Algorithm 1 and Theorem 2.4.
 
     Examples
     --------
@@ -58,7 +62,9 @@ class BassilySGD(Solver):
         """See `Solver.mechanism`."""
         n_steps = checked_steps(self.n_steps, "n_steps")
         if n_steps is None:
-            n_steps = max(1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta)))
+            n_steps = max(
+                1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta))
+            )
         radius, q = self._radius(objective), 1 / objective.n_samples
 
         def record(noise_multiplier):
@@ -99,7 +105,9 @@ class BassilySGD(Solver):
     def _radius(self, objective):
         if is_auto(self.radius):
             if objective.alpha == 0:
-                raise ValueError("alpha=0: radius='auto' is L / alpha. Give the radius of a ball to search, or a penalty")
+                raise ValueError(
+                    "alpha=0: radius='auto' is L / alpha. Give the radius of a ball to search, or a penalty"
+                )
             return objective.lipschitz / objective.alpha
         if not 0 < as_float(self.radius) < math.inf:
             raise ValueError(f"radius={self.radius!r} must be 'auto' or a finite number > 0")
@@ -110,7 +118,11 @@ def _step_size(objective, radius, noise_std, step):
     """Return the size of a step, by its number from 1."""
     if objective.alpha > 0:
         return 1 / (objective.alpha * step)
-    return 2 * radius / np.sqrt(step * (objective.lipschitz**2 + objective.n_parameters * noise_std**2))
+    return (
+        2
+        * radius
+        / np.sqrt(step * (objective.lipschitz**2 + objective.n_parameters * noise_std**2))
+    )
 
 
 def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability):
@@ -125,7 +137,8 @@ def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability
         last * noise_std,
         n_steps,
         radius=radius,
-        lipschitz=step_lipschitz(last, objective.alpha, steepest),  # falls as the noise of a step does
+        # falls as the noise of a step does
+        lipschitz=step_lipschitz(last, objective.alpha, steepest),
         n_summed=gathered_in_order(objective.n_samples),
         repeats=repeats,
     )

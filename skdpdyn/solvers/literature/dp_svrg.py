@@ -10,7 +10,13 @@ from skdpdyn.noise import release
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
-from skdpdyn.solvers.base import Solver, checked_batch_size, checked_step_size, checked_steps, training_time
+from skdpdyn.solvers.base import (
+    Solver,
+    checked_batch_size,
+    checked_step_size,
+    checked_steps,
+    training_time,
+)
 
 _ROWS = 4096  # of X that are looked at together
 _MOST_INNER = 10
@@ -19,43 +25,49 @@ _MOST_INNER = 10
 class DPSVRG(Solver):
     """Stochastic variance-reduced gradient descent (DP-SVRG): noisy full gradients at snapshots, noisy corrections in between.
 
-    Rounds of Wang, Ye and Xu (2017), Algorithm 1. A round takes the gradient g of the empirical loss at its snapshot s from all
-    records, with noise, then makes ``n_inner`` steps theta <- theta - step_size (v + g + alpha theta), v the mean of
-    grad_i(theta) - grad_i(s) over a batch, with noise. The mean of its iterates is the next snapshot, and that of the last round
-    the result.
+    Rounds of Wang, Ye and Xu (2017), Algorithm 1. A round takes the gradient g of the empirical
+    loss at its snapshot s from all records, with noise, then makes ``n_inner`` steps theta <- theta
+    - step_size (v + g + alpha theta), v the mean of grad_i(theta) - grad_i(s) over a batch, with
+    noise. The mean of its iterates is the next snapshot, and that of the last round the result.
 
-    Privacy is by composition: every gradient below is released, so that whatever follows from them, iterates and snapshots, is
-    known to everybody.
+    Privacy is by composition: every gradient below is released, so that whatever follows from them,
+    iterates and snapshots, is known to everybody.
 
-    - A snapshot's gradient sums contributions of norm at most L over all records: a Gaussian mechanism, stored as a sample of
-      everybody (probability 1).
-    - A step's batch takes every record with the same probability, independently, and is never told, so the sum over it is a
-      Poisson-subsampled Gaussian mechanism. A record contributes grad_i(theta) - grad_i(s) to it: at most 2 L, the norms of two
-      clipped gradients, and at most beta norm(theta - s) by the smoothness beta of its loss. As theta and s are both public, so
-      is the smaller of these numbers, h. Contributions are scaled down to h where clipping or rounding exceeds it, and noise of
-      ``noise_multiplier`` times h is added. Given what was released before, each step is thus dominated by the same pair of
-      distributions, and dominating pairs compose adaptively. (In a round's first step h = 0: the sum is 0, whatever the records.)
-    - The sum is divided by the public mean size of a batch. The penalty is no function of the records.
+    - A snapshot's gradient sums contributions of norm at most L over all records: a Gaussian
+      mechanism, stored as a sample of everybody (probability 1).
+    - A step's batch takes every record with the same probability, independently, and is never told,
+      so the sum over it is a Poisson-subsampled Gaussian mechanism. A record contributes
+      grad_i(theta) - grad_i(s) to it: at most 2 L, the norms of two clipped gradients, and at most
+      beta norm(theta - s) by the smoothness beta of its loss. As theta and s are both public, so is
+      the smaller of these numbers, h. Contributions are scaled down to h where clipping or rounding
+      exceeds it, and noise of ``noise_multiplier`` times h is added. Given what was released
+      before, each step is thus dominated by the same pair of distributions, and dominating pairs
+      compose adaptively. (In a round's first step h = 0: the sum is 0, whatever the records.)
+    - The sum is divided by the public mean size of a batch. The penalty is no function of the
+      records.
 
-    The paper draws one record a step, adds one noise for both parts of a step's gradient, of the size that 2 L asks for, and
-    accounts by moments; batches, the split of the noise, h and the accounting make it stronger here.
+    The paper draws one record a step, adds one noise for both parts of a step's gradient, of the
+    size that 2 L asks for, and accounts by moments; batches, the split of the noise, h and the
+    accounting make it stronger here.
 
     Parameters
     ----------
     n_rounds : "auto" or int, default="auto"
-        Number of snapshots. "auto": as many as the noise lets pay, see `skdpdyn.privacy.schedules.curvature_aware_time`.
+        Number of snapshots. "auto": as many as the noise lets pay, see
+        `skdpdyn.privacy.schedules.curvature_aware_time`.
     n_inner : "auto" or int, default="auto"
-        Steps in a round. "auto": as many as read all records once, or 10: farther from its snapshot a record's correction is as
-        large as its gradient.
+        Steps in a round. "auto": as many as read all records once, or 10: farther from its snapshot
+        a record's correction is as large as its gradient.
     batch_size : "auto" or float, default="auto"
-        Mean number of records in a batch. "auto": the smallest for which sampling costs hardly more noise than all records would.
+        Mean number of records in a batch. "auto": the smallest for which sampling costs hardly more
+        noise than all records would.
     step_size : "auto" or float, default="auto"
         "auto": 1 / smoothness.
 
     References
     ----------
-    D. Wang, M. Ye, J. Xu (2017), Differentially private empirical risk minimization revisited: faster and more general,
-    Algorithm 1 and Theorems 4.1 and 4.2.
+    D. Wang, M. Ye, J. Xu (2017), Differentially private empirical risk minimization revisited:
+    faster and more general, Algorithm 1 and Theorems 4.1 and 4.2.
 
     Examples
     --------
@@ -111,17 +123,28 @@ class DPSVRG(Solver):
         snapshot = np.zeros(objective.n_parameters)
         with one_blas_thread():
             for number in range(1, n_rounds + 1):
-                snapshot_std = snapshots.noise_multiplier * (objective.lipschitz + records.rounding(snapshot))
+                snapshot_std = snapshots.noise_multiplier * (
+                    objective.lipschitz + records.rounding(snapshot)
+                )
                 gradient = release(records.gradient(snapshot), snapshot_std, generator)
                 gradient /= objective.n_samples
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
                 for _ in range(n_inner):
-                    limit = min(2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot))
-                    batch = np.flatnonzero(generator.random(objective.n_samples) < steps.sampling_probability)
+                    limit = min(
+                        2 * objective.lipschitz,
+                        objective.curvature * np.linalg.norm(theta - snapshot),
+                    )
+                    batch = np.flatnonzero(
+                        generator.random(objective.n_samples) < steps.sampling_probability
+                    )
                     correction = records.correction(theta, snapshot, batch, limit)
                     sensitivity = limit + records.rounding(theta) + records.rounding(snapshot)
-                    correction = release(correction, steps.noise_multiplier * sensitivity, generator)
-                    theta -= step_size * (correction / batch_size + gradient + objective.alpha * theta)
+                    correction = release(
+                        correction, steps.noise_multiplier * sensitivity, generator
+                    )
+                    theta -= step_size * (
+                        correction / batch_size + gradient + objective.alpha * theta
+                    )
                     total += theta
                 snapshot = total / n_inner
                 if verbose:
@@ -131,13 +154,18 @@ class DPSVRG(Solver):
     def fitted_attributes(self, mechanism):
         """See `Solver.fitted_attributes`: the noise on the steps, and their number in all rounds."""
         _, steps = mechanism.mechanisms
-        return {"noise_multiplier_": steps.noise_multiplier, "n_iter_": steps.n_steps, "step_size_": steps.step_size}
+        return {
+            "noise_multiplier_": steps.noise_multiplier,
+            "n_iter_": steps.n_steps,
+            "step_size_": steps.step_size,
+        }
 
     def _schedule(self, objective, budget):
         """Rounds, steps in a round, probability that a batch takes a record."""
         n_samples = objective.n_samples
         time = training_time(objective, budget)
-        # The mean of a round's iterates is half a round behind, so that this trains for half the time: the noise is larger
+        # The mean of a round's iterates is half a round behind, so that this trains for half the
+        # time: the noise is larger
         wanted, _ = curvature_aware_schedule(
             time,
             strong_convexity=objective.strong_convexity,
@@ -146,11 +174,16 @@ class DPSVRG(Solver):
         )
         batch_size = self.batch_size
         if is_auto(batch_size):
-            noise = 4.0  # in units of one contribution, from which on batches of any size cost alike
-            batch_size = min(n_samples, math.ceil(noise * n_samples * budget.mu / math.sqrt(4 * wanted)))
+            # in units of one contribution, from which on batches of any size cost alike
+            noise = 4.0
+            batch_size = min(
+                n_samples, math.ceil(noise * n_samples * budget.mu / math.sqrt(4 * wanted))
+            )
         else:
             batch_size = checked_batch_size(batch_size, n_samples)
-        n_inner = checked_steps(self.n_inner, "n_inner") or max(2, math.ceil(min(n_samples / batch_size, _MOST_INNER)))
+        n_inner = checked_steps(self.n_inner, "n_inner") or max(
+            2, math.ceil(min(n_samples / batch_size, _MOST_INNER))
+        )
         n_rounds = checked_steps(self.n_rounds, "n_rounds") or max(2, math.ceil(wanted / n_inner))
         return n_rounds, n_inner, batch_size / n_samples
 
@@ -163,7 +196,9 @@ class _Records:
 
     def __init__(self, objective, rows):
         self.objective, self.X, self.y = objective, rows.X, rows.y
-        self.row_scale, self.residual_bound, _, _ = rows.bounded(objective, n_chunks=1, dtype=np.float64)
+        self.row_scale, self.residual_bound, _, _ = rows.bounded(
+            objective, n_chunks=1, dtype=np.float64
+        )
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
         unit_bound = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).bound
         self.unit_bound = np.minimum(unit_bound, 1e300)  # residuals of contributions of norm 1
@@ -184,11 +219,17 @@ class _Records:
         BLAS may add up the products of all other rows in another order if there is one row more.
         """
         objective = self.objective
-        return 2 * objective.n_samples * objective.gradient_rounding(np.linalg.norm(theta), objective.n_features, 0)
+        return (
+            2
+            * objective.n_samples
+            * objective.gradient_rounding(np.linalg.norm(theta), objective.n_features, 0)
+        )
 
     def _residuals(self, theta, part):
         coef, intercept = self.objective.split(theta)
-        raw = np.ascontiguousarray(((self.X[part] @ coef.T) * self.row_scale[part, None] + intercept).T)
+        raw = np.ascontiguousarray(
+            ((self.X[part] @ coef.T) * self.row_scale[part, None] + intercept).T
+        )
         out = np.empty_like(raw)
         if self.objective.n_outputs == 1:
             self.objective.loss.residual(raw[0], self.y[part], out[0])
