@@ -169,7 +169,7 @@ def adult(directory):
 
 
 def adult_age(directory):
-    """The age in Adult from all other columns but the income: 45,222 x 104."""
+    """Return the age in Adult from all other columns but the income: 45,222 x 104."""
     data = load_adult()
     bounds = dict(data.bounds)
     private = partial(PrivateRidge, target_bounds=bounds.pop("age"))
@@ -178,7 +178,7 @@ def adult_age(directory):
 
 
 def housing(directory):
-    """The value of houses in California: 20,640 x 8, not unit rows, whose best R^2 is 0.605 and not 0.630."""
+    """Return houses in California: 20,640 x 8. Rows are not unit rows (best R^2 0.605, not 0.630)."""
     with np.load(directory / "california_housing.npz") as data:
         X, y, names = data["X"], data["y"], data["feature_names"].tolist()
     X = BoundsScaler([HOUSING_BOUNDS[name] for name in names]).fit_transform(X)
@@ -225,7 +225,7 @@ def newsgroups(directory, target="y"):
 
 
 def newsgroups20(directory):
-    """The same rows, in 20 classes."""
+    """Return the same rows in 20 classes."""
     problem = newsgroups(directory, "y_group")
     problem.epsilons, problem.n_splits = (1.0, 3.0), 5
     return problem
@@ -305,7 +305,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         return log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True)
 
     def predict(self, X):
-        """The class whose model is the surest."""
+        """Return the class whose model is the surest."""
         return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
 
 
@@ -536,7 +536,7 @@ def run(name, problem, arguments, earlier):
 
 
 def print_tables(results):
-    """A table for each data set, adjacency and setting: solvers by epsilons."""
+    """Print a table of solvers by epsilons for each data set, adjacency and setting."""
     epsilons = sorted({r.epsilon for r in results if r.setting})
     for key in dict.fromkeys(
         (r.data, r.rows, r.adjacency, r.setting) for r in results if r.setting

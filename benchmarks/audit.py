@@ -99,7 +99,7 @@ def label(name, options):
 
 
 def normal_release(name, options, adjacency):
-    """The loss of a solver whose release is normal: the distance without noise, over the noise."""
+    """Return the loss of a solver whose release is normal: the distance without noise, over the noise."""
     solver = SOLVERS[name](**options)
     model = PrivateLogisticRegression(
         **BUDGET,
@@ -221,7 +221,7 @@ def statistics(adjacency):
 
 
 def scaler(adjacency, with_mean):
-    """The scaler: the losses of the mean, of the counts, and of all."""
+    """Return the scaler's losses: of the mean, of the counts, and of all."""
     losses = []
     # of the other rows: those on a line, and empty ones
     for scale, seed in product((1.0, 0.0), range(5)):
@@ -251,7 +251,7 @@ def exact():
 
 
 def many_runs(name, options, adjacency, n_runs):
-    """The advantage of an attacker who sees what a solver releases on one of two neighbours."""
+    """Return the advantage of an attacker who sees what a solver releases on one of two neighbours."""
     if name == "sufficient_statistics":
         kind, public, targets = PrivateRidge, {"target_bounds": (-1, 1)}, (-1.0, 1.0)
     elif name == "objective_perturbation" and options:

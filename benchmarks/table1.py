@@ -58,7 +58,7 @@ class Risk:
         self.least = found.fun
 
     def __call__(self, theta):
-        """The risk."""
+        """Return the risk."""
         raw = self.X @ theta
         return np.mean(np.logaddexp(0, raw) - self.y * raw) + self.alpha / 2 * theta @ theta
 
@@ -67,7 +67,7 @@ class Risk:
         return (expit(self.X @ theta) - self.y) @ self.X / len(self.y) + self.alpha * theta
 
     def excess(self, model):
-        """What a fitted model's risk is above the least."""
+        """Return how far a fitted model's risk is above the least one."""
         return self(np.append(model.coef_, model.intercept_ / SCALING)) - self.least
 
 

@@ -31,7 +31,7 @@ numeric, categorical = list(adult.bounds), list(adult.categories)
 
 
 def with_public_columns(model):
-    """A pipeline around a model whose preprocessing costs no privacy."""
+    """Build a pipeline whose preprocessing costs no privacy."""
     columns = make_column_transformer(
         (BoundsScaler(adult.bounds), numeric),
         (

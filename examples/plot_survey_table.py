@@ -28,7 +28,7 @@ strong_convexity, smoothness, step_size = 0.05, 1.0, 0.5
 
 
 def least_noise(cost):
-    """The noise multiplier at which the cost is epsilon."""
+    """Return the noise multiplier at which the cost is epsilon."""
     return math.exp(brentq(lambda log_noise: cost(math.exp(log_noise)) - epsilon, -1, 6, xtol=1e-3))
 
 

@@ -157,7 +157,7 @@ class PrivacyDynamicsDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None, plot=True, **kwargs):
-        """The dynamics of a fitted estimator's run, with what it spent as the target.
+        """Plot the dynamics of a fitted estimator's run, with what it spent as the target.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class TradeoffDisplay:
 
     @classmethod
     def from_guarantee(cls, guarantee, *, n_points=201, name=None, plot=True, ax=None, **kwargs):
-        """The trade-off of a guarantee.
+        """Plot the trade-off of a guarantee.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class TradeoffDisplay:
 
     @classmethod
     def from_mechanism(cls, mechanism, *, delta=1e-6, **kwargs):
-        """The trade-off of the tightest guarantee of a record; ``delta`` is where bounds are compared.
+        """Plot the trade-off of a record's tightest guarantee; bounds are compared at ``delta``.
 
         Parameters
         ----------
@@ -339,7 +339,7 @@ class TradeoffDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, **kwargs):
-        """The trade-off of a fitted estimator's ``privacy_``.
+        """Plot the trade-off of a fitted estimator's ``privacy_``.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class TradeoffDisplay:
 
 
 def _fitted(estimator):
-    """What was fitted with privacy: the estimator, or the last step of a pipeline."""
+    """Return the estimator that was fitted with privacy: itself, or the last step of a pipeline."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
@@ -424,7 +424,7 @@ def _fitted(estimator):
 
 
 def _length(mechanism):
-    """The field that says how long a run was, or None."""
+    """Return the field that says how long a run was, or None."""
     return next(
         (
             name
@@ -444,13 +444,13 @@ def _axes(ax):
 
 
 def _fields_by_step(mechanism):
-    """What differs from step to step: the fields of a record that are arrays."""
+    """Return the fields of a record that are arrays: those that differ from step to step."""
     values = {name: getattr(mechanism, name, 0) for name in ("noise_multiplier", "step_size")}
     return {name: value for name, value in values.items() if np.ndim(value)}
 
 
 def _stopped(mechanism, length, count):
-    """The record of the same run, stopped after ``count`` steps or epochs."""
+    """Return the record of the same run, stopped after ``count`` steps or epochs."""
     n_steps = mechanism.n_steps // getattr(mechanism, length) * count
     return replace(
         mechanism,

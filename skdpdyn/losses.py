@@ -101,7 +101,7 @@ def _raises(function):
 
 @cache
 def _compiled(derivative, several_outputs):
-    """A derivative compiled when it is first used: nobody waits for a loss that he does not train."""
+    """Return a derivative that is compiled when it is first used."""
     return entry(residual_matrix_signature if several_outputs else residual_signature)(derivative)
 
 

@@ -112,7 +112,7 @@ def largest_norm(distribution, size):
 
 
 def seed_leaks(random_state):
-    """What a seed leaks, as ``leaks_`` has it."""
+    """Return what a seed leaks, as ``leaks_`` has it."""
     return (
         ()
         if random_state is None

@@ -138,7 +138,7 @@ class Objective:
         return adjacency.sum_sensitivity(self.lipschitz) / self.n_samples
 
     def unclamped(self):
-        """The same problem for kernels that must follow it to the last digit, with another way to allow for rounding.
+        """Return a copy without clipping; extra noise covers rounding.
 
         `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that
         makes another convex loss of it, but a softmax clamped even a little is the derivative of

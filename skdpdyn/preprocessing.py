@@ -292,7 +292,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.random_state = random_state
 
     def privacy_cost(self, n_samples, n_features):
-        """What a fit on data of this shape will spend, from public numbers alone.
+        """Return what a fit on data of this shape will spend, from public numbers alone.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ def _draw_poisson(rng, step, scale, index, batch):
 
 
 def _draw_fresh(rng, step, batch_size, index, batch):
-    """A uniform set of so many different rows: the first steps of a shuffle, which may start from any permutation."""
+    """Draw a uniform set of ``batch_size`` rows: the first steps of a shuffle of any permutation."""
     size = np.int64(batch_size)
     for i in range(size):
         left = index.size - i
@@ -73,7 +73,7 @@ def _draw_fresh(rng, step, batch_size, index, batch):
 
 
 def _draw_fixed(rng, step, batch_size, index, batch):
-    """The next batch of a fixed order; the last one of an epoch may be short."""
+    """Take the next batch of a fixed order; the last one of an epoch may be short."""
     size = np.int64(batch_size)
     first = step % ((index.size + size - 1) // size) * size
     batch[0], batch[1] = first, first + size if first + size < index.size else index.size
@@ -145,7 +145,7 @@ def _run(
     scale, limit, offset, weight, weights, intercept, shift, intercept_scaling, chunk_sum, order, matrix, centre, scratch,
     alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
 ):  # fmt: skip
-    """Some steps of a fit. ``theta`` holds the start and receives the last iterate, ``velocity`` the last direction."""
+    """Run some steps: ``theta`` holds the start, then the last iterate, ``velocity`` the direction."""
     gradient, partial, batch = (
         np.empty(chunk_sum.size),
         np.zeros(chunk_sum.size),
@@ -200,7 +200,7 @@ _draw_type = types.void(generator, _i64, _f64, _index, writable(np.int64))
 
 @cache
 def compiled_draw(draw):
-    """A sampler."""
+    """Compile a sampler."""
     return entry(_draw_type)(draw)
 
 
@@ -212,13 +212,13 @@ def _gather_type(family, dtype):
 
 @cache
 def compiled_gather(family, dtype):
-    """The copying of a batch's rows of ``dtype`` to where the kernel finds them."""
+    """Compile the copy of a batch's rows of ``dtype`` to where the kernel reads them."""
     return component(_gather_type(family, dtype))(family.gather)
 
 
 @cache
 def compiled_run(family, dtype):
-    """The loop over steps."""
+    """Compile the loop over steps."""
     chunk_type = pass_types(family, family.gathered_dtype(dtype))[0]
     functions = _draw_type, _gather_type(family, dtype), chunk_type
     problem = family.rows_type(dtype), *(_vector,) * 5, family.room_type(dtype), *(_output,) * 5

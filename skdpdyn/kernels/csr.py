@@ -26,7 +26,7 @@ def rows_type(dtype):
 
 
 def rows(X):
-    """The values of X, their columns, where each row starts and where it ends, as the kernel takes them."""
+    """Return the values of X, their columns, and each row's start and end, as the kernel takes them."""
     X.check_format(full_check=True)  # the kernel trusts the indices
     indices = (
         X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices.astype(np.uint32)

@@ -177,7 +177,7 @@ def pass_types(family, dtype, precision="float64"):
 
 @cache
 def compiled_chunk(family, dtype, precision="float64"):
-    """The gradients of a chunk of rows of ``dtype``, weights of ``precision`` (dtype names)."""
+    """Compile the gradients of a chunk of rows of ``dtype``, weights of ``precision`` (dtype names)."""
     return component(pass_types(family, dtype, precision)[0])(family.chunk_gradients)
 
 
@@ -223,7 +223,7 @@ def compiled_run(family, dtype, precision):
 
 @cache
 def compiled_run_shared(family, dtype, precision):
-    """A thread's part of all steps."""
+    """Compile a thread's part of all steps."""
     work = readonly(np.int64), _i64, *(writable(np.int64),) * 3
     return _compiled(
         _run_shared, types.int64, family, dtype, precision, writable(np.float64, 2), *work
@@ -231,13 +231,13 @@ def compiled_run_shared(family, dtype, precision):
 
 
 def kernel_family(rows, n_outputs):
-    """The module with the kernels of these rows and outputs."""
+    """Return the module with the kernels of these rows and outputs."""
     name = f"{'csr' if rows.is_sparse else 'dense'}{'_multi' if n_outputs > 1 else ''}"
     return import_module(f"skdpdyn.kernels.{name}")
 
 
 def map_arguments(row_map):
-    """The public map of rows as loops over steps take it, with room for its sums; empty for none."""
+    """Return the public row map for the loop over steps, with room for its sums; empty for none."""
     if row_map is None:
         return np.empty((0, 0)), np.empty(0), np.empty(0)
     n_features = row_map.n_features

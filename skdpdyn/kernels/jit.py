@@ -134,7 +134,7 @@ def component(signature: Any) -> Callable:
 
 
 def first_class(function):
-    """A function compiled by `entry` as the value that a ``FunctionType`` argument is: converting it costs 20 us a call."""
+    """Return a compiled `entry` as a ``FunctionType`` value: converting it costs 20 us a call."""
     if numba.config.DISABLE_JIT:
         return function
     (compiled,) = function.overloads.values()
@@ -163,7 +163,7 @@ if numba.config.DISABLE_JIT:
         """Nothing: plain Python has no cache to fill."""
 
     def double_of_bits(bits):
-        """The double with these bits, an int64."""
+        """Return the double that has the bits of an int64."""
         return np.int64(bits).view(np.float64)
 
     _lock = threading.Lock()
@@ -197,7 +197,7 @@ else:  # compiled
 
     @intrinsic
     def double_of_bits(typing_context, bits):
-        """The double with these bits, an int64."""
+        """Return the double that has the bits of an int64."""
 
         def codegen(context, builder, signature, args):
             return builder.bitcast(*args, ir.DoubleType())

@@ -49,7 +49,7 @@ _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
 def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
-    """The minimiser of the objective's empirical risk, plus ``linear @ theta``, certified.
+    """Minimise the objective's empirical risk plus ``linear @ theta``, with a certificate.
 
     The loss is the clipped one: for a single output that is a convex loss too, whose residual is
     clamped. The gradient at the returned point has norm at most ``tolerance`` in exact arithmetic,
@@ -119,7 +119,7 @@ def _some_chunks(
 
 @cache
 def compiled_some_chunks(family, dtype, precision="float64"):
-    """The same, compiled for rows of ``dtype`` and weights of ``precision``."""
+    """Compile `some_chunks` for rows of ``dtype`` and weights of ``precision``."""
     chunk, problem, point = pass_types(family, dtype, precision)
     share = (
         readonly(np.int64),
@@ -159,7 +159,7 @@ def check_condition(objective):
 
 
 def checked_tolerance(tolerance):
-    """A positive number, or None for "auto"."""
+    """Return a positive number, or None for "auto"."""
     if is_auto(tolerance):
         return None
     if not 0 < as_float(tolerance) < math.inf:
@@ -168,7 +168,7 @@ def checked_tolerance(tolerance):
 
 
 def certifiable(tolerance, negligible, least):
-    """The tolerance that was asked for, refused below the ``least`` that every data set allows; None: a negligible one."""
+    """Return the tolerance, refused below the ``least`` that all data allow; None: a negligible one."""
     if tolerance is None:
         return max(negligible, least)
     if tolerance < least:
@@ -218,11 +218,11 @@ class _Gradient:
         self._others = [piece for share in others for piece in _pieces(*share, chunks_in_a_piece)]
 
     def __call__(self, theta):
-        """The gradient at ``theta``."""
+        """Return the gradient at ``theta``."""
         return self.of_the_loss(theta) + self.objective.alpha * theta + self._linear
 
     def of_the_loss(self, theta):
-        """The mean of the losses' gradients at ``theta``."""
+        """Return the mean of the losses' gradients at ``theta``."""
         scaling = self.objective.intercept_scaling
         set_point(
             theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map
@@ -253,7 +253,7 @@ class _Gradient:
         return in_order / self.objective.n_samples
 
     def derivative(self, theta, slope):
-        """The Hessian at ``theta``, where the gradient is ``slope``: an operator, by differences."""
+        """Return the Hessian at ``theta``, where the gradient is ``slope``, as an operator of differences."""
         alpha = self.objective.alpha
         at_theta = slope - alpha * theta - self._linear
 
@@ -317,7 +317,7 @@ def _newton_direction(gradient, theta, slope):
 
 
 def _flatten(gradient, theta, slope, direction):
-    """The point along ``direction`` where the function has stopped to fall, nearly, and the gradient there."""
+    """Return the point along ``direction`` where the function stops to fall, and the gradient there."""
     start = slope @ direction
     below, above, length = 0.0, np.inf, 1.0
     for _ in range(_MAX_TRIALS):

@@ -56,7 +56,7 @@ if numba.config.DISABLE_JIT:
         return array.reshape(-1)[index : index + WIDTH].astype(np.float64)
 
     def load_part(array, index, count):
-        """The same of the first ``count`` of them, and zeros; all or none where ``count`` is beyond eight or below one."""
+        """Load the first ``count`` of eight values, zeros after them; all above eight, none below one."""
         count, vector = min(max(count, 0), WIDTH), np.zeros(WIDTH)
         vector[:count] = array.reshape(-1)[index : index + count]
         return vector
@@ -66,7 +66,7 @@ if numba.config.DISABLE_JIT:
         array.reshape(-1)[index : index + vector.size] = vector
 
     def multiply_add(a, b, c):
-        """``a * b + c``, element by element."""
+        """Return ``a * b + c``, element by element."""
         return a * b + c
 
     def clamp(a, limit):
@@ -207,7 +207,7 @@ else:  # compiled
         return vectors[0]
 
     def _unpacked(builder, signature, args):
-        """The arguments, tuples as lists of what is in them."""
+        """Return the arguments, tuples as lists of what is in them."""
         kinds = zip(signature.args, args, strict=True)
         return [
             cgutils.unpack_tuple(builder, arg) if isinstance(kind, types.BaseTuple) else arg
@@ -234,7 +234,7 @@ else:  # compiled
 
     @intrinsic
     def load_part(typing_context, array, index, count):
-        """The same of the first ``count`` of them, and zeros; all or none where ``count`` is beyond eight or below one."""
+        """Load the first ``count`` of eight values, zeros after them; all above eight, none below one."""
 
         def codegen(context, builder, signature, args):
             *place, count = args
@@ -256,7 +256,7 @@ else:  # compiled
 
     @intrinsic
     def multiply_add(typing_context, a, b, c):
-        """``a * b + c``, element by element."""
+        """Return ``a * b + c``, element by element."""
 
         def codegen(context, builder, signature, args):
             return _multiply_add(builder, *args)
@@ -323,7 +323,7 @@ else:  # compiled
         return _Vector(dtype, WIDTH if count < 8 and register < WIDTH else register)
 
     def _meet(builder, *ways):
-        """The vectors that hold where ways meet: of each way, the block that it comes from and its vectors."""
+        """Merge vectors where ways meet; each way is the block that it comes from and its vectors."""
         met = []
         for vectors in zip(*(vectors for _, vectors in ways), strict=True):
             phi = builder.phi(vectors[0].type)

@@ -122,11 +122,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _public_loss(self):
-        """The Loss to learn, from the parameters alone."""
+        """Return the Loss to learn, from the parameters alone."""
 
     @abstractmethod
     def _auto_clip(self, n_parameters, strength):
-        """What clip="auto" bounds the residual by.
+        """Return the bound on the residual that clip="auto" stands for.
 
         ``n_parameters`` includes intercepts; ``strength`` is the number of records times mu, twice
         that under add_remove.
@@ -134,7 +134,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _encode_target(self, y):
-        """The Target, or an error that says what is wrong with y."""
+        """Return the Target, or raise an error that says what is wrong with y."""
 
     @abstractmethod
     def _unpack(self, coef, intercept):
@@ -173,7 +173,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return super().set_params(**params)
 
     def privacy_cost(self, n_samples, n_features):
-        """What a fit on data of this shape will spend, from public numbers alone.
+        """Return what a fit on data of this shape will spend, from public numbers alone.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return products * (scale[:, None] if products.ndim == 2 else scale)
 
     def _conditioned_products(self, X, row_map):
-        """What `_scaled_products` returns under a map: a row that it need not shorten is taken as it is."""
+        """Return `_scaled_products` under a map; a row that it need not shorten is taken as it is."""
         if sparse.issparse(X) and row_map.centre is not None:
             raise ValueError(
                 "X is sparse, and this model was fitted on dense rows, which it centres: pass X.toarray()"
@@ -355,7 +355,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return tags
 
     def _options(self):
-        """The parameters that need no shape, checked: (data_norm, alpha, clip, intercept_scaling, adjacency, solver)."""
+        """Check the parameters that need no shape: data_norm, alpha, clip, intercept_scaling, ..."""
         data_norm = _positive("data_norm", self.data_norm, "a public bound on the norm of a row")
         alpha = (
             None
@@ -638,7 +638,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     _schedule_is_known = False
 
     def _conditioned_clip(self, n_parameters, strength):
-        """What clip="auto" bounds the residual by on conditioned rows."""
+        """Return the bound that clip="auto" puts on the residual of conditioned rows."""
         return self._auto_clip(n_parameters, strength)
 
 
@@ -731,7 +731,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self._target(codes_of(y, classes), classes)
 
     def _public_classes(self):
-        """The classes that were passed, sorted."""
+        """Return the classes that were passed, sorted."""
         labels = np.asarray(self.classes)
         kinds = {isinstance(label, str) for label in np.asarray(self.classes, dtype=object).ravel()}
         nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
@@ -755,7 +755,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     @abstractmethod
     def _loss_of(self, classes):
-        """The Loss for these classes."""
+        """Return the Loss for these classes."""
 
     def _unpack(self, coef, intercept):
         self.coef_, self.intercept_ = coef, intercept

@@ -18,7 +18,7 @@ class Target:
 
 
 def as_labels(y, classes):
-    """A list of labels as objects, where there are ``classes`` to compare each with, or an error if it holds strings and others.
+    """Return a list of labels as objects if there are ``classes``; raise if it mixes strings and others.
 
     numpy would take all of them for strings, or for floats, which large integers share, as soon as
     one is one.
@@ -33,7 +33,7 @@ def as_labels(y, classes):
 
 
 def numbers_of(y):
-    """The targets of a regression in double precision, or an error that says what they are."""
+    """Return the targets of a regression as float64, or raise an error that says what they are."""
     if y.dtype.kind not in "biuf":
         raise ValueError("y holds no numbers: regression needs a target of numbers")
     y = y.astype(np.float64)
@@ -62,7 +62,7 @@ def codes_of(y, classes):
 
 
 def _codes(y, classes):
-    """The same, -1 where it is not there: label by label, whatever the others are."""
+    """Return the index of each label in ``classes``, -1 if it is absent."""
     kinds = {y.dtype.kind, classes.dtype.kind}
     if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
         codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)

@@ -28,7 +28,7 @@ class Candidates:
     distributions: Any
 
     def _grids(self):
-        """The candidates as a list of dicts, checked."""
+        """Return the candidates as a list of dicts, checked."""
         grids = self.distributions
         grids = [grids] if isinstance(grids, Mapping) else grids
         if (
@@ -69,7 +69,7 @@ class Candidates:
         return list(ParameterGrid(self._grids())) if self.is_grid() else [{}]
 
     def draw(self, generator):
-        """A random candidate."""
+        """Draw a candidate."""
         if self.is_grid():
             grid = ParameterGrid(self._grids())
             return grid[int(generator.integers(len(grid)))]
@@ -83,7 +83,7 @@ class Candidates:
         }
 
     def build(self, candidate, budget, public, seed):
-        """The estimator with a candidate's parameters and the budget of a trial."""
+        """Build the estimator with a candidate's parameters and the budget of a trial."""
         estimator = with_parameters(self.estimator, candidate)
         model, base = private_model(estimator), private_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
@@ -112,7 +112,7 @@ class Candidates:
 
 
 def private_model(estimator):
-    """The private linear model at the end of an estimator."""
+    """Return the private linear model at the end of an estimator."""
     model = costed(estimator)
     if not isinstance(model, PrivateLinearModel):
         raise ValueError(
@@ -127,7 +127,7 @@ def last_step(estimator):
 
 
 def n_columns(estimator, rows):
-    """Number of columns that reach the model."""
+    """Return the number of columns that reach the model."""
     if isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
             with warnings.catch_warnings():

@@ -14,12 +14,12 @@ from skdpdyn.privacy.guarantees import LargestCurve
 
 
 def composed(guarantees):
-    """What several releases of the same records cost together."""
+    """Return what several releases of the same records cost together."""
     return reduce(lambda one, other: one.compose(other), guarantees)
 
 
 def largest(guarantees):
-    """A guarantee that is implied by each of several, so that it holds whichever is true of a record."""
+    """Return a guarantee that each of several implies: it holds whichever is true of a record."""
     if len(set(guarantees)) == 1:
         return guarantees[0]
     if all(isinstance(guarantee, GaussianDP) for guarantee in guarantees):
@@ -37,7 +37,7 @@ def largest(guarantees):
 
 
 def private_steps(estimator):
-    """The steps that say what a fit of them costs, the model last; all others must learn public numbers only."""
+    """Return the steps that say what a fit costs, the model last; others may learn nothing private."""
     if isinstance(estimator, Pipeline):
         *before, last = (step for _, step in estimator.steps)
         scalers = [step for step in before if isinstance(step, PrivateScaler)]
@@ -61,7 +61,7 @@ def private_steps(estimator):
 
 
 def costed(estimator):
-    """The only step that says what a fit costs."""
+    """Return the only step that says what a fit costs."""
     *others, model = private_steps(estimator)
     if others:
         raise ValueError(
@@ -72,7 +72,7 @@ def costed(estimator):
 
 
 def with_parameters(estimator, parameters):
-    """A clone with some of its parameters changed, to clones of what is given."""
+    """Return a clone with some of its parameters changed, to clones of what is given."""
     return clone(estimator).set_params(
         **{name: clone(value, safe=False) for name, value in parameters.items()}
     )

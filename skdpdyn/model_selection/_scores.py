@@ -13,7 +13,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 
 def score_of(scoring, model, public):
-    """The score by name, with what is public of the target."""
+    """Return the score by name, with what is public of the target."""
     attribute, kinds = (
         ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
     )
@@ -38,11 +38,11 @@ class Score(ABC):
 
     @abstractmethod
     def terms(self, estimator, X, y):
-        """The score of each record, 1 for the best."""
+        """Return the score of each record, 1 for the best."""
 
     @abstractmethod
     def constant(self):
-        """What a search without a trial returns: a constant prediction, from public numbers alone."""
+        """Return the constant prediction of a search without a trial, from public numbers alone."""
 
     def mean(self, estimator, X, y):
         """Exact mean over the held-out records: to be released with noise only."""
@@ -51,7 +51,7 @@ class Score(ABC):
         return float(np.mean(np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)))
 
     def in_units(self, score):
-        """A mean of terms in units of the score."""
+        """Return a mean of terms in units of the score."""
         return float(self.best + (score - 1) * self.width)
 
 
@@ -74,7 +74,7 @@ class _OfClasses(Score):
         self.classes = None if classes is None else np.unique(classes)
 
     def constant(self):
-        """The first class."""
+        """Return the first class."""
         return ConstantClassifier().fit(np.zeros((self.classes.size, 1)), self.classes)
 
 
@@ -124,7 +124,7 @@ class SquaredError(Score):
         )
 
     def constant(self):
-        """The middle of the bounds."""
+        """Return the middle of the bounds."""
         return DummyRegressor(strategy="constant", constant=sum(self.bounds) / 2).fit([[0]], [0.0])
 
 

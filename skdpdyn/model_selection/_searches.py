@@ -22,7 +22,7 @@ def is_fitted_search(item):
 
 
 def fits_of(search):
-    """What a search fitted or will fit; of any other estimator, what its cross-validation fits."""
+    """Return what a search fits; of any other estimator, what its cross-validation fits."""
     if is_fitted_search(search):
         return _Searched(search)
     if type(search) is GridSearchCV:  # a subclass may try what its grid does not say
@@ -49,7 +49,7 @@ class _CrossValidated:
         return n_samples, n_features
 
     def cross_validator(self, cv):
-        """What made the splits."""
+        """Return the cross-validator that made the splits."""
         return 5 if cv is None else cv
 
     def shares(self, n_samples):
@@ -57,7 +57,7 @@ class _CrossValidated:
         return [1.0] * len(self.candidates)
 
     def refit(self, cost):
-        """What the refit costs, if there is one; ``cost(index)``, of a candidate on all records."""
+        """Return what the refit costs, if there is one; ``cost(index)``: of a candidate on all records."""
         return []
 
 

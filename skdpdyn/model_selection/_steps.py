@@ -190,7 +190,7 @@ def _(step, given=None):
 
 
 def _parts(step):
-    """What a composite is made of, without what it drops."""
+    """Return the parts of a composite, without those that it drops."""
     if isinstance(step, ColumnTransformer):
         made_of = [*(transformer for _, transformer, _ in step.transformers), step.remainder]
     else:
@@ -202,7 +202,7 @@ def _parts(step):
 
 
 def _stored_by_parts(step):
-    """What each part of a ColumnTransformer or a FeatureUnion stores."""
+    """Return what each part of a ColumnTransformer or a FeatureUnion stores."""
     columns = (
         [columns for *_, columns in step.transformers]
         if isinstance(step, ColumnTransformer)

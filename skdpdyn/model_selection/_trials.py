@@ -36,7 +36,7 @@ _SILENCE = _Silence()
 
 
 def run_trial(estimator, score, X, y, X_held, y_held):
-    """A candidate, fitted, with its exact score."""
+    """Fit a candidate, and return it with its exact score."""
     # in this worker; a warning for each trial would tell how many there were
     with _SILENCE, silent_arithmetic():
         quoting_no_records(estimator.fit, X, y)
@@ -44,7 +44,7 @@ def run_trial(estimator, score, X, y, X_held, y_held):
 
 
 def number_of_trials(mechanism, generator):
-    """A draw from the law that the record names, by inversion: P(k + 1) / P(k) = (1 - gamma) (k + shape) / (k + 1)."""
+    """Draw from the record's law by inversion: P(k+1)/P(k) = (1 - gamma) (k + shape) / (k + 1)."""
     if mechanism.shape == math.inf:
         return int(generator.poisson(mechanism.expected_trials))
     gamma, shape, left = mechanism.halting_probability, mechanism.shape, generator.random()
@@ -61,7 +61,7 @@ def number_of_trials(mechanism, generator):
 
 
 def trial_budget(mu, delta):
-    """The (epsilon, delta) at which a candidate's noise is calibrated to mu, from below."""
+    """Return the (epsilon, delta) at which a candidate's noise is calibrated to mu, from below."""
     epsilon = GaussianDP(mu * (1 - 1e-9)).epsilon(delta)
     if not epsilon > 0:
         raise CalibrationError(
@@ -71,7 +71,7 @@ def trial_budget(mu, delta):
 
 
 def largest_mu(excess, start):
-    """A mu, within 1e-4 of the largest, at which ``excess`` is at most 1."""
+    """Return a mu, within 1e-4 of the largest, at which ``excess`` is at most 1."""
 
     def log_excess(log_mu):
         return math.log(excess(math.exp(log_mu)))

@@ -286,7 +286,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             setattr(model, name, getattr(self, name))
 
     def privacy_cost(self, n_samples, n_features):
-        """What a search on data of this shape will spend, from public numbers alone.
+        """Return what a search on data of this shape will spend, from public numbers alone.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return Candidates(self.estimator, self.param_distributions)
 
     def _plan(self, n_samples, head, public):
-        """What a search on this many records will run and spend, from the shape of ``head``, a few rows of X."""
+        """Plan a search on this many records from the shape of ``head``, a few rows of X."""
         model = private_model(self.estimator)
         if model.random_state is not None:
             raise ValueError(
@@ -418,7 +418,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return float(self.shape)
 
     def _target(self, y):
-        """The target as the trials take it, all its warnings and errors raised now: one for each trial would count them."""
+        """Check the target once: an error or warning for each trial would tell their number."""
         model = private_model(self.estimator)
         classes = getattr(model, "classes", None)
         y = quoting_no_records(column_or_1d, as_labels(y, classes), warn=True)
@@ -555,7 +555,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return self._by_winner("decision_function", X)
 
     def score(self, X, y, sample_weight=None):
-        """The winner's own score, without noise: for data that need no privacy.
+        """Return the winner's own score, without noise: for data that need no privacy.
 
         Parameters
         ----------
@@ -591,7 +591,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_.feature_names_in_
 
     def _by_winner(self, method, X, *y, **options):
-        """What a method of the winner returns, or an error that quotes no record."""
+        """Call a method of the winner; an error quotes no record."""
         check_is_fitted(self)
         refuse_unreadable(X)
         if isinstance(self.best_estimator_, CONSTANTS):  # which do not look at their columns

@@ -69,7 +69,7 @@ class PrivacyTotal:
         return getattr(self.guarantee, name)
 
     def compose(self, other):
-        """What this and another release of the same records cost together; what this does not cover stays so.
+        """Return the cost with another release of the same records; what is not covered stays so.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class PrivacyTotal:
         )
 
     def report(self, delta=1e-6):
-        """The parts and the total as a table.
+        """Return the parts and the total as a table.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class PrivacyTotal:
 
 
 def total_privacy(*fitted, disjoint=False):
-    """What several releases cost together.
+    """Return what several releases cost together.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def total_privacy(*fitted, disjoint=False):
 
 
 def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
-    """What the fits of a search or of a cross-validation cost together.
+    """Return what the fits of a search or of a cross-validation cost together.
 
     A record is among the training records of all folds but its own, once for each candidate, and in
     the refit. That is composed as it was spent: candidate by candidate, with the training sizes of
@@ -267,7 +267,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
 
 
 def _cost_of_fit(estimator, candidate, n_samples, n_features):
-    """What a fit of one candidate costs."""
+    """Return what a fit of one candidate costs."""
     steps = private_steps(with_parameters(estimator, candidate))
 
     def with_columns(number):
@@ -298,7 +298,7 @@ def _whole_budget(step, n_samples):
 
 
 def _most_spent(spent, who_trains, refit):
-    """What the fits of a record cost together, whichever record it is; ``spent``: for each candidate, what each split costs."""
+    """Return what all fits cost any one record; ``spent``: the cost of each split by candidate."""
     patterns = np.unique(np.stack(who_trains), axis=1).T  # in which splits someone trains
     by_pattern = [
         [guarantee for row in spent for guarantee, inside in zip(row, who, strict=True) if inside]
@@ -353,7 +353,7 @@ def _releases(item):
 
 
 def _hint(item):
-    """What can be said of the private fits inside an estimator that is not private itself."""
+    """Return a hint on the private fits inside an estimator that is not private itself."""
     from sklearn.ensemble import VotingClassifier, VotingRegressor  # slow to load
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
@@ -380,7 +380,7 @@ def _hint(item):
 
 
 def _steps(item):
-    """What a composite of steps is made of."""
+    """Return the steps of a composite."""
     if isinstance(item, ColumnTransformer):
         reason = chooses_by_records(item)
         if reason is not None:
@@ -413,7 +413,7 @@ def _changes_columns(estimator, candidate):
 
 
 def _leaks(model):
-    """What a fit with these parameters would leak."""
+    """Return what a fit with these parameters would leak."""
     seed = getattr(model, "random_state", None)
     # of a private search
     model = private_steps(model.estimator)[-1] if hasattr(model, "estimator") else model

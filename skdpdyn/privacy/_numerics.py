@@ -100,7 +100,7 @@ def _mills_drop(x, width):
 
 
 def smallest_safe(value, is_safe, towards, scale=0.0):
-    """The first of ``value`` and values ever further ``towards`` a limit for which ``is_safe`` holds.
+    """Return the first value, from ``value`` ``towards`` a limit, for which ``is_safe`` holds.
 
     The steps double from the rounding of ``value``, or of ``scale`` where the value came out of a
     cancellation at that scale.
@@ -149,7 +149,7 @@ def minimum_over_orders(function):
 
 
 def by_element(function, *arrays):
-    """A scalar function at every element; ``np.vectorize`` would warn of what the function computed under ``errstate``."""
+    """Apply a scalar function to every element; `np.vectorize` would warn despite ``errstate``."""
     rows = np.broadcast_arrays(*arrays)
     with np.errstate(over="ignore", under="ignore"):
         values = [function(*map(float, row)) for row in zip(*map(np.ravel, rows), strict=True)]
@@ -157,5 +157,5 @@ def by_element(function, *arrays):
 
 
 def like(argument, result):
-    """A float for a scalar argument, an array for an array."""
+    """Return a float for a scalar argument, an array for an array."""
     return float(np.ravel(result)[0]) if np.ndim(argument) == 0 else result

@@ -33,7 +33,7 @@ ROUGH, _STEP = 2e-3, 0.02
 
 
 def check_shape(n_samples, n_features):
-    """The shape of data as Python's integers, for numpy's overflow when they are squared."""
+    """Return the shape of data as Python's integers, for numpy's overflow when they are squared."""
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if checked_count(value, name) > 2**63 - 1:
             raise ValueError(f"{name} must be below 2**63: no data have more")
@@ -581,7 +581,7 @@ def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_0
 
 
 def _last(holds, low, largest):
-    """The last integer up to ``largest`` for which a decreasing property holds, searched from one for which it does."""
+    """Return the last integer up to ``largest`` with a decreasing property, searched from ``low``."""
     width = 1
     while low < largest and holds(min(low + width, largest)):
         low, width = min(low + width, largest), 2 * width

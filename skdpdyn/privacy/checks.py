@@ -10,7 +10,7 @@ MAX_STEPS = 10**18  # no computer runs so many
 
 
 def as_float(value):
-    """A real number as a float, infinite where floats end; NaN for whatever is no number, True and False included."""
+    """Return a real number as a float, infinite where floats end; NaN for all else, bools included."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -20,7 +20,7 @@ def as_float(value):
 
 
 def checked(value, name, valid, requirement):
-    """The value as an array, or an error that names it; NaN is never valid."""
+    """Return the value as an array, or raise an error that names it; NaN is never valid."""
     array = np.asarray(value)
     array = array.astype(float) if array.dtype.kind in "iuf" else np.asarray(as_float(value))
     if not np.all(valid(array)):  # also refuses NaN
@@ -29,7 +29,7 @@ def checked(value, name, valid, requirement):
 
 
 def checked_number(value, name, valid, requirement):
-    """A single number that a float can hold, as one, or an error that names it; NaN is never valid."""
+    """Return a number as a float, or raise an error that names it; NaN is never valid."""
     number = as_float(value)
     if not valid(number) or (math.isinf(number) and isinstance(value, Integral)):
         raise ValueError(f"{name}={value!r} must be {requirement}")
@@ -37,7 +37,7 @@ def checked_number(value, name, valid, requirement):
 
 
 def checked_probability(value):
-    """A sampling probability, in (0, 1]."""
+    """Return a sampling probability, in (0, 1]."""
     return checked_number(value, "sampling_probability", lambda x: 0 < x <= 1, "in (0, 1]")
 
 
@@ -60,14 +60,14 @@ def checked_choice(value, name, choices, others=""):
 
 
 def checked_flag(value, name):
-    """True or False; a text or a number is neither."""
+    """Return True or False; a text or a number is neither."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r} must be True or False")
     return bool(value)
 
 
 def checked_count(value, name, least=1, largest=math.inf):
-    """An integer that is not too small or large; neither a float nor a bool is one."""
+    """Return an integer that is not too small or large; neither a float nor a bool is one."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= largest:
         raise ValueError(
             f"{name}={value!r} must be an integer >= {least}"

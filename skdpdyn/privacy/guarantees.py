@@ -71,7 +71,7 @@ class Adjacency(StrEnum):
 
 
 def guarantee_of(item):
-    """The guarantee in what `tightest` returned, or in a total, if that covers all that was released; else the item."""
+    """Return the guarantee in `tightest`'s answer or in a total that covers all; else the item."""
     leaks = getattr(item, "leaks", ())
     if leaks:
         raise ValueError(
@@ -256,10 +256,10 @@ class Guarantee(ABC):
         """Weights and parameters of a public mixture of Gaussian guarantees that this guarantee is."""
 
     def _renyi_curve(self):  # noqa: B027
-        """The Renyi curve, as a picklable callable."""
+        """Return the Renyi curve, as a picklable callable."""
 
     def _gaussian_bound(self):  # noqa: B027
-        """Some mu for which mu-GDP is implied, however loosely."""
+        """Return some mu for which mu-GDP is implied, however loosely."""
 
     def _parts(self):
         """Independent parts with their numbers of repetitions, as `PrivacyLossDP` keeps them."""
@@ -470,7 +470,7 @@ def checked_curves(*curves):
 
 
 def adjacency_of(*curves):
-    """The adjacency that Renyi curves hold for, where one of them says it, or None."""
+    """Return the adjacency that Renyi curves hold for, where one of them says it, or None."""
     found = {
         Adjacency(curve.adjacency)
         for curve in curves

@@ -409,7 +409,7 @@ class Ledger:
             os.close(lock)
 
     def _read(self) -> tuple[Budget, tuple[Event, ...]]:
-        """The cap and the lines, checked."""
+        """Return the cap and the lines, checked."""
         try:
             text = Path(self.path).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -603,7 +603,7 @@ def _checked_text(value: Any, name: str) -> str:
 
 
 def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
-    """The guarantee of what was fitted, and what it does not cover."""
+    """Return the guarantee of what was fitted, and what it does not cover."""
     cost = getattr(item, "privacy_", item)
     cost = getattr(cost, "guarantee", cost)  # of a total, or of `tightest`
     if not isinstance(cost, Guarantee):
@@ -616,7 +616,7 @@ def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
 
 
 def _checked_cost(cost: Any, cap: Budget) -> Guarantee:
-    """The guarantee that a reservation sets aside."""
+    """Return the guarantee that a reservation sets aside."""
     cost, leaks = _released(cost)
     if leaks:
         raise ValueError(
@@ -639,7 +639,7 @@ def _charged(entries: Iterable[Event]) -> list[Guarantee]:
 
 
 def _together(costs: list[Guarantee], cap: Budget) -> Guarantee:
-    """What releases cost together, the Gaussian ones first, which compose in closed form."""
+    """Compose costs, the Gaussian ones first: they compose in closed form."""
     nothing = GaussianDP(0.0, cap.adjacency)
     ordered = sorted(costs, key=lambda cost: not isinstance(cost, GaussianDP))
     return reduce(lambda one, other: one.compose(other), ordered) if ordered else nothing
@@ -655,7 +655,7 @@ def _stored(event: Event) -> dict:
 
 
 def _parsed(text: str) -> tuple[Budget, tuple[Event, ...]]:
-    """The cap and the lines of a stored ledger, or an error that says what is wrong."""
+    """Return the cap and the lines of a stored ledger, or raise an error that says what is wrong."""
     content = load_json(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError("it is no ledger")

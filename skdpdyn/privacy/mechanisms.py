@@ -734,7 +734,7 @@ def check_positions(accountant, count):
 
 
 def check_index(index, n, worst):
-    """The position of a record, from 1 to n; the worst one for None."""
+    """Return the position of a record, from 1 to n; the worst one for None."""
     if index is None:
         return worst
     if index not in range(1, n + 1):
@@ -760,7 +760,7 @@ def _check_batches(record):
 
 
 def _check_descent(record):
-    """The fields that all kinds of noisy gradient descent share."""
+    """Check the fields that all kinds of noisy gradient descent share."""
     _settle(
         record,
         strong_convexity=_number("strong_convexity", record.strong_convexity, positive=False),
@@ -805,7 +805,7 @@ def _rounding(value):
 
 
 def _by_step(name, value, n_steps):
-    """A positive float, or a read-only array with one positive value a step."""
+    """Return a positive float, or a read-only array with one positive value a step."""
     array = np.array(value) if np.ndim(value) else np.array(as_float(value))
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name}={value!r} must be numbers")
@@ -826,7 +826,7 @@ def _read_only(value):
 
 
 def _values(record):
-    """The record's fields as one hashable tuple, arrays by content."""
+    """Return the record's fields as one hashable tuple, arrays by content."""
     values = (getattr(record, field.name) for field in fields(record))
     return tuple(
         (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value

@@ -346,7 +346,7 @@ def _largest_epsilon(pmfs, delta):
 
 @lru_cache(maxsize=64)
 def discretised(parts, accuracy=ACCURACY):
-    """The parts' composed losses on a grid fine enough for ``accuracy``, or None where their losses are too large for one."""
+    """Compose the parts' losses on a grid fine enough for ``accuracy``; None if they are too large."""
     if sum(count for _, count in parts) > MAX_RELEASES:
         return None
     span = max(largest_loss(part) for part, _ in parts)
@@ -410,7 +410,7 @@ def _(part: SampledGaussian, epsilon):
 
 
 def _size(losses):
-    """What a grid is judged by: epsilon where delta is small and where it is not (then off the grid's points)."""
+    """Return epsilon at a small and at a large delta: a grid is judged by both."""
     top, least = float(losses.delta(0.0)), 2 * float(losses.delta(math.inf))
     return sum(losses.epsilon(max(delta, least)) for delta in (1e-6, top / 2)) or top
 
@@ -459,7 +459,7 @@ def _(part: SampledGaussian):
 
 @singledispatch
 def loss_pmfs(part, interval):
-    """A part's discretised losses: one distribution if both directions are alike, else (remove, add)."""
+    """Return a part's discretised losses: one if both directions are alike, else (remove, add)."""
     from dp_accounting.pld import pld_pmf
 
     steps = max(1, math.ceil(largest_loss(part) / interval))
@@ -490,7 +490,7 @@ def _(part: SampledGaussian, interval):
 
 
 def _directions(part):
-    """The dominating pairs of a Poisson-sampled Gaussian, as ``dp_accounting`` has them."""
+    """Return the dominating pairs of a Poisson-sampled Gaussian, as ``dp_accounting`` has them."""
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
     replaced = part.adjacency is Adjacency.REPLACE_ONE
@@ -503,7 +503,7 @@ def _directions(part):
 
 
 def _hockey_stick(loss, part, epsilon):
-    """What ``loss.get_delta_for_epsilon`` finds number by number, for many: P(A) - e^epsilon Q(A), A where P > e^epsilon Q."""
+    """Return P(A) - e^epsilon Q(A) for many epsilons, A where P > e^epsilon Q."""
     q, m, gamma = part.sampling_probability, 1 / part.noise_multiplier, np.exp(epsilon)
     direction = loss.adjacency_type.name
     if direction == "REPLACE":  # A = {x > edge}, a root of a quadratic equation in e^(m x)

@@ -331,7 +331,7 @@ _ROUNDING = 1e-9  # by which another machine's numbers may differ
 
 
 def _restored(stored: dict, name: str) -> Any:
-    """The record or guarantee that a report stores."""
+    """Return the record or guarantee that a report stores."""
     try:
         return from_dict(stored.get(name))
     except (ValueError, RecursionError) as error:
@@ -339,7 +339,7 @@ def _restored(stored: dict, name: str) -> Any:
 
 
 def _forms(bound: Any, delta: float) -> dict[str, Callable]:
-    """The forms of a bound, each by the options that it is called with; of parts judged one by one, the tightest at delta."""
+    """Return the forms of a bound by their options; of parts judged one by one, the tightest."""
     if isinstance(bound, str) and bound == MIXED:
         return {f", delta={delta!r}": lambda mechanism: tightest(mechanism, delta=delta).guarantee}
     if not isinstance(bound, str) or bound not in ACCOUNTANTS:
@@ -353,7 +353,7 @@ def _forms(bound: Any, delta: float) -> dict[str, Callable]:
 
 
 def _proof(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> str | None:
-    """The options by which a bound proves a guarantee of a record, or None."""
+    """Return the options by which a bound proves a guarantee of a record, or None."""
     for options, form in _forms(bound, delta).items():
         try:
             proved = form(mechanism)
@@ -453,7 +453,7 @@ def _bullets(texts: Any) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Copies of dicts and lists in which infinite numbers are texts."""
+    """Return copies of dicts and lists in which infinite numbers are texts."""
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):

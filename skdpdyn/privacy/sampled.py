@@ -68,7 +68,7 @@ class SampledCurve:
 
 
 def check_step(step):
-    """The numbers of a Poisson-sampled Gaussian step, or an error that names the one that is senseless."""
+    """Return the numbers of a Poisson-sampled Gaussian step, or raise an error that names a wrong one."""
     q = checked_probability(step.sampling_probability)
     if not q > 1 / EXTREME:
         raise ValueError(f"sampling_probability={q} must be above {1 / EXTREME}")

@@ -85,7 +85,7 @@ def curvature_aware_schedule(
     cooling=False,
     max_steps=MAX_STEPS,
 ):
-    """Steps and step size that train for ``time``, discounted by what the regulariser forgets.
+    """Return steps and step size that train for ``time``, discounted by what the regulariser forgets.
 
     Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so
     the target is reached later, or, from 0.9 / alpha on, never: then training stops when 90 % of
@@ -158,7 +158,7 @@ def cooled_time_factor(mu, *, n_samples, n_parameters, adjacency="replace_one"):
 def worst_case_steps(
     mu, *, n_samples, n_features, lipschitz, strong_convexity, step_size, adjacency="replace_one"
 ):
-    """Number of steps that minimises the worst-case error of the last iterate under the exact bound.
+    """Return the number of steps with the least worst-case error under the exact bound.
 
     The curvature is ``strong_convexity`` everywhere and the start, 0, is lipschitz /
     strong_convexity from the minimiser: the squared error x^2 R^2 + (1 - x)^2 A^2, x = c^K, is

@@ -29,7 +29,7 @@ _ADDED = {
 
 
 def to_json(value):
-    """A record or guarantee as a JSON document of the present version; floats keep every bit.
+    """Return a record or guarantee as a JSON document of the present version; floats keep every bit.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def to_json(value):
 
 
 def from_json(text):
-    """The record or guarantee that `to_json` stored, checked like any other.
+    """Return the record or guarantee that `to_json` stored, checked like any other.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def checksum(content):
 
 
 def _once_each(pairs):
-    """The dict of a JSON object, none of whose names may come twice."""
+    """Return the dict of a JSON object, none of whose names may come twice."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a name comes twice among {[name for name, _ in pairs]}")
     return dict(pairs)

@@ -44,7 +44,7 @@ def cooled_training_time(objective, budget, cooling=None):
 
 
 def step_constants(objective):
-    """The strong convexity and the smoothness that step sizes are chosen by; where no step contracts, for long ones."""
+    """Return the strong convexity and smoothness for step sizes; for long ones if none contracts."""
     smoothness = objective.smoothness if objective.contracts else objective.curvature / LONG_STEPS
     return {"strong_convexity": objective.strong_convexity, "smoothness": smoothness}
 
@@ -82,7 +82,7 @@ class Solver(BaseEstimator, ABC):
         """
 
     def gaussian_mu(self, budget, n_parameters):
-        """The budget as mu of Gaussian noise; where the noise is pure, of Gaussian noise with the same variance.
+        """Return the budget as mu of Gaussian noise; for pure noise, of Gaussian noise as large.
 
         Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single
         parameter, has variance (d + 1) / epsilon^2 in each of d coordinates.
@@ -90,7 +90,7 @@ class Solver(BaseEstimator, ABC):
         return budget.epsilon / math.sqrt(n_parameters + 1) if self.pure else budget.mu
 
     def auto_clip(self, loss, clip):
-        """The bound on one record's gradient that clip="auto" stands for, where the largest norm of a row is 1.
+        """Return the bound on a gradient that clip="auto" stands for, where rows have norm 1 at most.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class Solver(BaseEstimator, ABC):
         return clip
 
     def auto_alpha(self, objective, budget, bound):
-        """The penalty that alpha="auto" stands for, from public numbers alone.
+        """Return the penalty that alpha="auto" stands for, from public numbers alone.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Solver(BaseEstimator, ABC):
 
     @abstractmethod
     def mechanism(self, objective, budget, bound):
-        """What would run, from public numbers alone.
+        """Return the record of what would run, from public numbers alone.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ def check_stable(step_size, objective):
 
 
 def checked_step_size(step_size, names="'auto'"):
-    """A positive number, or None for "auto"; ``names``: the names that it may have, for the error."""
+    """Return a positive number, or None for "auto"; ``names``: what else the error allows."""
     if is_auto(step_size):
         return None
     if not _SMALLEST <= as_float(step_size) <= 1 / _SMALLEST:
@@ -198,7 +198,7 @@ def checked_step_size(step_size, names="'auto'"):
 
 
 def checked_steps(value, name, names="'auto'"):
-    """A number of steps, of records or of passes, or None for "auto"; ``names``: the names that it may have, for the error."""
+    """Return a count of steps, records or passes, or None for "auto"; ``names``: else allowed."""
     if is_auto(value):
         return None
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -211,7 +211,7 @@ def checked_steps(value, name, names="'auto'"):
 
 
 def checked_cooling(cooling):
-    """True or False, or None for "auto"."""
+    """Return True or False, or None for "auto"."""
     if is_auto(cooling):
         return None
     if not isinstance(cooling, bool | np.bool_):
@@ -220,7 +220,7 @@ def checked_cooling(cooling):
 
 
 def checked_batch_size(batch_size, n_samples):
-    """Expected number of records in a batch, of which generators with 53 bits can draw each with the right probability."""
+    """Return the expected size of a batch, if 53 random bits can draw each record rightly."""
     if not _LEAST_PROBABILITY * n_samples <= as_float(batch_size) <= n_samples:
         raise ValueError(
             f"batch_size={batch_size!r} must be 'auto' or a number in (0, n_samples={n_samples}], at least "
@@ -230,7 +230,7 @@ def checked_batch_size(batch_size, n_samples):
 
 
 def checked_radius(radius):
-    """A positive number; infinity for None."""
+    """Return a positive number; infinity for None."""
     if radius is None:
         return math.inf
     if not 0 < as_float(radius) < math.inf:

@@ -166,7 +166,7 @@ class DPSGD(Solver):
         checked_radius(self.radius)
 
     def _schedule(self, objective, budget):
-        """Number of steps and their sizes."""
+        """Return the number of steps and their sizes."""
         time = training_time(objective, budget)
         constants = step_constants(objective)
         step_size = self.step_size

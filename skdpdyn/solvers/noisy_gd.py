@@ -212,7 +212,7 @@ class NoisyGD(Solver):
         return cooled_training_time(objective, budget, cooling)
 
     def _schedule(self, objective, budget, bound):
-        """Number of steps, and the size of all or of each."""
+        """Return the number of steps, and the size of all or of each."""
         time, cooling = self._time(objective, budget, bound)
         constants = step_constants(objective)
         step_size = checked_step_size(self.step_size)

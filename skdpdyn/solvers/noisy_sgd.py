@@ -421,7 +421,7 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, batch_size):
 
 @singledispatch
 def _run_of(mechanism, objective, rng):
-    """What a record says of the run, and nothing else does, in the words of `descend_on_batches`."""
+    """Translate a record into the arguments of `descend_on_batches`."""
     raise TypeError(f"NoisySGD cannot run a {type(mechanism).__name__}")
 
 

@@ -41,7 +41,7 @@ class Minimiser:
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
     def run(self, objective, rows, generator, n_threads, verbose):
-        """The result, without noise."""
+        """Return the result, without noise."""
         return minimise(objective, rows, tolerance=self.tolerance, n_threads=n_threads)
 
 
@@ -77,7 +77,7 @@ class Descent:
         )
 
     def run(self, objective, rows, generator, n_threads, verbose):
-        """The result, without noise."""
+        """Return the result, without noise."""
         theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
         if self.n_batches == 1:
             descend(

@@ -64,7 +64,7 @@ class Tightest:
 
 
 def tightest(mechanism, *, delta=1e-6):
-    """The smallest valid bound on a release, with its name and all others.
+    """Return the smallest valid bound on a release, with its name and all others.
 
     Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of
     each part, composed, is compared: guarantees compose whichever theorem proved them. Where it
@@ -156,7 +156,7 @@ def weigh(mechanism, delta, accuracy=None):
 
 
 def _mixed(mechanism, delta, accuracy):
-    """The best bounds of a composition's parts, composed, where no accountant proved all of them; else None."""
+    """Compose the best bound of each part where no accountant proved all of them; else None."""
     try:
         best = {part: weigh(part, delta, accuracy) for part in dict.fromkeys(mechanism.mechanisms)}
     except UnsupportedMechanismError:

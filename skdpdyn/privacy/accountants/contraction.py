@@ -237,7 +237,7 @@ class ContractedDP(Guarantee):
         return float(self._log_delta(np.asarray(epsilon)))
 
     def _upper(self, delta):
-        """An epsilon at which delta is met."""
+        """Return an epsilon at which delta is met."""
         if self.distribution == "laplace":  # pure there
             return min(
                 [self.own_shift]

@@ -175,7 +175,7 @@ def _noise_left(n_steps, decay):
 
 
 def _cyclic_mu(position, n_batches, n_epochs, log_contraction, sensitivity, noise_std):
-    """Closed form for equal steps and the record in batch ``position`` of every epoch.
+    """Return mu for equal steps and the record in batch ``position`` of every epoch.
 
     The isotonic regression pools all epochs but the tail after the record's last step into one
     block: their slopes fall by c from one to the next. The tail is the second block, unless its
@@ -332,7 +332,7 @@ def _log_contraction(step_size, strong_convexity, smoothness):
 
 
 def _constant_mu(n_steps, log_contraction, sensitivity, noise_std, diameter):
-    """Closed form for equal steps, c = exp(log_contraction) <= 1."""
+    """Return mu for equal steps in closed form, c = exp(log_contraction) <= 1."""
     decay = -log_contraction
     gain = math.tanh(n_steps * decay / 2) / math.tanh(decay / 2) if decay > 0 else n_steps
     mu = sensitivity / noise_std * math.sqrt(gain)

@@ -338,7 +338,7 @@ def _log_two_sided(epsilon, mu):
 
 
 def _log_chord(distance, log_delta):
-    """The line in exp(epsilon) from delta = 1 at 0 to ``log_delta``, ``distance`` <= 0 before it."""
+    """Return the line in exp(epsilon) from delta = 1 at 0 to ``log_delta``, ``distance`` <= 0 before it."""
     return np.where(
         distance < 0,
         np.log(np.maximum(np.exp(distance + log_delta) - np.expm1(distance), 1e-300)),

@@ -88,7 +88,7 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
 
 
 def _compose_parts(judge, mechanism, **options):
-    """A composition costs what its parts cost together, each under the same family of theorems."""
+    """Compose the costs of a composition's parts, each under the same family of theorems."""
     return reduce(
         lambda one, other: one.compose(other),
         (judge(part, **options) for part in mechanism.mechanisms),

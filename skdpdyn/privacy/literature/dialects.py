@@ -99,7 +99,7 @@ def log_moment(guarantee, moment):
 
 
 def basic_composition(step, count):
-    """Basic composition of (epsilon, delta): both add.
+    """Add epsilon and delta over releases: basic composition.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def subsampling_lemma(step, sampling_probability, sampling):
 
 @singledispatch
 def gaussian_steps(mechanism):
-    """The (mu of one step, number of steps, sampling probability, sampling) of a run of equal Gaussian steps."""
+    """Return the (mu of one step, number of steps, sampling probability, sampling) of a run of equal Gaussian steps."""
     raise UnsupportedMechanismError(
         f"no run of equal Gaussian steps is known for {type(mechanism).__name__}"
     )

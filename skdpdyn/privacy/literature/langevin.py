@@ -90,7 +90,7 @@ def langevin_quadratic(mechanism):
 
 
 def quadratic(mechanism):
-    """The exact privacy loss of the last iterate for squared distance losses: what every bound must be above.
+    """Return the exact loss of the last iterate for squared distances, below every bound.
 
     For loss lambda |theta - x|^2 / 2 on all of R^d the last iterate is Gaussian; data sets whose
     means are S/(n lambda) apart shift it by mu = sum c^i / (noise_multiplier sqrt(sum c^(2i)))
@@ -210,7 +210,7 @@ def diffusion(drift_distance, duration, sigma):
 
 
 def contributions(mechanism, order, accountant=None):
-    """What each step adds to the Renyi divergence of the last iterate: the differences of an accountant's curve over steps.
+    """Return what each step adds to the Renyi divergence of the last iterate.
 
     Parameters
     ----------

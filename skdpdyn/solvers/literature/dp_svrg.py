@@ -161,7 +161,7 @@ class DPSVRG(Solver):
         }
 
     def _schedule(self, objective, budget):
-        """Rounds, steps in a round, probability that a batch takes a record."""
+        """Return rounds, steps in a round, and the probability that a batch takes a record."""
         n_samples = objective.n_samples
         time = training_time(objective, budget)
         # The mean of a round's iterates is half a round behind, so that this trains for half the
