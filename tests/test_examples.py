@@ -1,9 +1,8 @@
-"""Every example runs and prints the numbers that it promises; the README names what exists.
+"""Every example runs and prints the numbers that it promises.
 
 The suite runs those that take long on less data; ``pytest -m full`` runs all of them as they stand.
 """
 
-import re
 import runpy
 from pathlib import Path
 
@@ -82,10 +81,3 @@ def test_example(name, capsys, monkeypatch, tmp_path):
         source = tmp_path / source.name
         source.write_text(text, encoding="utf-8")
     run_example(source, promise, capsys, monkeypatch, tmp_path)
-
-
-def test_the_readme_names_files_that_exist():
-    readme = (ROOT / "README.md").read_text()
-    for name in re.findall(r"(?:examples|benchmarks|skdpdyn)/[\w/.-]+\.(?:py|txt)", readme):
-        assert (ROOT / name).exists(), name
-    assert len(re.findall(r"^python3 -m venv .*$", readme, flags=re.MULTILINE)) == 2

@@ -1,0 +1,49 @@
+"""What the project says of itself in several places agrees, and names what exists."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import skdpdyn
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_one_version_everywhere():
+    version = PROJECT["version"]
+    assert skdpdyn.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    entries = re.findall(
+        r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.M
+    )
+    assert entries[0] == version
+    assert f"| {'.'.join(version.split('.')[:2])} | yes |" in (ROOT / "SECURITY.md").read_text()
+
+
+def test_the_workflow_runs_every_python_from_the_oldest_on():
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    versions = re.findall(r'"(3\.\d+)"', workflow)
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    assert versions == ["3.11", "3.12", "3.13", "3.14"]
+    assert "bash .ci/run" in workflow
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
+)
+def test_links_and_names_of_files_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    links = [link.partition("#")[0] for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text)]
+    names = re.findall(r"(?:examples|benchmarks|skdpdyn|tests|doc)/[\w/.-]+\.(?:py|txt|rst)", text)
+    missing = [name for name in links + names if name and not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_the_readme_has_two_commands():
+    """The first installs and runs the main example; ``.ci/run`` runs the second, the tests."""
+    commands = re.findall(r"^python3 -m venv .*$", (ROOT / "README.md").read_text(), re.M)
+    assert len(commands) == 2
+    assert "pytest" in commands[1]
