@@ -141,6 +141,21 @@ def test_reports_of_all_records(record):
             check_report(resealed(changed(report, path, lambda value: value * 1.001 + 0.001)))
 
 
+def test_a_fit_that_learns_a_map_of_rows_passes_the_check():
+    """It declares a little more than its record costs; neither less nor much more passes."""
+    X, y = LOGISTIC.data(2000)
+    fitted = LOGISTIC.model().set_params(epsilon=1.0, delta=1e-6).fit(X, y)
+    assert fitted.conditioning_ is not None
+    report = fitted.privacy_report()
+    assert check_report(report.to_json()) == report.as_dict()
+    exec(card_code(report.to_model_card()), {"model": fitted})
+    for factor in (1 - 1e-8, 1 + 1e-7):
+        declared = GaussianDP(fitted.privacy_.mu * factor)
+        forged = privacy_report(fitted.mechanism_, declared, delta=1e-6, bound="composition")
+        with pytest.raises(ValueError, match="not what composition proves"):
+            check_report(forged.to_json())
+
+
 def test_reports_of_scaler_and_search():
     X, y = LOGISTIC.data(60)
     scaler = PrivateScaler(0.5, 1e-4).fit(X)
