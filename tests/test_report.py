@@ -144,7 +144,7 @@ def test_reports_of_all_records(record):
 def test_a_fit_that_learns_a_map_of_rows_passes_the_check():
     """It declares a little more than its record costs; neither less nor much more passes."""
     X, y = LOGISTIC.data(2000)
-    fitted = LOGISTIC.model().set_params(epsilon=1.0, delta=1e-6).fit(X, y)
+    fitted = LOGISTIC.model(epsilon=1.0, delta=1e-6, conditioning="auto").fit(X, y)
     assert fitted.conditioning_ is not None
     report = fitted.privacy_report()
     assert check_report(report.to_json()) == report.as_dict()
