@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import RFECV
@@ -1501,24 +1501,24 @@ def test_advice_on_meta_estimators():
     model = clone(LOGISTIC).set_params(delta=1e-4)
     voting = VotingClassifier([("one", model)]).fit(X, Y)
     with pytest.raises(
-        ValueError, match=r"Pass what was fitted in it: total_privacy\(\*fitted.estimators_\)"
+        ValueError,
+        match=r"takes the labels that occur from y and shows them without noise: "
+        r"pass what was fitted in it, total_privacy\(\*fitted.estimators_\)",
     ):
-        total_privacy(voting)
-    with pytest.raises(ValueError, match="which labels occur it has taken from y itself"):
         total_privacy(voting)
     assert total_privacy(*voting.estimators_).mu == pytest.approx(voting.estimators_[0].privacy_.mu)
-    for other in (
-        BaggingClassifier(model),
-        OneVsOneClassifier(model),
-        TunedThresholdClassifierCV(model),
+    for other, message in (
+        (BaggingClassifier(model), "copies of records, of which k cost as k"),
+        (OneVsOneClassifier(model), "chooses records by their labels"),
+        (TunedThresholdClassifierCV(model), "use FixedThresholdClassifier"),
+        (AdaBoostClassifier(model), "Nor is a total known of the private fits inside it"),
     ):
-        with pytest.raises(
-            ValueError, match="Nor is one known of the private fits inside it"
-        ) as refused:
+        with pytest.raises(ValueError, match=message) as refused:
             total_privacy(other)
         assert "estimators_)" not in str(refused.value)
     with pytest.raises(
-        ValueError, match=r"StandardScaler learns from the records without privacy$"
+        ValueError,
+        match=r"StandardScaler learns means and variances from the records: use BoundsScaler or PrivateScaler$",
     ):
         total_privacy(StandardScaler())
 
@@ -1575,7 +1575,7 @@ def test_displays_of_pipelines_hide_no_step():
     ).fit(X, Y)
     with pytest.raises(ValueError, match="has several private steps"):
         TradeoffDisplay.from_estimator(nested)
-    with pytest.raises(ValueError, match="StandardScaler learns from the records without privacy"):
+    with pytest.raises(ValueError, match="StandardScaler learns means and variances"):
         TradeoffDisplay.from_estimator(make_pipeline(StandardScaler(), model).fit(X, Y))
     alone = make_pipeline(BoundsScaler((-5, 5)), "passthrough", model).fit(X, Y)
     assert (

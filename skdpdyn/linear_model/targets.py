@@ -55,8 +55,9 @@ def codes_of(y, classes):
     if np.any(codes < 0):
         kind = "strings" if isinstance(classes.tolist()[0], str) else "numbers"
         raise ValueError(
-            f"y holds labels that are not in classes={classes.tolist()!r}, which are {kind}: pass every label that can occur "
-            "(a meta-estimator may have encoded y: then pass classes=[0, 1, ...])"
+            f"y holds labels that are not in classes={classes.tolist()!r}, which are {kind}: pass every label that can occur. "
+            "Meta-estimators such as VotingClassifier, and cross_val_predict(method='predict_proba'), replace labels by their "
+            f"numbers. In them, paste: classes=range({classes.size})"
         )
     return codes
 

@@ -7,7 +7,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.model_selection._steps import reads_records
+from skdpdyn.model_selection._steps import joined, verdicts
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP
 from skdpdyn.privacy.guarantees import LargestCurve
@@ -36,19 +36,24 @@ def largest(guarantees):
     return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
 
 
-def private_steps(estimator):
-    """Return the steps that say what a fit costs, the model last; others may learn nothing private."""
+def private_steps(estimator, row_wise=(), name=""):
+    """Return the steps that say what a fit costs, the model last; others may learn nothing private.
+
+    Of FunctionTransformers, ``row_wise`` holds the names of functions that the user vouches for.
+    """
     if isinstance(estimator, Pipeline):
-        *before, last = (step for _, step in estimator.steps)
-        scalers = [step for step in before if isinstance(step, PrivateScaler)]
-        for step in before:
-            reason = None if isinstance(step, PrivateScaler) else reads_records(step)
-            if reason is not None:
-                raise ValueError(
-                    f"{reason}: let it learn public numbers only, such as BoundsScaler's bounds or given categories. "
-                    "(A transformer of your own says that it learns nothing by its tag requires_fit=False)"
-                )
-        return [*scalers, *private_steps(last)]
+        *before, (last_name, last) = estimator.steps
+        scalers = [step for _, step in before if isinstance(step, PrivateScaler)]
+        found = [
+            (path, verdict.why)
+            for step_name, step in before
+            if not isinstance(step, PrivateScaler)
+            for path, verdict in verdicts(step, joined(name, step_name), row_wise)
+            if verdict.leaks
+        ]
+        if found:
+            raise ValueError(lines_of(found))
+        return [*scalers, *private_steps(last, row_wise, joined(name, last_name))]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
             f"{estimator!r} is not fitted again: only its first fit cost something, see total_privacy"
@@ -58,6 +63,12 @@ def private_steps(estimator):
             f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one"
         )
     return [estimator]
+
+
+def lines_of(found, head="Without privacy"):
+    """Return the text of what was found of steps, pairs (name, why): one line for each."""
+    lines = [f"step {name!r}: {why}" if name else why for name, why in dict.fromkeys(found)]
+    return f"{head}: {lines[0]}" if len(lines) == 1 else "\n  ".join([f"{head}:", *lines])
 
 
 def costed(estimator):

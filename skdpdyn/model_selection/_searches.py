@@ -21,10 +21,10 @@ def is_fitted_search(item):
     return is_search(item) and "params" in (getattr(item, "cv_results_", None) or ())
 
 
-def fits_of(search):
+def fits_of(search, row_wise=()):
     """Return what a search fits; of any other estimator, what its cross-validation fits."""
     if is_fitted_search(search):
-        return _Searched(search)
+        return _Searched(search, row_wise)
     if type(search) is GridSearchCV:  # a subclass may try what its grid does not say
         return _Planned(search)
     if is_search(search):
@@ -84,15 +84,16 @@ class _Planned(_CrossValidated):
 class _Searched(_CrossValidated):
     """Of a fitted search."""
 
-    def __init__(self, search):
+    def __init__(self, search, row_wise):
         self.estimator, self.candidates = search.estimator, search.cv_results_["params"]
+        self._row_wise = row_wise
         self._search, self.stratified, self.n_splits = (
             search,
             stratifies(search.cv),
             search.n_splits_,
         )
         best = getattr(search, "best_estimator_", None)
-        self._refitted = [] if best is None else private_steps(best)
+        self._refitted = [] if best is None else private_steps(best, row_wise)
 
     def shape(self, n_samples, n_features):
         if not self._refitted:
@@ -123,7 +124,8 @@ class _Searched(_CrossValidated):
         if not self._refitted:
             return []
         planned = private_steps(
-            with_parameters(self.estimator, self.candidates[self._search.best_index_])
+            with_parameters(self.estimator, self.candidates[self._search.best_index_]),
+            self._row_wise,
         )
         shapes = [(step.n_samples_, step.n_features_in_) for step in self._refitted]
         costs = [step.privacy_cost(*shape) for step, shape in zip(planned, shapes, strict=True)]

@@ -1,14 +1,16 @@
-"""What the steps before a model learn from the records, and how many values they store: one rule for each kind of step.
+"""What the steps around a model learn from the records, by one rule for each kind of step.
 
 The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken
 to learn from the records, unless its own tags say that it needs no fit; and so is one that inherits
 from a kind with a rule, which may do more.
 """
 
+from collections.abc import Collection, Iterator
 from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -22,111 +24,316 @@ from sklearn.utils import get_tags
 
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
+_TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
+_CALIBRATES = "calibrate on public records, or raise the model's clip"
+_IMPUTER = "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True)"
+_LOGISTIC = "use PrivateLogisticRegression or PrivateSoftmaxRegression"
+_LABELS = "takes the labels that occur from y and shows them without noise"
+_PASS = "pass what was fitted in it, total_privacy(*fitted.estimators_)"
+_NAME_COLUMNS = "name the columns, in a ColumnTransformer"
+_ROTATES = "leave it out, conditioning='auto' of the model learns directions within the budget"
+_SCALER = "use BoundsScaler or PrivateScaler"
+_BOUNDS = "use BoundsScaler with public bounds"
 
-def reads_records(step):
-    """Why a step may carry something of the records into what it does, or None where all it learns is public."""
-    ruled = next(kind for kind in type(step).__mro__ if kind in _reads_records.registry)
+# What well-known kinds take from the records, and what to do instead. By name: to import them takes
+# long. A kind that inherits from one of them does what that does.
+_LEARNS = {
+    "StandardScaler": ("learns means and variances from the records", _SCALER),
+    "MinMaxScaler": ("learns ranges from the records", _BOUNDS),
+    "MaxAbsScaler": ("learns ranges from the records", _BOUNDS),
+    "RobustScaler": ("learns quantiles from the records", _SCALER),
+    "QuantileTransformer": ("learns quantiles from the records", _BOUNDS),
+    "PowerTransformer": (
+        "learns exponents, means and variances from the records",
+        "use FunctionTransformer(np.log1p), then BoundsScaler",
+    ),
+    "KBinsDiscretizer": (
+        "learns bins from the records",
+        "use FunctionTransformer with a function of public edges, and vouch for it by row_wise",
+    ),
+    "SplineTransformer": ("learns knots from the records", "use PolynomialFeatures"),
+    "KNNImputer": ("keeps the records and fills in from them", f"use {_IMPUTER}"),
+    "IterativeImputer": ("learns from the records", f"use {_IMPUTER}"),
+    "TargetEncoder": ("learns means of y", "use OneHotEncoder(categories=...)"),
+    "LabelBinarizer": ("learns labels from the records", "use OneHotEncoder(categories=...)"),
+    "CountVectorizer": ("learns a vocabulary from the records", "use HashingVectorizer"),
+    "TfidfTransformer": (
+        "learns how frequent words are from the records",
+        "use HashingVectorizer, which weighs words alike",
+    ),
+    "DictVectorizer": ("learns names from the records", "use FeatureHasher"),
+    "PCA": ("learns directions from the records", _ROTATES),
+    "TruncatedSVD": ("learns directions from the records", _ROTATES),
+    "SelectorMixin": ("learns from the records which columns to keep", _NAME_COLUMNS),
+    "LogisticRegression": ("learns from the records without privacy", _LOGISTIC),
+    "SGDClassifier": ("learns from the records without privacy", _LOGISTIC),
+    "LinearSVC": ("learns from the records without privacy", _LOGISTIC),
+    "LinearRegression": ("learns from the records without privacy", "use PrivateRidge"),
+    "Ridge": ("learns from the records without privacy", "use PrivateRidge"),
+    "HuberRegressor": ("learns from the records without privacy", "use PrivateRidge"),
+    "VotingClassifier": (
+        _LABELS,
+        _PASS,
+    ),
+    "OneVsRestClassifier": (
+        _LABELS,
+        f"use PrivateSoftmaxRegression, which does not split the budget; or {_PASS}",
+    ),
+    "MultiOutputClassifier": (
+        _LABELS,
+        _PASS,
+    ),
+    "VotingRegressor": (
+        "is counted by its parts",
+        _PASS,
+    ),
+    "MultiOutputRegressor": (
+        "is counted by its parts",
+        _PASS,
+    ),
+    "_BaseStacking": (
+        "fits each model once more in every fold, and its final_estimator learns from the records",
+        "average models, by VotingClassifier or VotingRegressor",
+    ),
+    "BaseBagging": (
+        "gives its models copies of records, of which k cost as k records, and seeds their noise",
+        "use one model, with the whole budget",
+    ),
+    "CalibratedClassifierCV": (
+        "fits models that it does not keep, and learns probabilities without privacy",
+        _CALIBRATES,
+    ),
+    "TunedThresholdClassifierCV": (
+        "learns its threshold from the records without privacy",
+        "use FixedThresholdClassifier with a public threshold",
+    ),
+    "OneVsOneClassifier": (
+        "chooses records by their labels, so that it shows how many have each",
+        "use PrivateSoftmaxRegression",
+    ),
+    "OutputCodeClassifier": (
+        _LABELS,
+        "use PrivateSoftmaxRegression",
+    ),
+    "SelfTrainingClassifier": (
+        "chooses records by their labels, so that it shows how many have one",
+        "fit the model on the labelled records",
+    ),
+}
+
+
+_COMPOSITE = (Pipeline, FeatureUnion, ColumnTransformer)
+
+
+class Verdict(NamedTuple):
+    """What is known of a step, in one line.
+
+    Parameters
+    ----------
+    why : str
+        Why it may carry something of the records into what it does, with the remedy; or why not.
+    leaks : bool, default=True
+        Which of these two.
+    vouched : str, default=""
+        Name of the function that it is believed of, because the user says so.
+    """
+
+    why: str
+    leaks: bool = True
+    vouched: str = ""
+
+
+def _free(why: str, vouched: str = "") -> Verdict:
+    return Verdict(why, False, vouched)
+
+
+def reads_records(step: Any) -> str | None:
+    """Return why a step may carry something of the records on; None where all it learns is public."""
+    return next((verdict.why for _, verdict in verdicts(step) if verdict.leaks), None)
+
+
+def verdicts(
+    step: Any, name: str = "", row_wise: Collection[str] = ()
+) -> Iterator[tuple[str, Verdict]]:
+    """Yield the name and the verdict of a step; of a composite one, of each of its parts."""
+    if type(step) is FrozenEstimator:
+        yield from verdicts(step.estimator, name, row_wise)
+    elif type(step) in _COMPOSITE:
+        for part_name, part in _named_parts(step):
+            yield from verdicts(part, joined(name, part_name), row_wise)
+        reason = chooses_by_records(step) if isinstance(step, ColumnTransformer) else None
+        if reason is not None:
+            yield name, Verdict(reason)
+    else:
+        yield name, verdict(step, row_wise)
+
+
+def joined(name: str, part: str) -> str:
+    """Return the name of a part of a composite step, as parameters are named."""
+    return f"{name}__{part}" if name and part else name or part
+
+
+def verdict(step: Any, row_wise: Collection[str] = ()) -> Verdict:
+    """Judge one step that has no parts."""
+    known = {*_verdict.registry, *_COMPOSITE, FrozenEstimator}
+    ruled = next(kind for kind in type(step).__mro__ if kind in known)
     if ruled not in (type(step), object):
-        return f"{type(step).__name__} may learn from the records what {ruled.__name__} does not"
-    return _reads_records(step)
+        return Verdict(
+            f"{type(step).__name__} may learn from the records what {ruled.__name__} does not. "
+            f"{_TAG}"
+        )
+    return _verdict(step, row_wise)
 
 
 @singledispatch
-def _reads_records(step):
+def _verdict(step, row_wise=()):
+    kind = type(step).__name__
     if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
-        return f"{type(step).__name__} spends a budget of its own, which is not counted here"
-    if (
-        hasattr(step, "transform")
-        and hasattr(step, "__sklearn_tags__")
-        and not get_tags(step).requires_fit
-    ):
-        return None  # not of predictors, some of which keep the records and call that no fit
-    return f"{type(step).__name__} learns from the records without privacy"
+        return Verdict(f"{kind} spends a budget of its own, which is not counted here")
+    known = next((base for base in type(step).__mro__ if base.__name__ in _LEARNS), None)
+    if known is not None:
+        what, remedy = _LEARNS[known.__name__]
+        return Verdict(f"{kind} {what}: {remedy}")
+    transforms = hasattr(step, "transform") and hasattr(step, "__sklearn_tags__")
+    # not of predictors, some of which keep the records and call that no fit
+    if transforms and not get_tags(step).requires_fit:
+        return _free(f"{kind} acts on each row by itself")
+    if hasattr(step, "estimator") or hasattr(step, "estimators"):
+        return Verdict(
+            f"{kind} learns from the records without privacy. Nor is a total known of the private "
+            "fits inside it, if it draws copies of records, chooses records by their labels, fits "
+            "more than it keeps, or learns itself"
+        )
+    advice = f" {_TAG}" if transforms else ""
+    return Verdict(f"{kind} learns from the records without privacy.{advice}".rstrip("."))
 
 
-@_reads_records.register(type(None))
-@_reads_records.register(BoundsScaler)
-@_reads_records.register(PolynomialFeatures)
-def _(step):
-    return None
+@_verdict.register(type(None))
+def _(step, row_wise=()):
+    return _free("hands rows on")
 
 
-@_reads_records.register
-def _(step: str):
-    return None if step in ("passthrough", "drop") else f"{step!r} is no step"
+@_verdict.register
+def _(step: BoundsScaler, row_wise=()):
+    return _free("BoundsScaler scales by public bounds")
 
 
-@_reads_records.register(OneHotEncoder)
-@_reads_records.register(OrdinalEncoder)
-def _(step):
+@_verdict.register
+def _(step: PolynomialFeatures, row_wise=()):
+    return _free("PolynomialFeatures acts on each row by itself")
+
+
+@_verdict.register
+def _(step: str, row_wise=()):
+    if step in ("passthrough", "drop"):
+        return _free("hands columns on" if step == "passthrough" else "drops columns")
+    return Verdict(f"{step!r} is no step")
+
+
+@_verdict.register(OneHotEncoder)
+@_verdict.register(OrdinalEncoder)
+def _(step, row_wise=()):
+    kind = type(step).__name__
     if (
         isinstance(step.categories, str)
         or step.min_frequency is not None
         or step.max_categories is not None
     ):
-        return f"{type(step).__name__} learns categories from the records: pass them"
+        return Verdict(
+            f"{kind} learns categories from the records: pass categories=[[...], ...], without "
+            "min_frequency and max_categories"
+        )
     dropped = getattr(step, "drop", None) is not None and step.handle_unknown != "error"
     if dropped or step.handle_unknown == "warn":
-        return f"{type(step).__name__}(handle_unknown={step.handle_unknown!r}) warns of records: pass another handle_unknown"
-    return None
-
-
-@_reads_records.register
-def _(step: SimpleImputer):
-    if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
-        return "SimpleImputer learns from the records: pass strategy='constant', keep_empty_features=True, add_indicator=False"
-    if step.fill_value is None:  # 0, or text as soon as a column of numbers holds some
-        return (
-            "SimpleImputer(fill_value=None) fills in what depends on the records: pass fill_value"
+        return Verdict(
+            f"{kind}(handle_unknown={step.handle_unknown!r}) warns of records: pass another "
+            "handle_unknown"
         )
-    return None
+    return _free(f"{kind} encodes public categories")
 
 
-@_reads_records.register
-def _(step: MissingIndicator):
-    return (
-        None
-        if step.features == "all"
-        else "MissingIndicator learns which columns have missing values: pass features='all'"
+@_verdict.register
+def _(step: SimpleImputer, row_wise=()):
+    if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
+        return Verdict(
+            "SimpleImputer learns from the records: pass strategy='constant', fill_value=..., "
+            "keep_empty_features=True, add_indicator=False"
+        )
+    if step.fill_value is None:  # 0, or text as soon as a column of numbers holds some
+        return Verdict(
+            "SimpleImputer(fill_value=None) learns from the records whether to fill in 0 or text: "
+            "pass fill_value"
+        )
+    return _free("SimpleImputer fills in a public value")
+
+
+@_verdict.register
+def _(step: MissingIndicator, row_wise=()):
+    if step.features != "all":
+        return Verdict(
+            "MissingIndicator learns which columns have missing values: pass features='all'"
+        )
+    return _free("MissingIndicator acts on each row by itself")
+
+
+@_verdict.register
+def _(step: FunctionTransformer, row_wise=()):
+    if step.inverse_func is not None and step.check_inverse:
+        return Verdict(
+            "FunctionTransformer warns of records that func and inverse_func change: "
+            "pass check_inverse=False"
+        )
+    if step.func is None:
+        return _free("FunctionTransformer hands rows on")
+    if acts_on_each_number(step.func) and not step.kw_args:
+        return _free(f"FunctionTransformer({_name_of(step.func)}) acts on each number by itself")
+    name = _name_of(step.func)
+    if name is None:
+        return Verdict(
+            f"FunctionTransformer(func={step.func!r}) may mix records, and has no name to vouch for "
+            "it by: define the function by def, and say row_wise=[its name]"
+        )
+    vouched = next((known for known in _names_of(step.func) if known in row_wise), "")
+    if vouched:
+        return _free(f"FunctionTransformer({name}) acts on each row by itself, as you say", vouched)
+    arguments = ", with kw_args," if step.kw_args else ""
+    return Verdict(
+        f"FunctionTransformer({name}){arguments} may mix records: only numpy's functions of single "
+        f"numbers are known not to. If it looks at each row by itself, say row_wise=[{name!r}]"
     )
 
 
-@_reads_records.register
-def _(step: FunctionTransformer):
-    if step.inverse_func is not None and step.check_inverse:
-        return "FunctionTransformer warns of records that func and inverse_func change: pass check_inverse=False"
-    if step.func is None or (_acts_on_each_number(step.func) and not step.kw_args):
-        return None
-    return f"FunctionTransformer(func={step.func!r}) may mix records: only numpy's own functions of a number are known not to"
-
-
-@_reads_records.register
-def _(step: FrozenEstimator):
-    return reads_records(step.estimator)
-
-
-@_reads_records.register(Pipeline)
-@_reads_records.register(FeatureUnion)
-def _(step):
-    return _first_reason(_parts(step))
-
-
-@_reads_records.register
-def _(step: ColumnTransformer):
-    return _first_reason(_parts(step)) or chooses_by_records(step)
-
-
-def chooses_by_records(step):
-    """Why a ColumnTransformer's own choices, of columns and of dense or sparse rows, may depend on the records; or None."""
+def chooses_by_records(step: ColumnTransformer) -> str | None:
+    """Return why a ColumnTransformer's choices, of columns or of sparse rows, may depend on records."""
     if any(callable(columns) for *_, columns in step.transformers):
         return "ColumnTransformer chooses columns by a function of the records: name them"
     if step.sparse_threshold == 0 or None not in _stored_by_parts(step):
         return None
     # As soon as one of its parts is sparse it counts what is stored, of all records together.
     return (
-        f"ColumnTransformer(sparse_threshold={step.sparse_threshold!r}) may choose between sparse and dense rows by how many "
-        "values of all records are zero, as it does not with sparse_threshold=0"
+        f"Pass sparse_threshold=0 to ColumnTransformer: with {step.sparse_threshold!r} it may "
+        "choose between sparse and dense rows by how many values of all records are zero"
     )
+
+
+def changes_target(step: TransformedTargetRegressor) -> str | None:
+    """Return why the change of a target may depend on the records, or warn of them; or None."""
+    kind = type(step).__name__
+    if step.transformer is not None:
+        reason = reads_records(step.transformer)
+        if reason is not None:
+            return f"{kind}(transformer=...): {reason}"
+    functions = [function for function in (step.func, step.inverse_func) if function is not None]
+    if not all(map(acts_on_each_number, functions)):
+        return (
+            f"{kind} may mix records: func and inverse_func must be numpy's functions of single "
+            "numbers, such as np.log1p and np.expm1"
+        )
+    if step.check_inverse:
+        return (
+            f"{kind} warns of targets that func and inverse_func change: pass check_inverse=False"
+        )
+    return None
 
 
 @singledispatch
@@ -146,6 +353,8 @@ def _(step, given=None):
 
 @stored.register
 def _(step: FunctionTransformer, given=None):
+    if step.func is not None and not acts_on_each_number(step.func):
+        return None  # the user may vouch for each row, but not for how it is stored
     return given if given == "all" or (given == "frame" and not step.validate) else None
 
 
@@ -189,16 +398,18 @@ def _(step, given=None):
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _parts(step):
-    """Return the parts of a composite, without those that it drops."""
+def _named_parts(step):
+    """Names and parts of a composite, without what it drops."""
     if isinstance(step, ColumnTransformer):
-        made_of = [*(transformer for _, transformer, _ in step.transformers), step.remainder]
+        parts = [(name, part) for name, part, _ in step.transformers]
+        parts.append(("remainder", step.remainder))
     else:
-        made_of = [
-            child
-            for _, child in (step.steps if isinstance(step, Pipeline) else step.transformer_list)
-        ]
-    return [part for part in made_of if not (isinstance(part, str) and part == "drop")]
+        parts = step.steps if isinstance(step, Pipeline) else step.transformer_list
+    return [(name, part) for name, part in parts if not (isinstance(part, str) and part == "drop")]
+
+
+def _parts(step):
+    return [part for _, part in _named_parts(step)]
 
 
 def _stored_by_parts(step):
@@ -221,8 +432,8 @@ def _are_names(columns):
     return bool(names) and all(isinstance(name, str) for name in names)
 
 
-def _acts_on_each_number(function):
-    """Whether a function is one of numpy's that take each number by itself, and not Python's made to look like one."""
+def acts_on_each_number(function: Any) -> bool:
+    """Return whether a function is one of numpy's own that take each number by itself."""
     return (
         isinstance(function, np.ufunc)
         and function.signature is None
@@ -230,5 +441,12 @@ def _acts_on_each_number(function):
     )
 
 
-def _first_reason(steps):
-    return next(filter(None, map(reads_records, steps)), None)
+def _name_of(function):
+    """Return the name under which a function was defined, or None."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) and name.isidentifier() else None
+
+
+def _names_of(function):
+    """Return the names that vouch for a function: its own, and that with its module."""
+    return _name_of(function), f"{getattr(function, '__module__', None)}.{_name_of(function)}"

@@ -9,14 +9,22 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.model_selection._costs import composed, largest, private_steps, with_parameters
+from skdpdyn.model_selection._costs import (
+    composed,
+    largest,
+    lines_of,
+    private_steps,
+    with_parameters,
+)
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
 from skdpdyn.model_selection._splits import training_sets
-from skdpdyn.model_selection._steps import chooses_by_records, reads_records
+from skdpdyn.model_selection._steps import changes_target, chooses_by_records, joined, verdict
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.privacy.guarantees import Guarantee
@@ -45,6 +53,8 @@ class PrivacyTotal:
         What was released.
     leaks : tuple of str, default=()
         What the total does not cover.
+    free : tuple of (str, str) pairs, default=()
+        Steps that cost nothing, and why.
 
     Examples
     --------
@@ -58,6 +68,7 @@ class PrivacyTotal:
     guarantee: Guarantee
     parts: tuple
     leaks: tuple = ()
+    free: tuple = ()
 
     def __getattr__(self, name):
         if name.startswith("__") or "guarantee" not in self.__dict__:
@@ -105,7 +116,8 @@ class PrivacyTotal:
         guarantees = {self.guarantee, *(guarantee for _, guarantee in self.parts)}
         spent = {guarantee: f"{guarantee.epsilon(delta):.6g}" for guarantee in guarantees}
         counted = Counter((name, spent[guarantee]) for name, guarantee in self.parts)
-        rows = [
+        rows = [(f"{name}: {why}" if name else why, "0") for name, why in self.free]
+        rows += [
             (f"{count} x {name}" if count > 1 else name, epsilon)
             for (name, epsilon), count in counted.items()
         ]
@@ -119,14 +131,18 @@ class PrivacyTotal:
         return self.report()
 
 
-def total_privacy(*fitted, disjoint=False):
-    """Return what several releases cost together.
+def total_privacy(*fitted, disjoint=False, row_wise=()):
+    """Return what several releases cost together, with a line for each step of a pipeline.
+
+    Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
 
     Parameters
     ----------
     *fitted : fitted estimators, pipelines, searches and guarantees
         What was released of the records: anything with ``privacy_``, pipelines (the sum of their
         steps), searches of scikit-learn (as `search_privacy` counts them), guarantees and totals.
+        A private model may be in a ``FixedThresholdClassifier``, and in a
+        ``TransformedTargetRegressor`` with numpy's functions and ``check_inverse=False``.
         Which records each was given must not depend on their values, as it does in
         OneVsOneClassifier and SelfTrainingClassifier: their numbers of records are released too.
         And none may be given copies of a record, as BaggingClassifier does: k copies count as k
@@ -135,6 +151,10 @@ def total_privacy(*fitted, disjoint=False):
         Whether each of them was given other records than all the rest. Then a record costs what the
         worst of them costs. Who is in which part must not depend on the records' values: under
         "replace_one" a record that is replaced must stay in its part.
+    row_wise : sequence of str, default=()
+        Names of functions of ``FunctionTransformer`` steps that you vouch for: each looks at one
+        row at a time, and knows nothing of the records otherwise. Numpy's functions of single
+        numbers, such as ``np.log1p``, need no one to vouch for them.
 
     Returns
     -------
@@ -144,7 +164,7 @@ def total_privacy(*fitted, disjoint=False):
     ------
     ValueError
         If something learnt from the records without privacy, is not fitted, or has another
-        adjacency.
+        adjacency. The text has one line for each step that did, with the remedy.
 
     Examples
     --------
@@ -154,20 +174,30 @@ def total_privacy(*fitted, disjoint=False):
     0.4
     """
     checked_flag(disjoint, "disjoint")
-    releases = [tuple(_releases(item)) for item in fitted]
-    parts = tuple((name, guarantee) for release in releases for name, guarantee, _ in release)
-    leaks = tuple(
-        dict.fromkeys(leak for release in releases for *_, leaks in release for leak in leaks)
+    row_wise = checked_names(row_wise)
+    found = [tuple(_top(item, row_wise)) for item in fitted]
+    everything = [part for parts in found for part in parts]
+    refused = [(part.name, part.why) for part in everything if part.refused]
+    if refused:
+        raise ValueError(lines_of(refused, "no total is known"))
+    unused = [name for name in row_wise if name not in {part.vouched for part in everything}]
+    if unused:
+        raise ValueError(f"row_wise={unused}: no step has a function of this name that needs it")
+    released = [[part for part in parts if part.guarantee is not None] for parts in found]
+    parts = tuple((part.name, part.guarantee) for release in released for part in release)
+    leaks = tuple(dict.fromkeys(leak for part in everything for leak in part.leaks))
+    free = tuple(
+        dict.fromkeys((part.name, part.why) for part in everything if part.guarantee is None)
     )
     if not parts:
-        return PrivacyTotal(GaussianDP(0.0), (), leaks)
-    sums = [composed([guarantee for _, guarantee, _ in release]) for release in releases if release]
+        return PrivacyTotal(GaussianDP(0.0), (), leaks, free)
+    sums = [composed([part.guarantee for part in release]) for release in released if release]
     if len({guarantee.adjacency for guarantee in sums}) > 1:
         raise ValueError("releases of unlike adjacency have no total: account all under one")
-    return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks)
+    return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks, free)
 
 
-def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
+def search_privacy(search, n_samples=None, *, cv=None, n_features=None, row_wise=()):
     """Return what the fits of a search or of a cross-validation cost together.
 
     A record is among the training records of all folds but its own, once for each candidate, and in
@@ -190,6 +220,8 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
         Who is in which split must not depend on the records.
     n_features : int or None, default=None
         Number of columns that reach the private model. None: that of a search's refitted model.
+    row_wise : sequence of str, default=()
+        Names of functions that you vouch for, see `total_privacy`.
 
     Returns
     -------
@@ -222,8 +254,9 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     >>> round(model.privacy_cost(800, 10).mu, 6), round(total.mu, 6)
     (0.236704, 0.473409)
     """
-    fits = fits_of(search)
-    private_steps(fits.estimator)  # or an error
+    row_wise = checked_names(row_wise)
+    fits = fits_of(search, row_wise)
+    private_steps(fits.estimator, row_wise)  # or an error
     n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -240,7 +273,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
 
     @cache
     def cost(index, size):
-        return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features)
+        return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features, row_wise)
 
     sizes = [[int(share * size) for size, _ in splits] for share in fits.shares(n_samples)]
     spent = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
@@ -250,7 +283,7 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     for candidate in fits.candidates:
         leaks += [
             leak
-            for step in private_steps(with_parameters(fits.estimator, candidate))
+            for step in private_steps(with_parameters(fits.estimator, candidate), row_wise)
             for leak in _leaks(step)
         ]
     warnings.warn(
@@ -266,9 +299,9 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None):
     )
 
 
-def _cost_of_fit(estimator, candidate, n_samples, n_features):
+def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
     """Return what a fit of one candidate costs."""
-    steps = private_steps(with_parameters(estimator, candidate))
+    steps = private_steps(with_parameters(estimator, candidate), row_wise)
 
     def with_columns(number):
         return composed([step.privacy_cost(n_samples, number) for step in steps])
@@ -312,95 +345,151 @@ def _most_spent(spent, who_trains, refit):
     )
 
 
-def _releases(item):
-    """Triples (name, guarantee, leaks) of all that an object released."""
+@dataclass(frozen=True)
+class _Found:
+    """What is known of one part: what it released, or why it did not, or why that is not known."""
+
+    name: str
+    guarantee: Guarantee | None = None
+    leaks: tuple = ()
+    why: str = ""
+    refused: bool = False
+    vouched: str = ""
+
+
+def _found(item, name="", row_wise=()):
+    """Yield what is known of an object and of all its parts."""
+    kind = type(item).__name__
     if isinstance(item, Guarantee):
-        return [(type(item).__name__, item, ())]
-    if isinstance(item, PrivacyTotal):
-        return [("a total", item.guarantee, item.leaks)]
-    if isinstance(getattr(item, "guarantee", None), Guarantee):  # of `tightest`
-        return [(type(item.guarantee).__name__, item.guarantee, ())]
-    if hasattr(item, "privacy_"):
-        return [(type(item).__name__, item.privacy_, tuple(getattr(item, "leaks_", ())))]
-    if is_fitted_search(item):
+        yield _Found(_named(name, kind), item)
+    elif isinstance(item, PrivacyTotal):
+        yield _Found(_named(name, "a total"), item.guarantee, item.leaks)
+        yield from (_Found(step, why=why) for step, why in item.free)
+    elif isinstance(getattr(item, "guarantee", None), Guarantee):  # of `tightest`
+        yield _Found(_named(name, type(item.guarantee).__name__), item.guarantee)
+    elif hasattr(item, "privacy_"):
+        leaks = tuple(getattr(item, "leaks_", ()))
+        kind = kind if type(item) is not FrozenEstimator else type(item.estimator).__name__
+        yield _Found(_named(name, kind), item.privacy_, leaks)
+    elif is_fitted_search(item):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
             try:
-                total = search_privacy(item)
+                total = search_privacy(item, row_wise=row_wise)
             except ValueError as error:
-                raise ValueError(
-                    f"{error}. (Of this search pass total_privacy(search_privacy(search, ...)))"
-                ) from None
-        return [(type(item).__name__, total.guarantee, total.leaks)]
-    if hasattr(item, "privacy_cost"):
-        raise ValueError(
-            f"{item!r} is not fitted: it has released nothing yet; its privacy_cost says what it would"
-        )
-    if type(item) in (Pipeline, ColumnTransformer, FeatureUnion):
-        return [release for step in _steps(item) for release in _releases_of_step(step)]
-    if not isinstance(item, BaseEstimator):
+                yield _Found(
+                    name,
+                    why=f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)",
+                    refused=True,
+                )
+            else:
+                yield _Found(_named(name, kind), total.guarantee, total.leaks)
+    elif hasattr(item, "privacy_cost"):
+        yield _unfitted(name, kind, "its privacy_cost says what it would")
+    elif type(item) in _PARTS:
+        yield from _PARTS[type(item)](item, name, row_wise)
+    elif item is None or isinstance(item, str):
+        yield _judged(item, name, row_wise)
+    elif not isinstance(item, BaseEstimator):
         hint = ": of a record, pass tightest(record)" if hasattr(item, "adjacency") else ""
         hint = ": unpack it, total_privacy(*releases)" if isinstance(item, (list, tuple)) else hint
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
-    if is_search(item):
-        raise ValueError(
-            f"{item!r}: what it released is not known, since it is not fitted or its cv_results_ do not say it"
+    elif is_search(item):
+        why = (
+            f"{kind}: what it released is not known, since it is not fitted or its cv_results_ do "
+            "not say it"
         )
-    reason = reads_records(item)
+        yield _Found(name, why=why, refused=True)
+    else:
+        yield _judged(item, name, row_wise)
+
+
+def _judged(item, name, row_wise):
+    """Return what is known of a step that does not say what it spent."""
+    why, leaks, vouched = verdict(item, row_wise)
+    return _Found(name, why=why, refused=leaks, vouched=vouched)
+
+
+def _unfitted(name, kind, then="what is in it has no budget to tell"):
+    why = f"{kind} is not fitted: it has released nothing yet; {then}"
+    return _Found(name, why=why, refused=True)
+
+
+def _named(name, kind):
+    """Return the name of a part: its class and, where someone chose one, the name of its step."""
+    last = name.rpartition("__")[2]
+    return kind if last.rstrip("-0123456789") in ("", kind.lower()) else f"{name} ({kind})"
+
+
+def _of_steps(item, name, row_wise):
+    steps = item.steps if isinstance(item, Pipeline) else item.transformer_list
+    for part, step in steps:
+        yield from _found(step, joined(name, part), row_wise)
+
+
+def _of_columns(item, name, row_wise):
+    fitted = getattr(item, "transformers_", None)  # the remainder is one of them
+    steps = fitted or [*item.transformers, ("remainder", item.remainder, None)]
+    for part, step, columns in steps:
+        if not _is_empty(columns):
+            yield from _found(step, joined(name, part), row_wise)
+    reason = chooses_by_records(item)
     if reason is not None:
-        raise ValueError(f"no total is known: {reason}{_hint(item)}")
-    return []
+        yield _Found(name, why=reason, refused=True)
 
 
-def _hint(item):
-    """Return a hint on the private fits inside an estimator that is not private itself."""
-    from sklearn.ensemble import VotingClassifier, VotingRegressor  # slow to load
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
-
-    give_all_records = (
-        OneVsRestClassifier,
-        MultiOutputClassifier,
-        MultiOutputRegressor,
-        VotingClassifier,
-        VotingRegressor,
-    )
-    if isinstance(item, give_all_records):
-        labels = (
-            " (which labels occur it has taken from y itself: that leaks, and is not in the total)"
-        )
-        encodes = isinstance(item, (OneVsRestClassifier, VotingClassifier))
-        return f". Pass what was fitted in it: total_privacy(*fitted.estimators_){labels if encodes else ''}"
-    if hasattr(item, "estimator") or hasattr(item, "estimators"):
-        return (
-            ". Nor is one known of the private fits inside it, if it draws copies of records, chooses records by their labels, "
-            "fits more than it keeps, or learns itself"
-        )
-    return ""
+def _of_target(item, name, row_wise):
+    reason = changes_target(item)
+    if reason is not None:
+        yield _Found(name, why=reason, refused=True)
+    yield from _inside(item, name, row_wise, "regressor_")
 
 
-def _steps(item):
-    """Return the steps of a composite."""
-    if isinstance(item, ColumnTransformer):
-        reason = chooses_by_records(item)
-        if reason is not None:
-            raise ValueError(f"no total is known: {reason}")
-        fitted = getattr(item, "transformers_", None)  # the remainder is one of them
-        steps = fitted or [*item.transformers, ("remainder", item.remainder, None)]
-        return [step for _, step, columns in steps if not _is_empty(columns)]
-    return [
-        step for _, step in (item.steps if isinstance(item, Pipeline) else item.transformer_list)
-    ]
+def _of_threshold(item, name, row_wise):
+    return _inside(item, name, row_wise, "estimator_")
+
+
+def _of_frozen(item, name, row_wise):
+    return _found(item.estimator, name, row_wise)
+
+
+def _inside(item, name, row_wise, attribute):
+    """Yield what is known of the one model that was fitted inside."""
+    if hasattr(item, attribute):
+        yield from _found(getattr(item, attribute), name, row_wise)
+    else:
+        yield _unfitted(name, type(item).__name__)
+
+
+# Of what has parts, by its very type: one that inherits may do more
+_PARTS = {
+    Pipeline: _of_steps,
+    FeatureUnion: _of_steps,
+    ColumnTransformer: _of_columns,
+    TransformedTargetRegressor: _of_target,
+    FixedThresholdClassifier: _of_threshold,
+    FrozenEstimator: _of_frozen,
+}
+
+
+def checked_names(row_wise):
+    """Return the names of functions that are vouched for, as a tuple."""
+    if isinstance(row_wise, str) or not all(isinstance(name, str) for name in row_wise):
+        raise ValueError(f"row_wise={row_wise!r} must be a list of names of functions")
+    return tuple(row_wise)
+
+
+def _top(item, row_wise):
+    """Return what is known of one of the arguments of `total_privacy`."""
+    if item is None or isinstance(item, str):
+        raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee")
+    return _found(item, "", row_wise)
 
 
 def _is_empty(columns):
     """Whether a ColumnTransformer's selection holds no column, so that its step was never fitted."""
     chosen = np.asarray(columns) if isinstance(columns, (list, tuple, np.ndarray)) else None
     return chosen is not None and not (np.any(chosen) if chosen.dtype == bool else chosen.size)
-
-
-def _releases_of_step(step):
-    return [] if step is None or isinstance(step, str) else _releases(step)
 
 
 def _changes_columns(estimator, candidate):
