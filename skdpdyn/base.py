@@ -73,6 +73,7 @@ _HARMLESS = (
     "sample_weight.shape == ",
     "X holds rows whose norm exceeds",
     "X holds dates or times",
+    "X holds columns that are not numbers",
     "X is a malformed sparse array",
     "X is sparse, and",
     "X or y is a masked array",
@@ -81,6 +82,8 @@ _HARMLESS = (
     "y holds strings and other labels",
     "y holds no numbers",
 )
+# names of numbers' types in pandas, pyarrow and polars
+_NUMBERS = re.compile(r"(u?int|float|double|bool|decimal|half)", flags=re.IGNORECASE)
 _HARMLESS_WHOLE = re.compile(
     r"X has \d+ features, but \w+ is expecting \d+ features as input\.?"
     r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None\.?"
@@ -159,8 +162,14 @@ def refuse_dates(X):
     """Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative."""
     # of a frame, of an array
     dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))
-    if any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes):
-        raise ValueError("X holds dates or times: pass numbers, such as days since a public date")
+    dates = [str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes]
+    if any(dates):
+        names = getattr(X, "columns", None)
+        named = [] if names is None else [repr(n) for n, d in zip(names, dates, strict=True) if d]
+        columns = f" in {', '.join(named)}" if named else ""
+        raise ValueError(
+            f"X holds dates or times{columns}: pass numbers, such as days since a public date"
+        )
 
 
 def refuse_unreadable(*arrays):
@@ -186,11 +195,32 @@ def scored(metric, y, predictions, sample_weight=None) -> float:
     return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
 
 
+def _naming_columns(X, error: Exception) -> Exception:
+    """Return the error with names and types of columns that are not numbers, which are public."""
+    if not str(error).startswith("could not convert string to float"):
+        return error
+    names, dtypes = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    if names is None or dtypes is None:
+        return error
+    text = [
+        f"{name!r} ({dtype})"
+        for name, dtype in zip(names, dtypes, strict=True)
+        if not _NUMBERS.match(str(dtype))
+    ]
+    advice = "Encode them, by OneHotEncoder(categories=...) in a ColumnTransformer for one"
+    holds = f"X holds columns that are not numbers: {', '.join(text)}. {advice}"
+    return ValueError(holds) if text else error
+
+
 def validated(estimator, X, *y, **options):
     """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
     refuse_dates(X)
     refuse_unreadable(X, *y)
-    return quoting_no_records(validate_data, estimator, X, *y, **options)
+    try:
+        return quoting_no_records(validate_data, estimator, X, *y, **options)
+    except ValueError as error:
+        named = _naming_columns(X, error)
+    raise named
 
 
 def check_n_jobs(n_jobs):

@@ -1,6 +1,7 @@
 """At peace with scikit-learn: what pipelines and meta-estimators leak is told, step by step."""
 
 import re
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -182,3 +183,20 @@ def test_a_user_vouches_for_a_function_by_name():
     )
     with pytest.raises(ValueError, match="Pass sparse_threshold=0 to ColumnTransformer"):
         total_privacy(columns.fit(X), row_wise=["log_of_row"])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_errors_name_columns_and_their_types_but_no_value(library):
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({"age": [1.0, 2.0], "sex": ["secret", "b"], "day": ["c", "secret"]})
+    for model, y in ((BoundsScaler(), None), (logistic(), [0, 1])):
+        with pytest.raises(ValueError, match="X holds columns that are not numbers") as refused:
+            model.fit(frame, y)
+        text = str(refused.value)
+        assert re.search(r"'sex' \(\w+\), 'day' \(\w+\)\. Encode them", text)
+        assert "age" not in text
+        assert "secret" not in text
+        assert refused.value.__cause__ is refused.value.__context__ is None
+    dates = frames.DataFrame({"age": [1.0], "day": [datetime(2020, 1, 1)]})
+    with pytest.raises(ValueError, match="X holds dates or times in 'day': pass numbers"):
+        BoundsScaler().fit(dates)

@@ -9,15 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.pipeline import make_pipeline
 from test_bounds_travel import RECORDS
 from test_models import LOGISTIC
 from test_solvers_conformance import DEFAULTS, model
 
-from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     Gaussian,
     GaussianDP,
+    Ledger,
     check_report,
     composition,
     privacy_report,
@@ -309,3 +312,57 @@ def test_model_cards_of_all_records(record):
     scope = {"model": type("Model", (), {"mechanism_": record})}
     exec(card_code(card), scope)
     assert scope["guarantee"].epsilon(1e-6) == tightest(record).epsilon(1e-6)
+
+
+# --- shown in notebooks and pages
+
+
+def test_a_report_shows_what_was_spent_first_and_folds_the_rest(fitted):
+    report = fitted.privacy_report()
+    page, text = report._repr_html_(), str(report)
+    shown, folded = page.split("<details>", maxsplit=1)
+    missed = math.floor(1000 * fitted.privacy_.tradeoff(0.01)) / 10
+    assert f"<b>ε={fitted.epsilon_:.6g}</b>" in shown
+    assert f"<b>{missed:g} %</b>of members, at least, are missed by an attacker" in shown
+    nothing = "nothing that this estimator can see; ask total_privacy(pipeline)"
+    assert f"not private in this run: {nothing}" in shown
+    assert f"not private in this run: {nothing}" in text
+    assert f"Not private in this run: {nothing}" in report.to_model_card()
+    for title in ("theorem", "other bounds", "assumed", "not protected against"):
+        assert f"<summary>{title}</summary>" in folded
+        assert title not in shown.replace("NOT PRIVATE", "")
+    refused = [
+        name
+        for name, value in report.sections["other bounds"].items()
+        if "no theorem" in str(value)
+    ]
+    assert refused
+    for name in refused:
+        assert f"{name}:" not in text
+        assert f"<td>{name}</td>" not in page
+    assert "<td>composition</td>" in folded
+    seeded = LOGISTIC.model(random_state=3).fit(*LOGISTIC.data()).privacy_report()
+    assert 'class="skdpdyn-leak">NOT PRIVATE: random_state=3' in seeded._repr_html_()
+    assert nothing not in str(seeded)
+
+
+def test_displays_follow_the_reader_in_light_and_dark(fitted, tmp_path):
+    ledger = Ledger(tmp_path / "books.json", cap=(4.0, 1e-6))
+    with ledger.reserve("one <b>", fitted.privacy_) as entry:
+        entry.settle(fitted)
+    with pytest.warns(PrivacyLeakWarning):
+        seeded = LOGISTIC.model(random_state=3).fit(*LOGISTIC.data())
+    total = total_privacy(make_pipeline(BoundsScaler(), seeded))
+    for shown in (fitted.privacy_report(), total, ledger):
+        page = shown._repr_html_()
+        assert "@media (prefers-color-scheme: dark)" in page
+        assert "var(--sklearn-color-background" in page
+        assert page.count("of members, at least, are missed") == 2
+        assert page.startswith('<div class="skdpdyn-display">')
+    assert "one &lt;b&gt;" in ledger._repr_html_()
+    share = ledger.epsilon / 4
+    assert f'<progress value="{share:.4f}">' in ledger._repr_html_()
+    page = total._repr_html_()
+    assert f"<b>ε={total.epsilon(1e-6):.6g}</b>" in page.split("<details>")[0]
+    assert "NOT PRIVATE: random_state=3" in page
+    assert "BoundsScaler scales by public bounds" in page.split("<details>")[1]

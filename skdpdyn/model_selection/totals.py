@@ -27,7 +27,9 @@ from skdpdyn.model_selection._splits import training_sets
 from skdpdyn.model_selection._steps import changes_target, chooses_by_records, joined, verdict
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.report import attackers_reach
 
 NOT_PRIVATE_SCORES = (
     "scores, and what was chosen by them, were computed from the records without noise"
@@ -113,19 +115,35 @@ class PrivacyTotal:
         -------
         str
         """
-        guarantees = {self.guarantee, *(guarantee for _, guarantee in self.parts)}
-        spent = {guarantee: f"{guarantee.epsilon(delta):.6g}" for guarantee in guarantees}
-        counted = Counter((name, spent[guarantee]) for name, guarantee in self.parts)
         rows = [(f"{name}: {why}" if name else why, "0") for name, why in self.free]
-        rows += [
-            (f"{count} x {name}" if count > 1 else name, epsilon)
-            for (name, epsilon), count in counted.items()
-        ]
-        rows.append(("together", spent[self.guarantee]))
+        rows += [*self._rows(delta), ("together", f"{self.guarantee.epsilon(delta):.6g}")]
         width = max(len(name) for name, _ in rows)
         lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({self.adjacency})"]
         lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
         return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
+
+    def _rows(self, delta):
+        """Return the name and the epsilon of each part, equal ones once."""
+        spent = {part: f"{part.epsilon(delta):.6g}" for part in {part for _, part in self.parts}}
+        counted = Counter((name, spent[guarantee]) for name, guarantee in self.parts)
+        return [
+            (f"{count} x {name}" if count > 1 else name, epsilon)
+            for (name, epsilon), count in counted.items()
+        ]
+
+    def _repr_html_(self):
+        delta = 1e-6
+        epsilon = f"ε={self.guarantee.epsilon(delta):.6g}"
+        return page(
+            "privacy of all parts together",
+            [
+                (epsilon, f"together, at δ = {delta:g} ({self.adjacency})"),
+                *attackers_reach(self.guarantee),
+            ],
+            leaks=self.leaks,
+            table=[("part", "epsilon"), *self._rows(delta)],
+            folded=[("steps that cost nothing", self.free)],
+        )
 
     def __repr__(self):
         return self.report()

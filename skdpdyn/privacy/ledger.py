@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import html
 import json
 import os
 import time
@@ -15,7 +14,9 @@ from typing import Any
 
 from skdpdyn.exceptions import BudgetExceededError
 from skdpdyn.privacy.budget import Budget
+from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.report import attackers_reach
 from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
 try:
@@ -286,13 +287,22 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         title, rows, notes = self._table()
-        cells = [
-            [f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row]
-            for row in rows
+        entries, total = self.entries, self.total
+        epsilon, cap = float(total.epsilon(self.cap.delta)), self.cap.epsilon
+        figures = [
+            (f"ε={epsilon:.6g}", f"charged, at δ = {self.cap.delta:.6g}"),
+            (f"of {cap:.6g}", "the cap"),
+            *attackers_reach(total),
         ]
-        table = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-        below = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
-        return f"<p><b>{html.escape(title)}</b></p><table>{table}</table>{below}"
+        leaks = [f"{name}: {leak}" for name, event in entries.items() for leak in event.leaks]
+        return page(
+            title,
+            figures,
+            share=epsilon / cap,
+            leaks=leaks,
+            lines=[note for note in notes if not note.startswith("NOT PRIVATE: ")],
+            table=[("entry", *rows[0][1:]), *rows[1:]],
+        )
 
     def _table(self) -> tuple[str, list[tuple[str, str, str]], list[str]]:
         """Title, rows and notes, for text and HTML."""

@@ -1,6 +1,5 @@
 """The budget report: what was spent, on which theorem, against which attacker, and what it does not cover."""
 
-import html
 import json
 import math
 import os
@@ -14,6 +13,7 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
+from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
@@ -23,6 +23,10 @@ NEIGHBOURS = {
     "replace_one": "one record changed at will; the number of records is public",
     "add_remove": "one record's contribution there or not; the public normaliser stays",
 }
+
+LEAKS = "not private in this run"
+NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
+NO_THEOREM = "has no theorem for"  # of the errors of accountants that do not know a kind of record
 
 NOT_COVERED = (
     "whatever else was done with the same records: scaling by their mean or range, looking, tuning, fits that were discarded",
@@ -92,10 +96,12 @@ class PrivacyReport:
             self.sections[title] for title in ("spent", "theorem", "assumed")
         )
         mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
-        leaks = assumed["not private in this run"]
+        leaks = assumed[LEAKS]
         relation = str(guarantee.adjacency)
         lines = ["# Privacy", ""]
-        if leaks:
+        if not leaks:
+            lines += [f"Not private in this run: {NONE_SEEN}.", ""]
+        else:
             lines += ["**NOT PRIVATE in this run. What follows does not hold for:**", ""]
             lines += [*_bullets(leaks), ""]
         lines += [
@@ -145,7 +151,7 @@ class PrivacyReport:
 
     def __str__(self):
         lines = []
-        for title, entries in self.sections.items():
+        for title, entries in self._readable().items():
             lines.append(title)
             lines += [f"  {name}: {_shown(value)}" for name, value in entries.items()]
         return "\n".join(lines)
@@ -153,19 +159,57 @@ class PrivacyReport:
     __repr__ = __str__
 
     def _repr_html_(self):
-        rows = []
-        for title, entries in self.sections.items():
-            rows.append(
-                f'<tr><th colspan="2" style="text-align:left">{html.escape(title)}</th></tr>'
-            )
-            for name, value in entries.items():
-                cells = (html.escape(text) for text in (name, _shown(value)))
-                rows.append(
-                    "<tr>"
-                    + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells)
-                    + "</tr>"
-                )
-        return f"<table>{''.join(rows)}</table>"
+        sections = self._readable()
+        spent, leaks = sections["spent"], self.sections["assumed"][LEAKS]
+        figures = [
+            (f"ε={_shown(spent['epsilon'])}", f"spent, at δ = {_shown(spent['delta'])}"),
+            *attackers_reach(from_dict(self.stored["guarantee"])),
+        ]
+        return page(
+            "privacy report",
+            figures,
+            leaks=leaks,
+            lines=[f"neighbours: {spent['neighbours']}"] + [f"{LEAKS}: {NONE_SEEN}"] * (not leaks),
+            folded=[
+                (title, [(name, _shown(value)) for name, value in entries.items()])
+                for title, entries in sections.items()
+            ],
+        )
+
+    def _readable(self):
+        """Return the sections for people: what leaks in words, and no bound that is no candidate."""
+        sections = dict(self.sections)
+        assumed = sections["assumed"]
+        sections["assumed"] = {**assumed, LEAKS: assumed[LEAKS] or NONE_SEEN}
+        others = sections.pop("other bounds", {})
+        able = {name: value for name, value in others.items() if NO_THEOREM not in str(value)}
+        if not able:
+            return sections
+        position = list(self.sections).index("other bounds")
+        entries = list(sections.items())
+        return dict([*entries[:position], ("other bounds", able), *entries[position:]])
+
+
+def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """Return what an attacker misses at a fixed rate of false alarms, in words for `display.page`.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What was spent.
+
+    Returns
+    -------
+    list of (str, str) pairs
+        A rate in per cent, and what it is.
+    """
+    missed = guarantee.tradeoff(np.array(FALSE_POSITIVE_RATES))
+    reach = "of members, at least, are missed by an attacker with a {} % false-positive rate"
+    return [
+        # a promise: rounded down
+        (f"{math.floor(1000 * rate) / 10:g} %", reach.format(f"{100 * false:g}"))
+        for false, rate in zip(FALSE_POSITIVE_RATES, missed.tolist(), strict=True)
+    ]
 
 
 def _shown(value):
@@ -243,7 +287,7 @@ def privacy_report(
         "assumed": {
             "public": [*public],
             "randomness": randomness,
-            "not private in this run": leaks,
+            LEAKS: leaks,
         },
         "not protected against": {str(number): text for number, text in enumerate(NOT_COVERED, 1)},
     }
@@ -326,7 +370,7 @@ def check_report(report: dict | str) -> dict:
 
 
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
-_ASSUMED = {"public", "randomness", "not private in this run"}
+_ASSUMED = {"public", "randomness", LEAKS}
 _ROUNDING = 1e-9  # by which another machine's numbers may differ
 _ROOM = 5e-9  # of mu: a fit that learns a map of rows keeps that much for the rounding of its parts
 
