@@ -25,6 +25,7 @@ LAYERS = {
     "exceptions.py": (0, 0),
     "_startup.py": (0, 0),
     "noise.py": (6, 2),
+    "privacy/_types.py": (0, 0),
     "privacy/checks.py": (0, 1),
     "privacy/_numerics.py": (0, 1),
     "privacy/stored.py": (0, 1),

@@ -4,7 +4,7 @@ import copy
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -76,7 +76,7 @@ class LocalRows:
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
         self._check_map(map)
-        self.map: RowMap | None = map
+        self.map: Any = map  # RowMap or None
 
     def _check_map(self, map):
         if map is not None and map.n_features != self.shape[1]:

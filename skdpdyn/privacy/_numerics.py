@@ -1,15 +1,18 @@
 """Numbers: how they are read and refused, and the functions that profiles are computed with, to the last digit that counts."""
 
 import math
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy._types import Array, Floats
 
 
-def gdp_log_delta(epsilon, mu):
+def gdp_log_delta(epsilon: float, mu: float) -> float:
     """Logarithm of the delta of mu-GDP at one ``epsilon`` >= 0.
 
     With x = epsilon/mu - mu/2 and M the Mills ratio, delta = phi(x) (M(x) - M(x + mu)): no
@@ -28,7 +31,7 @@ def gdp_log_delta(epsilon, mu):
     return min(0.0, log_density + math.log(drop)) if drop > 0 else -math.inf
 
 
-def gdp_log_deltas(epsilon, mu):
+def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
     """`gdp_log_delta` on arrays that broadcast."""
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, dtype=float), np.asarray(mu, dtype=float))
     with np.errstate(all="ignore"):
@@ -47,7 +50,7 @@ def gdp_log_deltas(epsilon, mu):
     return value
 
 
-def solve_epsilon(log_delta, delta, upper):
+def solve_epsilon(log_delta: Any, delta: float, upper: float) -> float:
     """Least epsilon (rounded up) at which a nonincreasing ``log_delta`` allows ``delta``, if it does at ``upper``."""
     target = math.log(delta) if delta > 0 else -math.inf
     if target >= log_delta(0.0):
@@ -55,10 +58,12 @@ def solve_epsilon(log_delta, delta, upper):
     if delta == 0 or not math.isfinite(upper):
         return upper if math.isfinite(upper) and log_delta(upper) == -math.inf else math.inf
 
-    def excess(epsilon):  # far below the target its value does not matter, and must be finite
+    def excess(
+        epsilon: float,
+    ) -> float:  # far below the target its value does not matter, and must be finite
         return max(log_delta(epsilon) - target, -1e3)
 
-    def safe(epsilon):
+    def safe(epsilon: float) -> bool:
         return excess(epsilon) <= 0
 
     if not safe(upper):
@@ -71,13 +76,13 @@ def solve_epsilon(log_delta, delta, upper):
     return min(smallest_safe(root, safe, towards=math.inf), upper)
 
 
-def _mills(x):
+def _mills(x: Floats) -> Any:
     """Mills ratio of the normal law, (1 - Phi(x)) / phi(x)."""
     return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
 
 
 @cache
-def gauss_legendre(count):
+def gauss_legendre(count: int) -> Any:
     """Nodes and weights of so many on [-1, 1], found when they are needed: 160 take a third as long as importing this package."""
     return np.polynomial.legendre.leggauss(count)
 
@@ -85,7 +90,7 @@ def gauss_legendre(count):
 _MILLS_SERIES = [(-1) ** k * math.prod(range(1, 2 * k + 2, 2)) for k in range(14)]
 
 
-def _mills_drop(x, width):
+def _mills_drop(x: Floats, width: Floats) -> Any:
     """M(x) - M(x + width) for a short width, as the integral of -M'(t) = 1 - t M(t)."""
     x, width = np.asarray(x), np.asarray(width)
     nodes, weights = gauss_legendre(10)
@@ -99,7 +104,9 @@ def _mills_drop(x, width):
     return slope @ weights * width / 2
 
 
-def smallest_safe(value, is_safe, towards, scale=0.0):
+def smallest_safe(
+    value: Any, is_safe: Callable[[float], Any], towards: float, scale: float = 0.0
+) -> float:
     """Return the first value, from ``value`` ``towards`` a limit, for which ``is_safe`` holds.
 
     The steps double from the rounding of ``value``, or of ``scale`` where the value came out of a
@@ -121,7 +128,7 @@ LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 241)
 _COARSE = 8  # as many of these to one that is tried first
 
 
-def minimum_over_orders(function):
+def minimum_over_orders(function: Callable[..., Any]) -> float:
     """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point.
 
     (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a
@@ -129,7 +136,7 @@ def minimum_over_orders(function):
     still.
     """
 
-    def least_of(grid):
+    def least_of(grid: Array) -> Any:
         values = np.broadcast_to(function(np.exp(grid)), grid.shape)
         best = int(np.nanargmin(values))
         return values[best], grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
@@ -148,7 +155,7 @@ def minimum_over_orders(function):
     return float(np.fmin(least, refined.fun))
 
 
-def by_element(function, *arrays):
+def by_element(function: Callable[..., Any], *arrays: Any) -> Array:
     """Apply a scalar function to every element; `np.vectorize` would warn despite ``errstate``."""
     rows = np.broadcast_arrays(*arrays)
     with np.errstate(over="ignore", under="ignore"):
@@ -156,6 +163,6 @@ def by_element(function, *arrays):
     return np.array(values, dtype=float).reshape(rows[0].shape)
 
 
-def like(argument, result):
+def like(argument: Any, result: Floats) -> Any:
     """Return a float for a scalar argument, an array for an array."""
     return float(np.ravel(result)[0]) if np.ndim(argument) == 0 else result

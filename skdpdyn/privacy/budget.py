@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy.checks import as_float, is_auto
@@ -40,7 +41,7 @@ class Budget:
     delta: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < as_float(self.epsilon) < math.inf:
             raise ValueError(
                 f"epsilon={self.epsilon!r} must be a finite number > 0: the privacy budget"
@@ -56,7 +57,14 @@ class Budget:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
 
     @classmethod
-    def for_samples(cls, epsilon, delta, *, n_samples, adjacency="replace_one"):
+    def for_samples(
+        cls,
+        epsilon: float,
+        delta: Any,
+        *,
+        n_samples: int,
+        adjacency: Adjacency | str = "replace_one",
+    ) -> "Budget":
         """Return the budget with ``delta="auto"`` replaced by 1 / n_samples^2.
 
         Parameters
@@ -85,10 +93,10 @@ class Budget:
                     "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"
                 )
             delta = 1 / n_samples**2
-        return cls(epsilon, delta, adjacency)
+        return cls(epsilon, delta, Adjacency(adjacency))
 
     @cached_property
-    def mu(self):
+    def mu(self) -> float:
         """Largest mu for which mu-Gaussian differential privacy stays within the budget."""
         if self.delta == 0:
             raise ValueError(
@@ -96,7 +104,7 @@ class Budget:
             )
         return gdp_mu(self.epsilon, self.delta)
 
-    def split(self, shares):
+    def split(self, shares: Any) -> Any:
         """Divide the budget among several Gaussian releases from the same records.
 
         Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps
@@ -135,7 +143,7 @@ class Budget:
             raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
         return tuple(self.part(part / math.fsum(parts)) for part in parts)
 
-    def part(self, share):
+    def part(self, share: float) -> "Budget":
         """Return the budget of a Gaussian release that takes this share of mu^2, see `split`.
 
         Parameters

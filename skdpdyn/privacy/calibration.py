@@ -1,6 +1,7 @@
 """The accountants turned around: noise and number of steps from a budget, always on the safe side."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
@@ -10,6 +11,7 @@ from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._numerics import smallest_safe
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.checks import as_float, checked_count, is_named
@@ -32,7 +34,7 @@ NUMERICAL_SLACK = 2e-4  # the same where privacy losses are composed numerically
 ROUGH, _STEP = 2e-3, 0.02
 
 
-def check_shape(n_samples, n_features):
+def check_shape(n_samples: int, n_features: int) -> Any:
     """Return the shape of data as Python's integers, for numpy's overflow when they are squared."""
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if checked_count(value, name) > 2**63 - 1:
@@ -40,7 +42,7 @@ def check_shape(n_samples, n_features):
     return int(n_samples), int(n_features)
 
 
-def as_budget(epsilon, delta=None):
+def as_budget(epsilon: Any, delta: Any = None) -> Budget:
     """Return the budget that was given as such, in place of epsilon, or as the pair (epsilon, delta)."""
     if isinstance(epsilon, Budget):
         if delta is not None:
@@ -51,7 +53,9 @@ def as_budget(epsilon, delta=None):
     return Budget(epsilon, delta)
 
 
-def check_target(epsilon, delta, mu, advantage):
+def check_target(
+    epsilon: Any, delta: float | None, mu: float | None, advantage: float | None
+) -> Any:
     """Return the mu of Gaussian differential privacy that exactly one of the ways to state a budget stands for, and the budget.
 
     The budget is None where mu or the advantage is stated.
@@ -73,7 +77,7 @@ def check_target(epsilon, delta, mu, advantage):
     return _stated_mu(mu, advantage), None
 
 
-def _stated_mu(mu, advantage):
+def _stated_mu(mu: Any, advantage: Any) -> float:
     if mu is not None:
         if not 0 < as_float(mu) < math.inf:
             raise ValueError(f"mu={mu!r} must be a finite number > 0")
@@ -93,7 +97,7 @@ def _stated_mu(mu, advantage):
     return smallest_safe(root, lambda value: GaussianDP(value).advantage <= advantage, towards=0.0)
 
 
-def split_budget(epsilon, delta=None, shares=()):
+def split_budget(epsilon: float, delta: float | None = None, shares: Any = ()) -> Any:
     """Divide a budget among several releases from the same records, as pairs; `Budget.split` returns budgets.
 
     Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``:
@@ -132,19 +136,19 @@ def split_budget(epsilon, delta=None, shares=()):
 
 
 def calibrate(
-    epsilon=None,
-    delta=None,
+    epsilon: Any = None,
+    delta: float | None = None,
     *,
-    mu=None,
-    advantage=None,
-    n_samples,
-    n_features,
-    lipschitz,
-    strong_convexity,
-    smoothness,
-    n_steps="curvature",
-    adjacency="replace_one",
-):
+    mu: float | None = None,
+    advantage: float | None = None,
+    n_samples: int,
+    n_features: int,
+    lipschitz: float,
+    strong_convexity: float,
+    smoothness: float,
+    n_steps: int | str = "curvature",
+    adjacency: Adjacency | str = "replace_one",
+) -> Mechanism:
     """Return the noisy gradient descent that a budget pays for.
 
     Parameters
@@ -215,7 +219,7 @@ def calibrate(
         raise ValueError(
             f"strong_convexity={strong_convexity!r} must be >= 0 and below smoothness={smoothness!r}"
         )
-    problem = {
+    problem: dict[str, Any] = {
         "n_samples": n_samples,
         "n_features": n_features,
         "lipschitz": lipschitz,
@@ -260,7 +264,7 @@ def calibrate(
             f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1"
         )
 
-    def mechanism_for(noise_multiplier):
+    def mechanism_for(noise_multiplier: float) -> Mechanism:
         return NoisyGradientDescent(
             n_steps=steps,
             noise_multiplier=noise_multiplier,
@@ -280,7 +284,9 @@ def calibrate(
     )
 
 
-def judge(mechanism, delta, bound="tightest", accuracy=None):
+def judge(
+    mechanism: Mechanism, delta: float, bound: str = "tightest", accuracy: float | None = None
+) -> Any:
     """Return name and guarantee of the chosen bound on a record; "tightest" compares all that apply at ``delta``.
 
     ``accuracy`` is the relative error of epsilon up to which numerical guarantees are computed;
@@ -312,7 +318,9 @@ class Verdict:
     guarantee: Guarantee
 
 
-def _verdict(mechanism, delta, bound, accuracy=None):
+def _verdict(
+    mechanism: Mechanism, delta: float, bound: str, accuracy: float | None = None
+) -> Verdict:
     if checked_bound(bound) == "tightest":
         best = weigh(mechanism, delta, accuracy)
         return Verdict(mechanism, best.bound, best.theorem, best.guarantee)
@@ -322,7 +330,12 @@ def _verdict(mechanism, delta, bound, accuracy=None):
     return Verdict(mechanism, bound, accountant.theorem, guarantee)
 
 
-def least_noise(mechanism_for, epsilon, delta=None, bound="tightest"):
+def least_noise(
+    mechanism_for: Callable[[float], Mechanism],
+    epsilon: Any,
+    delta: float | None = None,
+    bound: str = "tightest",
+) -> Mechanism:
     """Return the record with the least noise whose guarantee meets a budget.
 
     Parameters
@@ -365,7 +378,12 @@ def least_noise(mechanism_for, epsilon, delta=None, bound="tightest"):
     return least_noise_verdict(mechanism_for, epsilon, delta, bound).mechanism
 
 
-def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
+def least_noise_verdict(
+    mechanism_for: Callable[[float], Mechanism],
+    epsilon: Any,
+    delta: float | None = None,
+    bound: str = "tightest",
+) -> Verdict:
     """Return what `least_noise` finds, with the guarantee and the theorem it was last judged by, so that none is found twice.
 
     Parameters
@@ -387,16 +405,16 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     _check_callable(mechanism_for, "noise_multiplier")
 
     @cache
-    def verdict(noise_multiplier, accuracy):
+    def verdict(noise_multiplier: float, accuracy: float | None) -> Verdict:
         mechanism = mechanism_for(noise_multiplier)
         if isinstance(epsilon, Budget):
             _check_adjacency(mechanism, budget)
         return _verdict(mechanism, budget.delta, bound, accuracy)
 
-    def spent(noise_multiplier, accuracy=None):
+    def spent(noise_multiplier: float, accuracy: float | None = None) -> float:
         return verdict(noise_multiplier, accuracy).guarantee.epsilon(budget.delta)
 
-    def excess(log_noise, accuracy=None):
+    def excess(log_noise: float, accuracy: float | None = None) -> float:
         return math.log(max(spent(math.exp(log_noise), accuracy) / budget.epsilon, 1e-9))
 
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
@@ -406,7 +424,7 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
             "delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary"
         )
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
-    target = budget.mu if isinstance(unit, GaussianDP) else None
+    target: Any = budget.mu if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
@@ -435,14 +453,14 @@ def least_noise_verdict(mechanism_for, epsilon, delta=None, bound="tightest"):
     return verdict(noise, None)
 
 
-def _check_callable(mechanism_for, argument):
+def _check_callable(mechanism_for: Callable[[float], Mechanism], argument: Any) -> None:
     if not callable(mechanism_for):
         raise ValueError(
             f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a record"
         )
 
 
-def _check_adjacency(mechanism, budget):
+def _check_adjacency(mechanism: Mechanism, budget: Budget) -> None:
     """Refuse a record of another adjacency than the budget that was given."""
     # without one, accountants refuse it
     adjacency = getattr(mechanism, "adjacency", budget.adjacency)
@@ -453,11 +471,11 @@ def _check_adjacency(mechanism, budget):
         )
 
 
-def _is_gaussian(guarantee, mu):
+def _is_gaussian(guarantee: Guarantee, mu: float) -> bool:
     return isinstance(guarantee, GaussianDP) and abs(guarantee.mu / mu - 1) < SLACK / 2
 
 
-def _root(excess, start, slack, tolerance):
+def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: float) -> Any:
     """Return where the decreasing ``excess`` is between -slack and 0, searched from ``start``; None if it is above 0 everywhere.
 
     The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly
@@ -466,7 +484,7 @@ def _root(excess, start, slack, tolerance):
     """
 
     @cache
-    def rough(argument):
+    def rough(argument: Any) -> float:
         return excess(argument, ROUGH) + slack / 2
 
     low = high = start
@@ -492,7 +510,7 @@ def _root(excess, start, slack, tolerance):
     return root
 
 
-def _bracketed(excess, root, slack, width):
+def _bracketed(excess: Callable[..., Any], root: float, slack: float, width: float) -> float:
     """Return a value near ``root`` at which an uneven ``excess`` is in [-slack, 0], or is below 0 just beyond where it is not.
 
     Close to the delta that rounding costs it, a numerical bound jumps a little from noise to noise,
@@ -518,7 +536,13 @@ def _bracketed(excess, root, slack, width):
     return high
 
 
-def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_000_000):
+def most_steps(
+    mechanism_for: Callable[[float], Mechanism],
+    epsilon: float,
+    delta: float | None = None,
+    bound: str = "tightest",
+    largest: int = 1_000_000,
+) -> Mechanism:
     """Return the record with the most steps whose guarantee meets a budget.
 
     Parameters
@@ -558,7 +582,7 @@ def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_0
     checked_count(largest, "largest")
 
     @cache
-    def meets(n_steps, accuracy=ACCURACY):
+    def meets(n_steps: int, accuracy: float | None = ACCURACY) -> bool:
         mechanism = mechanism_for(n_steps)
         if isinstance(epsilon, Budget):
             _check_adjacency(mechanism, budget)
@@ -580,7 +604,7 @@ def most_steps(mechanism_for, epsilon, delta=None, bound="tightest", largest=1_0
     return mechanism_for(n_steps)
 
 
-def _last(holds, low, largest):
+def _last(holds: Callable[[int], bool], low: int, largest: int) -> int:
     """Return the last integer up to ``largest`` with a decreasing property, searched from ``low``."""
     width = 1
     while low < largest and holds(min(low + width, largest)):

@@ -1,25 +1,29 @@
 """Checks of parameters: how values are read, and refused by name. Other packages may use them."""
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+
+from skdpdyn.privacy._types import Array, Floats
 
 EXTREME = 1e140  # beyond it, or below its inverse, squares leave the range of double precision
 MAX_STEPS = 10**18  # no computer runs so many
 
 
-def as_float(value):
+def as_float(value: Any) -> float:
     """Return a real number as a float, infinite where floats end; NaN for all else, bools included."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
-def checked(value, name, valid, requirement):
+def checked(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> Array:
     """Return the value as an array, or raise an error that names it; NaN is never valid."""
     array = np.asarray(value)
     array = array.astype(float) if array.dtype.kind in "iuf" else np.asarray(as_float(value))
@@ -28,7 +32,7 @@ def checked(value, name, valid, requirement):
     return array
 
 
-def checked_number(value, name, valid, requirement):
+def checked_number(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> float:
     """Return a number as a float, or raise an error that names it; NaN is never valid."""
     number = as_float(value)
     if not valid(number) or (math.isinf(number) and isinstance(value, Integral)):
@@ -36,22 +40,22 @@ def checked_number(value, name, valid, requirement):
     return number
 
 
-def checked_probability(value):
+def checked_probability(value: Any) -> float:
     """Return a sampling probability, in (0, 1]."""
     return checked_number(value, "sampling_probability", lambda x: 0 < x <= 1, "in (0, 1]")
 
 
-def is_named(value, *names):
+def is_named(value: Any, *names: Any) -> bool:
     """Whether a parameter is one of these names, which arrays cannot be compared with."""
     return isinstance(value, str) and value in names
 
 
-def is_auto(value):
+def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"."""
     return is_named(value, "auto")
 
 
-def checked_choice(value, name, choices, others=""):
+def checked_choice(value: Any, name: str, choices: Any, others: str = "") -> str:
     """One of several names, or an error that lists them, after ``others`` that the caller has ruled out."""
     if not is_named(value, *choices):
         *most, last = (repr(str(choice)) for choice in choices)
@@ -59,16 +63,17 @@ def checked_choice(value, name, choices, others=""):
     return value
 
 
-def checked_flag(value, name):
+def checked_flag(value: Any, name: str) -> bool:
     """Return True or False; a text or a number is neither."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r} must be True or False")
     return bool(value)
 
 
-def checked_count(value, name, least=1, largest=math.inf):
+def checked_count(value: Any, name: str, least: int = 1, largest: float = math.inf) -> int:
     """Return an integer that is not too small or large; neither a float nor a bool is one."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= largest:
+    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_count or not least <= value <= largest:
         raise ValueError(
             f"{name}={value!r} must be an integer >= {least}"
             + (f" and <= {largest}" if largest < math.inf else "")
@@ -76,22 +81,22 @@ def checked_count(value, name, least=1, largest=math.inf):
     return int(value)
 
 
-def checked_epsilon(epsilon):
+def checked_epsilon(epsilon: Floats) -> Array:
     """One epsilon or many, >= 0."""
     return checked(epsilon, "epsilon", lambda x: x >= 0, "a number >= 0")
 
 
-def checked_delta(delta):
+def checked_delta(delta: Floats) -> Array:
     """One delta or many, in [0, 1]."""
     return checked(delta, "delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
 
 
-def checked_rate(fpr):
+def checked_rate(fpr: Floats) -> Array:
     """One rate or many, in [0, 1]."""
     return checked(fpr, "fpr", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
 
 
-def checked_order(order):
+def checked_order(order: Floats) -> Any:
     """One order or many, > 1; a float if it is one."""
     order = checked(order, "order", lambda x: x > 1, "a number > 1")
     return order if order.ndim else float(order)

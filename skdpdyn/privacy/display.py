@@ -101,13 +101,13 @@ def page(
     head, *rows = table or [()]
     if head:
         parts.append(f"<table>{_row(head, 'th')}{''.join(_row(row) for row in rows)}</table>")
-    for name, rows in folded:
-        body = "".join(_row(row) for row in rows)
+    for name, entries in folded:
+        body = "".join(_row(row) for row in entries)
         if body:
             summary = f"<summary>{html.escape(name)}</summary>"
             parts.append(f"<details>{summary}<table>{body}</table></details>")
     return f'<div class="skdpdyn-display">{"".join(parts)}</div>'
 
 
-def _row(cells, tag="td"):
+def _row(cells: Iterable[str], tag: str = "td") -> str:
     return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"

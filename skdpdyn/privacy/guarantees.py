@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import optimize, special
@@ -24,6 +25,7 @@ from skdpdyn.privacy._numerics import (
     minimum_over_orders,
     smallest_safe,
 )
+from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import (
     checked,
     checked_choice,
@@ -57,20 +59,20 @@ class Adjacency(StrEnum):
     ADD_REMOVE = "add_remove"
 
     @classmethod
-    def _missing_(cls, value):
+    def _missing_(cls, value: Any) -> NoReturn:
         raise ValueError(
             f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of {[str(one) for one in cls]}"
         )
 
-    def sum_sensitivity(self, bound):
+    def sum_sensitivity(self, bound: float) -> float:
         """Sensitivity S of a sum over the records of vectors of norm at most ``bound``: 2 bound or bound."""
         return 2 * bound if self is Adjacency.REPLACE_ONE else bound
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self.value)
 
 
-def guarantee_of(item):
+def guarantee_of(item: Any) -> Any:
     """Return the guarantee in `tightest`'s answer or in a total that covers all; else the item."""
     leaks = getattr(item, "leaks", ())
     if leaks:
@@ -81,10 +83,10 @@ def guarantee_of(item):
     return getattr(item, "guarantee", item)
 
 
-_NUMERICAL = []
+_NUMERICAL: list[type] = []
 
 
-def composes_numerically(kind):
+def composes_numerically(kind: type) -> Any:
     """Register the guarantee that parts without a closed form compose to: ``kind(parts, adjacency)``; a decorator, used once."""
     if _NUMERICAL:
         raise ValueError(
@@ -101,7 +103,7 @@ class Guarantee(ABC):
     # relative error of epsilon up to which a numerical bound is computed, on the safe side
     accuracy = 0.0
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> NoReturn:
         if name == "mu":
             raise AttributeError(
                 f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its epsilon(delta)"
@@ -109,7 +111,7 @@ class Guarantee(ABC):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @abstractmethod
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Smallest delta known to hold at an epsilon.
 
         Parameters
@@ -124,7 +126,7 @@ class Guarantee(ABC):
         """
 
     @abstractmethod
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Smallest epsilon known to hold at a delta.
 
         Parameters
@@ -138,7 +140,7 @@ class Guarantee(ABC):
             0 exactly when ``delta >= self.delta(0)``; inf where none is known.
         """
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Renyi differential privacy.
 
         Parameters
@@ -158,16 +160,16 @@ class Guarantee(ABC):
         raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
 
     @property
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """The same guarantee as a ``dp_accounting`` event, to be composed under ``neighboring_relation``."""
         raise UnsupportedMechanismError(f"{type(self).__name__} has no dp_accounting event")
 
     @property
-    def neighboring_relation(self):
+    def neighboring_relation(self) -> Any:
         """The ``dp_accounting.NeighboringRelation`` under which ``dp_event`` means this guarantee."""
         raise UnsupportedMechanismError(f"{type(self).__name__} has no dp_accounting event")
 
-    def tradeoff(self, fpr):
+    def tradeoff(self, fpr: Floats) -> Any:
         """Lower bound on the false negative rate of any attack with false positive rate ``fpr``.
 
         From the supporting lines of the profile: 1 - delta - e^epsilon fpr and its mirror image,
@@ -191,11 +193,11 @@ class Guarantee(ABC):
         return like(fpr, np.maximum(curve, 0.0))
 
     @property
-    def advantage(self):
+    def advantage(self) -> float:
         """Largest true positive rate minus false positive rate of any attack that tells two neighbours apart: delta(0)."""
         return self.delta(0.0)
 
-    def compose(self, other):
+    def compose(self, other: "Guarantee") -> "Guarantee":
         """Guarantee of releasing both, each chosen with knowledge of the other's outcome.
 
         In closed form where there is one; else numerically, as a `PrivacyLossDP` (needs
@@ -232,7 +234,7 @@ class Guarantee(ABC):
         (numerically,) = _NUMERICAL
         return numerically(self._parts() + other._parts(), self.adjacency)
 
-    def with_accuracy(self, accuracy):
+    def with_accuracy(self, accuracy: float | None) -> Any:
         """Return the same guarantee, computed up to another relative error of epsilon, on the safe side, where it is numerical.
 
         Parameters
@@ -247,26 +249,26 @@ class Guarantee(ABC):
         """
         return self
 
-    def _closed_form(self, other):  # noqa: B027
+    def _closed_form(self, other: "Guarantee") -> "Guarantee | None":  # noqa: B027
         """Composition with ``other`` in closed form, or None. Asked of both, in turn."""
 
     # What a guarantee offers to those it is composed with; None: nothing of the kind is known
 
-    def _gaussian_components(self):  # noqa: B027
+    def _gaussian_components(self) -> Any:  # noqa: B027
         """Weights and parameters of a public mixture of Gaussian guarantees that this guarantee is."""
 
-    def _renyi_curve(self):  # noqa: B027
+    def _renyi_curve(self) -> Any:  # noqa: B027
         """Return the Renyi curve, as a picklable callable."""
 
-    def _gaussian_bound(self):  # noqa: B027
+    def _gaussian_bound(self) -> float | None:  # noqa: B027
         """Return some mu for which mu-GDP is implied, however loosely."""
 
-    def _parts(self):
+    def _parts(self) -> Any:
         """Independent parts with their numbers of repetitions, as `PrivacyLossDP` keeps them."""
         return ((self, 1),)
 
 
-def _single(value, name, valid, requirement):
+def _single(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> float:
     """One number, which may come as an array of no dimension."""
     return float(
         checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement)
@@ -305,7 +307,7 @@ class GaussianDP(Guarantee):
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     failure: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         object.__setattr__(self, "mu", _single(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
         object.__setattr__(
@@ -314,7 +316,7 @@ class GaussianDP(Guarantee):
             _single(self.failure, "failure", lambda p: (p >= 0) & (p < 1), "in [0, 1)"),
         )
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
         epsilon = checked_epsilon(epsilon)
         if self.failure:
@@ -329,18 +331,18 @@ class GaussianDP(Guarantee):
         return like(epsilon, np.minimum(1.0, exact + (1 + np.exp(epsilon)) * self.failure))
 
     @property
-    def _last_useful_epsilon(self):
+    def _last_useful_epsilon(self) -> float:
         """Epsilon beyond which the failure grows faster than the rest of delta falls; delta stays what it is there."""
         if self.mu == 0:
             return 0.0
         return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Exact epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         if self.failure:
             return self._epsilon_with_failure(delta)
         log_delta = math.log(delta) if delta > 0 else -math.inf
@@ -349,7 +351,7 @@ class GaussianDP(Guarantee):
         if delta == 0 or math.isinf(self.mu):
             return math.inf
 
-        def excess(epsilon):
+        def excess(epsilon: float) -> float:
             return gdp_log_delta(epsilon, self.mu) - log_delta
 
         # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is solved for epsilon in closed form
@@ -358,8 +360,10 @@ class GaussianDP(Guarantee):
             return upper
         root = upper
         if excess(upper) < 0:
-            exact = {"xtol": 1e-300, "rtol": 4 * np.finfo(float).eps}
-            root = optimize.brentq(excess, 0.0, upper, **exact) if excess(0.0) > 0 else 0.0
+            root = 0.0
+            if excess(0.0) > 0:
+                least = 4 * np.finfo(float).eps
+                root = optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=least)
         return smallest_safe(
             root,
             lambda epsilon: excess(epsilon) <= 0 and self.delta(epsilon) <= delta,
@@ -367,7 +371,7 @@ class GaussianDP(Guarantee):
             self.mu,
         )
 
-    def _epsilon_with_failure(self, delta):
+    def _epsilon_with_failure(self, delta: float) -> float:
         """Least epsilon whose delta, failure included, is at most ``delta``: it falls up to the last useful epsilon."""
         last = self._last_useful_epsilon
         if delta >= self.delta(0.0):
@@ -383,7 +387,7 @@ class GaussianDP(Guarantee):
             root, lambda epsilon: self.delta(epsilon) <= delta, math.inf, max(self.mu, 1.0)
         )
 
-    def group(self, size):
+    def group(self, size: int) -> "GaussianDP":
         """Return the guarantee for the exchange of up to ``size`` records at once: mu times as many.
 
         Parameters
@@ -407,11 +411,11 @@ class GaussianDP(Guarantee):
         """
         return GaussianDP(checked_count(size, "size") * self.mu, self.adjacency, self.failure)
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Renyi divergence of ``order``: order mu^2 / 2."""
         return super().rdp(order) if self.failure else self._renyi_curve()(checked_order(order))
 
-    def tradeoff(self, fpr):
+    def tradeoff(self, fpr: Floats) -> Any:
         """Exact smallest false negative rate at false positive rate ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""
         fpr = checked_rate(fpr)
         if self.failure:
@@ -424,7 +428,7 @@ class GaussianDP(Guarantee):
         return like(fpr, special.ndtr(-special.ndtri(fpr) - self.mu) if self.mu > 0 else 1 - fpr)
 
     @property
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """``GaussianDpEvent(1 / mu)``, for an accountant of ``neighboring_relation``."""
         import dp_accounting
 
@@ -437,13 +441,13 @@ class GaussianDP(Guarantee):
         )
 
     @property
-    def neighboring_relation(self):
+    def neighboring_relation(self) -> Any:
         """Always ADD_OR_REMOVE_ONE, whatever our adjacency: dp_accounting reads the event as mu only under that relation."""
         import dp_accounting
 
         return dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
 
-    def _closed_form(self, other):
+    def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not GaussianDP:
             return None
         return GaussianDP(
@@ -452,24 +456,24 @@ class GaussianDP(Guarantee):
             min(self.failure + other.failure, 1 - 2**-53),
         )
 
-    def _gaussian_components(self):
+    def _gaussian_components(self) -> Any:
         return None if self.failure else ((1.0,), (self.mu,))
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         return None if self.failure else LinearCurve(self.mu * self.mu / 2)
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         return None if self.failure else self.mu
 
 
-def checked_curves(*curves):
+def checked_curves(*curves: Any) -> None:
     """Renyi curves: functions of the order, at least one, not of unlike adjacencies."""
     if not curves or not all(map(callable, curves)):
         raise ValueError(f"curves={curves!r} must be functions of the order, at least one")
     adjacency_of(*curves)
 
 
-def adjacency_of(*curves):
+def adjacency_of(*curves: Any) -> Adjacency | None:
     """Return the adjacency that Renyi curves hold for, where one of them says it, or None."""
     found = {
         Adjacency(curve.adjacency)
@@ -488,15 +492,15 @@ class LinearCurve:
 
     rate: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_number(self.rate, "rate", lambda rate: rate >= 0, "a number >= 0")
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         return self.rate * order
 
     @property
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """``ZCDpEvent(rate)``."""
         import dp_accounting
 
@@ -508,17 +512,17 @@ class LinearCurve:
 class LargestCurve:
     """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts of the records."""
 
-    curves: tuple[Callable, ...]
+    curves: tuple[Callable[..., Any], ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_curves(*self.curves)
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         return np.max([curve(order) for curve in self.curves], axis=0)
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:
         """The one that all hold for, where one of them says it, or None."""
         return adjacency_of(*self.curves)
 
@@ -528,12 +532,12 @@ class LargestCurve:
 class SummedCurve:
     """Sum of Renyi curves: composition."""
 
-    curves: tuple[Callable, ...]
+    curves: tuple[Callable[..., Any], ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_curves(*self.curves)
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         return sum(curve(order) for curve in self.curves)
 
@@ -571,11 +575,11 @@ class RenyiDP(Guarantee):
     4.7284
     """
 
-    curve: Callable
+    curve: Any
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     conversion: str = "tight"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         if not callable(self.curve):
             raise ValueError(f"curve={self.curve!r} must be a function of the order")
@@ -585,7 +589,7 @@ class RenyiDP(Guarantee):
             )
         checked_choice(self.conversion, "conversion", ("tight", "classic"))
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order`` > 1; a curve that is negative or not a number there is an error, never 0."""
         order = checked_order(order)
         divergence = self.curve(order)
@@ -593,76 +597,76 @@ class RenyiDP(Guarantee):
             raise FloatingPointError(f"the Renyi curve {self.curve!r} is negative or not a number")
         return like(order, divergence)
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
         if epsilon.size > _MANY:
             return self._deltas(epsilon)
         return like(epsilon, by_element(self._delta, epsilon))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    def _delta(self, epsilon):
+    def _delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):
             return 0.0
 
-        def log_delta(excess):  # excess = order - 1
+        def log_delta(excess: Floats) -> Any:  # excess = order - 1
             return excess * (self.rdp(1 + excess) - epsilon) + self._log_slack(excess)
 
         return math.exp(min(0.0, minimum_over_orders(log_delta)))
 
-    def _deltas(self, epsilon):
+    def _deltas(self, epsilon: Array) -> Array:
         """Many deltas at once: the least over a grid of orders, a hair above the minimum over all."""
         excess = np.exp(LOG_EXCESS_ORDERS)
         with np.errstate(over="ignore", invalid="ignore"):
             log_moment = excess * self.rdp(1 + excess) + self._log_slack(excess)
         known = ~np.isnan(log_moment)
         flat = np.ravel(epsilon)
-        log_delta = [
+        least = [
             np.min(log_moment[known] - excess[known] * row[:, None], axis=1)
             for row in np.array_split(np.where(np.isinf(flat), 0.0, flat), flat.size // 4096 + 1)
         ]
-        log_delta = np.where(np.isinf(flat), -math.inf, np.concatenate(log_delta))
+        log_delta = np.where(np.isinf(flat), -math.inf, np.concatenate(least))
         return np.exp(np.minimum(0.0, log_delta)).reshape(epsilon.shape)
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         if delta == 0:
             return math.inf
         if delta == 1:
             return 0.0
         log_delta = math.log(delta)
 
-        def epsilon(excess):  # below 0 where delta(0) is below delta
+        def epsilon(excess: Floats) -> Any:  # below 0 where delta(0) is below delta
             return self.rdp(1 + excess) + (self._log_slack(excess) - log_delta) / excess
 
         return max(0.0, minimum_over_orders(epsilon))
 
-    def with_accuracy(self, accuracy):
+    def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`: for a curve that takes something from a numerical profile."""
         rougher = getattr(self.curve, "with_accuracy", None)
         return self if rougher is None else replace(self, curve=rougher(accuracy))
 
-    def _log_slack(self, excess):
+    def _log_slack(self, excess: Floats) -> Any:
         return (
             -excess * np.log1p(1 / excess) - np.log1p(excess) if self.conversion == "tight" else 0.0
         )
 
     @property
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """The event of the curve, where it has one: ``ZCDpEvent``, or that of a selection; for a Renyi accountant."""
         event = getattr(self.curve, "dp_event", None)
         return super().dp_event if event is None else event
 
     @property
-    def neighboring_relation(self):
+    def neighboring_relation(self) -> Any:
         """ADD_OR_REMOVE_ONE: the relation of a ``dp_accounting.rdp.RdpAccountant``, which reads the event alike under all."""
         _ = self.dp_event  # or no such event
-        return GaussianDP.neighboring_relation.fget(self)
+        return GaussianDP.neighboring_relation.fget(self)  # type: ignore[attr-defined]
 
-    def _closed_form(self, other):
+    def _closed_form(self, other: Guarantee) -> Guarantee | None:
         curve = other._renyi_curve()
         return (
             None
@@ -670,7 +674,7 @@ class RenyiDP(Guarantee):
             else RenyiDP(SummedCurve((self.curve, curve)), self.adjacency, self.conversion)
         )
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         return self.curve
 
 
@@ -704,7 +708,7 @@ class ApproximateDP(Guarantee):
     at_delta: float = 0.0
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         object.__setattr__(
             self,
@@ -717,14 +721,14 @@ class ApproximateDP(Guarantee):
             _single(self.at_delta, "at_delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
         )
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon``: below ``at_epsilon``, what the two hypothesis-testing lines of the point still exclude."""
         epsilon = checked_epsilon(epsilon)
         gap = -np.expm1(np.minimum(epsilon, self.at_epsilon) - self.at_epsilon)
         below = self.at_delta + (1 - self.at_delta) * special.expit(self.at_epsilon) * gap
         return like(epsilon, np.where(epsilon >= self.at_epsilon, self.at_delta, below))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta``: infinite below ``at_delta``."""
         delta = checked_delta(delta)
         surplus = (
@@ -736,12 +740,12 @@ class ApproximateDP(Guarantee):
         implied = by_element(self._safe, np.maximum(implied, 0.0), delta)
         return like(delta, np.where(delta < self.at_delta, math.inf, implied))
 
-    def _safe(self, epsilon, delta):
+    def _safe(self, epsilon: float, delta: float) -> float:
         epsilon = max(epsilon, 1e-300) if delta < self.delta(0.0) else 0.0
         limit = max(delta, self.at_delta)  # below it the answer is infinite, whatever stands here
         return smallest_safe(epsilon, lambda value: self.delta(value) <= limit, towards=math.inf)
 
-    def _closed_form(self, other):
+    def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not ApproximateDP:
             return None
         return ApproximateDP(
@@ -751,7 +755,7 @@ class ApproximateDP(Guarantee):
         )
 
 
-def gdp_mu(epsilon, delta):
+def gdp_mu(epsilon: float, delta: float) -> float:
     """Largest mu (rounded down) for which mu-GDP implies (epsilon, delta)-DP.
 
     Parameters
@@ -768,7 +772,7 @@ def gdp_mu(epsilon, delta):
     """
     log_delta = math.log(delta)
 
-    def excess(log_mu):
+    def excess(log_mu: float) -> float:
         return gdp_log_delta(epsilon, math.exp(log_mu)) - log_delta
 
     quantile = -float(special.ndtri_exp(log_delta))

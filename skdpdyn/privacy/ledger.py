@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from skdpdyn.exceptions import BudgetExceededError
 from skdpdyn.privacy.budget import Budget
@@ -22,7 +22,7 @@ from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dic
 try:
     import fcntl
 except ImportError:  # no POSIX system
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = "skdpdyn ledger"
 VERSION = 1
@@ -123,7 +123,7 @@ class Ledger:
     """
 
     def __init__(
-        self, path: str | os.PathLike, cap: Any = None, *, adjacency: str = "replace_one"
+        self, path: str | os.PathLike[str], cap: Any = None, *, adjacency: str = "replace_one"
     ) -> None:
         self.path = os.path.realpath(path)  # a replaced link would leave the file behind it
         given = None if cap is None else _checked_cap(cap, adjacency)
@@ -522,7 +522,7 @@ class Reservation:
     def __enter__(self) -> "Reservation":
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if not self._open:
             return
         if error is None:
@@ -598,7 +598,7 @@ class LedgerDisplay:
 def _checked_cap(cap: Any, adjacency: str) -> Budget:
     """Read a budget: a pair, or what has epsilon, delta and adjacency."""
     if isinstance(cap, (tuple, list)) and len(cap) == 2:
-        return Budget(*cap, adjacency)
+        return Budget(cap[0], cap[1], cast(Any, adjacency))
     if not all(hasattr(cap, name) for name in ("epsilon", "delta", "adjacency")) or isinstance(
         cap, Guarantee
     ):
@@ -659,7 +659,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _stored(event: Event) -> dict:
+def _stored(event: Event) -> dict[str, Any]:
     cost = None if event.cost is None else to_dict(event.cost)
     return {**vars(event), "cost": cost, "leaks": list(event.leaks)}
 

@@ -11,11 +11,13 @@ their accountants.
 
 import math
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.checks import (
     EXTREME,
     MAX_STEPS,
@@ -81,7 +83,7 @@ class NoisyGradientDescent:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     rounding: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(self, rounding=_rounding(self.rounding))
         _settle(self, n_steps=_integer("n_steps", self.n_steps))
         _settle(
@@ -90,13 +92,13 @@ class NoisyGradientDescent:
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
         _check_descent(self)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _values(self) == _values(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(_values(self))
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({name: _read_only(value) for name, value in state.items()})
 
 
@@ -123,7 +125,7 @@ class Gaussian:
     noise_multiplier: float = field(kw_only=False)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(
             self,
             noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
@@ -171,7 +173,7 @@ class OutputPerturbation:
     batch_size: int | None = None
     tolerance: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(
             self,
             noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
@@ -235,7 +237,7 @@ class ObjectivePerturbation:
     distribution: str = "gaussian"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(
             self,
             noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
@@ -246,7 +248,7 @@ class ObjectivePerturbation:
         checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
 
     @property
-    def tilt(self):
+    def tilt(self) -> float:
         """Largest logarithm of what one record does to the Jacobian of b as a function of theta.
 
         det(I + A) for a positive A of that rank and trace is largest where its eigenvalues are
@@ -320,7 +322,7 @@ class CyclicBatches:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     rounding: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(self, rounding=_rounding(self.rounding))
         _check_batches(self)
         _settle(
@@ -334,12 +336,12 @@ class CyclicBatches:
     __setstate__ = NoisyGradientDescent.__setstate__
 
     @property
-    def n_batches(self):
+    def n_batches(self) -> int:
         """Batches in an epoch."""
         return -(-self.n_samples // self.batch_size)
 
     @property
-    def n_steps(self):
+    def n_steps(self) -> int:
         """Steps in all."""
         return self.n_epochs * self.n_batches
 
@@ -400,7 +402,7 @@ class WithoutReplacement:
 
     diameter = sensitivity = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(self, rounding=_rounding(self.rounding))
         _check_batches(self)
         _settle(
@@ -411,7 +413,7 @@ class WithoutReplacement:
         _check_descent(self)
 
     @property
-    def n_steps(self):
+    def n_steps(self) -> int:
         """Steps in all."""
         return self.n_epochs * (self.n_samples // self.batch_size)
 
@@ -467,7 +469,7 @@ class PoissonSubsampled:
     diameter: float | None = None
     rounding: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(self, rounding=_rounding(self.rounding))
         _settle(
             self,
@@ -554,7 +556,7 @@ class OnePass:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     rounding: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(self, rounding=_rounding(self.rounding))
         positive = ("noise", "step_size", "lipschitz", "smoothness", "diameter")
         _settle(
@@ -571,12 +573,12 @@ class OnePass:
         checked_choice(self.stopping, "stopping", ("last", "random"))
 
     @property
-    def sensitivity(self):
+    def sensitivity(self) -> float:
         """How far one record moves its gradient: 2 L when it is replaced, L when it vanishes."""
         return self.adjacency.sum_sensitivity(self.lipschitz)
 
     @property
-    def paper_contraction(self):
+    def paper_contraction(self) -> float:
         """M = sqrt(1 - 2 step_size beta rho / (beta + rho)): the papers' Lipschitz constant of a gradient step."""
         beta, rho = self.smoothness, self.strong_convexity
         return math.sqrt(max(0.0, 1 - 2 * self.step_size * rho * (beta / (beta + rho))))
@@ -616,7 +618,7 @@ class Selection:
     expected_trials: float
     shape: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         trial = guarantee_of(self.trial)
         if not isinstance(trial, Guarantee):
             raise ValueError(
@@ -634,12 +636,12 @@ class Selection:
             raise ValueError(f"expected_trials={self.expected_trials} must be between 1 and 1e6")
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:
         """The neighbouring relation of a trial."""
         return self.trial.adjacency
 
     @property
-    def halting_probability(self):
+    def halting_probability(self) -> float | None:
         """gamma: P(T = k) is proportional to (1 - gamma)^k Gamma(k + shape) / k! for k >= 1; None for a Poisson law."""
         if self.shape == math.inf:
             return None
@@ -663,9 +665,9 @@ class Composition:
     1.0
     """
 
-    mechanisms: tuple = field(kw_only=False)
+    mechanisms: tuple[Any, ...] = field(kw_only=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _settle(self, mechanisms=tuple(self.mechanisms))
         for mechanism in self.mechanisms:
             if isinstance(mechanism, Guarantee) or not hasattr(mechanism, "adjacency"):
@@ -679,12 +681,12 @@ class Composition:
             )
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:
         """The neighbouring relation of all parts."""
         return self.mechanisms[0].adjacency
 
 
-def log_inverse_gamma(mean, shape):
+def log_inverse_gamma(mean: float, shape: float) -> float:
     """log(1/gamma) of the truncated negative binomial law with this mean and shape.
 
     With L = log(1/gamma) the mean is shape (e^L - 1) / (1 - e^(-shape L)), and (e^L - 1) / L at
@@ -693,7 +695,7 @@ def log_inverse_gamma(mean, shape):
     if mean == 1:
         return 0.0
 
-    def log_mean(length):
+    def log_mean(length: float) -> float:
         if abs(shape) * length < 1e-8:  # shape / (1 - e^(-shape L)) -> 1/L
             return _log_expm1(length) - math.log(length) + shape * length / 2
         scaled = abs(shape) * length
@@ -708,7 +710,7 @@ def log_inverse_gamma(mean, shape):
     )
 
 
-def _log_expm1(x):
+def _log_expm1(x: float) -> float:
     """log(e^x - 1), x > 0."""
     return x + math.log(-math.expm1(-x))
 
@@ -716,7 +718,7 @@ def _log_expm1(x):
 MAX_POSITIONS = 10**8  # of records that a bound keeps a number for
 
 
-def check_computable(accountant, **numbers):
+def check_computable(accountant: str, **numbers: Any) -> None:
     """Refuse numbers so extreme that ``accountant`` leaves the range of double precision, naming them."""
     for name, value in numbers.items():
         if not 1 / EXTREME < value < EXTREME:
@@ -725,7 +727,7 @@ def check_computable(accountant, **numbers):
             )
 
 
-def check_positions(accountant, count):
+def check_positions(accountant: str, count: int) -> None:
     """Refuse to keep a number for each of so many positions."""
     if count > MAX_POSITIONS:
         raise UnsupportedMechanismError(
@@ -733,7 +735,7 @@ def check_positions(accountant, count):
         )
 
 
-def check_index(index, n, worst):
+def check_index(index: int | None, n: int, worst: Any) -> Any:
     """Return the position of a record, from 1 to n; the worst one for None."""
     if index is None:
         return worst
@@ -744,13 +746,13 @@ def check_index(index, n, worst):
     return int(index)
 
 
-def _settle(record, **values):
+def _settle(record: Mechanism, **values: Any) -> None:
     """Set fields of a frozen record, in its __post_init__."""
     for name, value in values.items():
         object.__setattr__(record, name, value)
 
 
-def _check_batches(record):
+def _check_batches(record: Mechanism) -> None:
     for name in ("n_samples", "batch_size", "n_epochs"):
         _settle(record, **{name: _integer(name, getattr(record, name))})
     if record.batch_size > record.n_samples:
@@ -759,7 +761,7 @@ def _check_batches(record):
         )
 
 
-def _check_descent(record):
+def _check_descent(record: Mechanism) -> None:
     """Check the fields that all kinds of noisy gradient descent share."""
     _settle(
         record,
@@ -783,13 +785,13 @@ def _check_descent(record):
     _settle(record, adjacency=Adjacency(record.adjacency))
 
 
-def _integer(name, value):
+def _integer(name: str, value: Any) -> int:
     if checked_count(value, name) > MAX_STEPS:
         raise ValueError(f"{name}={value} is above {MAX_STEPS:g}: no computer runs so many")
     return int(value)
 
 
-def _number(name, value, positive=True):
+def _number(name: str, value: Any, positive: bool = True) -> float:
     number = as_float(value)
     if not (math.isfinite(number) and (number > 0 if positive else number >= 0)):
         raise ValueError(
@@ -798,13 +800,13 @@ def _number(name, value, positive=True):
     return number
 
 
-def _rounding(value):
+def _rounding(value: Any) -> float:
     return checked_number(
         value, "rounding", lambda mu: 0 <= mu < EXTREME, f"a number >= 0 and < {EXTREME}"
     )
 
 
-def _by_step(name, value, n_steps):
+def _by_step(name: str, value: Any, n_steps: int) -> Any:
     """Return a positive float, or a read-only array with one positive value a step."""
     array = np.array(value) if np.ndim(value) else np.array(as_float(value))
     if array.dtype.kind not in "iuf":
@@ -819,13 +821,13 @@ def _by_step(name, value, n_steps):
     return float(array) if array.ndim == 0 else _read_only(array)
 
 
-def _read_only(value):
+def _read_only(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value.flags.writeable = False
     return value
 
 
-def _values(record):
+def _values(record: Mechanism) -> Any:
     """Return the record's fields as one hashable tuple, arrays by content."""
     values = (getattr(record, field.name) for field in fields(record))
     return tuple(

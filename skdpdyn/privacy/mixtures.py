@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, smallest_safe, solve_epsilon
+from skdpdyn.privacy._types import Floats
 from skdpdyn.privacy.checks import (
     checked,
     checked_delta,
@@ -27,13 +29,13 @@ class MixtureCurve:
     weights: tuple[float, ...]
     mus: tuple[float, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         weights = checked(self.weights, "weights", lambda x: x > 0, "numbers > 0")
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0")
         if weights.shape != mus.shape or not abs(weights.sum() - 1) < 1e-9:
             raise ValueError("weights must sum to 1, one for each of mus")
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence of ``order``."""
         order = np.asarray(order, dtype=float)[..., None]
         exponents = np.log(self.weights) + order * (order - 1) * np.square(self.mus) / 2
@@ -72,11 +74,11 @@ class ProfileMixture(Guarantee):
     4.212444
     """
 
-    mus: tuple[float, ...]
-    weights: tuple[float, ...] | None = None
+    mus: Any
+    weights: Any = None
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
         if mus.size == 0:
             raise ValueError(f"mus={self.mus!r} must hold at least one component")
@@ -106,33 +108,33 @@ class ProfileMixture(Guarantee):
         object.__setattr__(self, "mus", tuple(mus.tolist()))
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Mean of the components' deltas at ``epsilon`` >= 0 (float or array)."""
         return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
 
-    def _log_delta(self, epsilon):
+    def _log_delta(self, epsilon: Floats) -> Any:
         total = np.full(np.shape(epsilon), -math.inf)
         for weight, mu in zip(*self._blocks(np.size(epsilon)), strict=True):
             terms = np.log(weight) + gdp_log_deltas(np.asarray(epsilon)[..., None], mu)
             total = np.logaddexp(total, np.logaddexp.reduce(terms, axis=-1))
         return np.minimum(total, 0.0)
 
-    def _blocks(self, n_epsilons):
+    def _blocks(self, n_epsilons: int) -> Any:
         """Components in blocks small enough for the memory that many epsilons take."""
         n_blocks = len(self.mus) * n_epsilons // 2**20 + 1
         return np.array_split(self.weights, n_blocks), np.array_split(self.mus, n_blocks)
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         return solve_epsilon(
             self._log_delta, delta, GaussianDP(self.mus[-1], self.adjacency).epsilon(delta)
         )
 
-    def tradeoff(self, fpr):
+    def tradeoff(self, fpr: Floats) -> Any:
         """Lower bound on the false negative rate at ``fpr``: tangents of the exact curve of release and component together.
 
         The best attack compares the likelihood ratio with one threshold in all components; the
@@ -148,11 +150,11 @@ class ProfileMixture(Guarantee):
         tangents = misses - np.exp(threshold) * (np.ravel(fpr)[:, None] - false_positives)
         return like(fpr, np.maximum(tangents.max(axis=1), 0.0).reshape(fpr.shape))
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Renyi divergence of ``order`` of the release together with its component."""
         return like(order, self._renyi_curve()(checked_order(order)))
 
-    def _closed_form(self, other):
+    def _closed_form(self, other: Guarantee) -> Guarantee | None:
         components = other._gaussian_components()
         if components is None:
             return None
@@ -163,13 +165,13 @@ class ProfileMixture(Guarantee):
             self.adjacency,
         )
 
-    def _gaussian_components(self):
+    def _gaussian_components(self) -> Any:
         return self.weights, self.mus
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         return MixtureCurve(self.weights, self.mus)
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         return self.mus[-1]
 
 
@@ -204,7 +206,7 @@ class SubsampledDP(Guarantee):
     base: Guarantee
     sampling_probability: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(
             self, "sampling_probability", checked_probability(self.sampling_probability)
         )
@@ -212,11 +214,11 @@ class SubsampledDP(Guarantee):
             raise ValueError(f"base={self.base!r} must be a guarantee")
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:  # type: ignore[override]
         """The neighbouring relation of the base."""
         return self.base.adjacency
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon, q = checked_epsilon(epsilon), self.sampling_probability
         with np.errstate(over="ignore", divide="ignore"):
@@ -227,12 +229,12 @@ class SubsampledDP(Guarantee):
             )
         return like(epsilon, q * self.base.delta(np.maximum(inner, 0.0)))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         q = self.sampling_probability
         if delta >= self.delta(0.0):
             return 0.0
@@ -246,10 +248,10 @@ class SubsampledDP(Guarantee):
         )
         return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf)
 
-    def with_accuracy(self, accuracy):
+    def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`: that of the base."""
         base = self.base.with_accuracy(accuracy)
         return self if base is self.base else replace(self, base=base)
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         return self.base._gaussian_bound()

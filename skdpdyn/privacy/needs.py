@@ -37,14 +37,14 @@ class Needs:
     step_below_inverse_smoothness: bool = False
 
 
-def checked_bound(bound):
+def checked_bound(bound: str) -> str:
     """Return the name of a bound, or raise an error that lists the names."""
     if not is_named(bound, "tightest", *NEEDS):
         raise ValueError(f"bound={bound!r} must be 'tightest' or one of {sorted(NEEDS)}")
     return bound
 
 
-def needs(bound):
+def needs(bound: str) -> Needs:
     """Return what a bound needs.
 
     Parameters
@@ -72,7 +72,7 @@ def needs(bound):
     )
 
 
-def rewards_unequal_last_steps(bound):
+def rewards_unequal_last_steps(bound: str) -> bool:
     """Return whether a bound may cost less if only the last iterate of a run with unequal steps is released.
 
     Parameters

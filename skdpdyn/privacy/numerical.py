@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, singledispatch
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -11,6 +12,7 @@ from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, like, smallest_safe
+from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
     checked_count,
@@ -56,18 +58,18 @@ class SampledGaussian:
     noise_multiplier: float
     adjacency: Adjacency
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         check_step(self)
 
     @property
-    def _shift(self):
+    def _shift(self) -> float:
         return self.adjacency.sum_sensitivity(1.0) / self.noise_multiplier
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         return self._shift  # joint convexity: sampling never hurts
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         return SampledCurve(self.sampling_probability, self.noise_multiplier, self.adjacency)
 
 
@@ -76,19 +78,19 @@ class SampledGaussian:
 class RepeatedCurve:
     """A Renyi curve, ``count`` times."""
 
-    curve: object
+    curve: Any
     count: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_curves(self.curve)
         checked_count(self.count, "count", largest=MAX_STEPS)
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         return self.count * self.curve(order)
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:
         """That of the curve, or None."""
         return adjacency_of(self.curve)
 
@@ -133,11 +135,11 @@ class PrivacyLossDP(Guarantee):
     4.767
     """
 
-    parts: tuple
+    parts: tuple[tuple[Any, int], ...]
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     accuracy: float = field(default=ACCURACY, metadata={"optional": True})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         accuracy = checked_number(
             self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)"
@@ -145,7 +147,7 @@ class PrivacyLossDP(Guarantee):
         object.__setattr__(self, "accuracy", accuracy)
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
-        counts = {}
+        counts: dict[Any, int] = {}
         gaussian = GaussianDP(0.0, self.adjacency)
         for part, count in self.parts:
             if not isinstance(part, (Guarantee, SampledGaussian)):
@@ -174,19 +176,19 @@ class PrivacyLossDP(Guarantee):
             counts[gaussian] = 1
         object.__setattr__(self, "parts", tuple(counts.items()))
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
         return like(epsilon, np.min([bound.delta(epsilon) for bound in self._bounds()], axis=0))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
         return like(
             delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0)
         )
 
-    def with_accuracy(self, accuracy):
+    def with_accuracy(self, accuracy: Any) -> Any:
         """See `Guarantee.with_accuracy`: on another grid."""
         parts = (
             (part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count)
@@ -194,7 +196,7 @@ class PrivacyLossDP(Guarantee):
         )
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
-    def _bounds(self):
+    def _bounds(self) -> Any:
         """Whichever of the numerical, the Gaussian and the Renyi bound exist: all hold, so the least does."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
@@ -203,7 +205,7 @@ class PrivacyLossDP(Guarantee):
             self._renyi_curve(),
             self._gaussian_bound(),
         )
-        bounds = [losses] if losses else []
+        bounds: list[Any] = [losses] if losses else []
         if mu is not None:
             bounds.append(GaussianDP(mu, self.adjacency))
         if curve is not None:
@@ -215,13 +217,13 @@ class PrivacyLossDP(Guarantee):
             )
         return bounds
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Sum of the parts' Renyi divergences of ``order``, where all have one."""
         curve = self._renyi_curve()
         return super().rdp(order) if curve is None else like(order, curve(checked_order(order)))
 
     @property
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """The parts as events, to be composed under ``neighboring_relation``; for Gaussian and Poisson-sampled parts."""
         import dp_accounting
 
@@ -240,7 +242,7 @@ class PrivacyLossDP(Guarantee):
         return events[0] if len(events) == 1 else dp_accounting.ComposedDpEvent(events)
 
     @property
-    def neighboring_relation(self):
+    def neighboring_relation(self) -> Any:
         """REPLACE_ONE or ADD_OR_REMOVE_ONE, as our adjacency says."""
         import dp_accounting
 
@@ -251,19 +253,19 @@ class PrivacyLossDP(Guarantee):
             else relations.ADD_OR_REMOVE_ONE
         )
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         curves = [(part._renyi_curve(), count) for part, count in self.parts]
         if any(curve is None for curve, _ in curves):
             return None
         return SummedCurve(tuple(RepeatedCurve(curve, count) for curve, count in curves))
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         mus = [(part._gaussian_bound(), count) for part, count in self.parts]
         if any(mu is None for mu, _ in mus):
             return None
         return math.hypot(*(mu * math.sqrt(count) for mu, count in mus))
 
-    def _parts(self):
+    def _parts(self) -> Any:
         return self.parts
 
 
@@ -278,10 +280,10 @@ MAX_RELEASES = 10**10  # composed numerically; of more, rounding leaves nothing 
 class _Losses:
     """Composed loss distributions, one for each direction, and the delta that rounding may have cost."""
 
-    pmfs: tuple
+    pmfs: tuple[Any, ...]
     slack: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for pmf in self.pmfs:  # `_delta_at` reads their private attributes
             theirs = pmf.get_delta_for_epsilon(0.0)
             if not abs(_delta_at(pmf, 0.0) - theirs) <= 1e-9 * theirs + self.slack:
@@ -290,7 +292,7 @@ class _Losses:
                     "dp_accounting no longer stores them as this version of skdpdyn reads them"
                 )
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         flat = np.ravel(epsilon)
         values = np.empty((len(self.pmfs), flat.size))
         # sorted they take one sweep, in which e^epsilon must not overflow
@@ -304,7 +306,7 @@ class _Losses:
             raise FloatingPointError("the privacy loss distribution is not a number")
         return np.minimum(worst + self.slack, 1.0).reshape(np.shape(epsilon))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Any) -> Any:
         if delta >= self.delta(0.0):
             return 0.0
         if delta <= self.slack:
@@ -312,7 +314,7 @@ class _Losses:
         return _largest_epsilon(self.pmfs, delta - self.slack)
 
 
-def _delta_at(pmf, epsilon):
+def _delta_at(pmf: Any, epsilon: float) -> float:
     """``pmf.get_delta_for_epsilon(epsilon)``, whose inner product BLAS would share among threads that spin while they wait."""
     losses = (np.arange(pmf.size) + pmf._lower_loss) * pmf._discretization
     above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
@@ -322,12 +324,12 @@ def _delta_at(pmf, epsilon):
 
 
 @lru_cache(maxsize=64)
-def _largest_epsilon(pmfs, delta):
+def _largest_epsilon(pmfs: Any, delta: float) -> float:
     """Epsilon of the worst direction. Asked for epsilon, a distribution loops over its losses; delta takes one sum."""
     worst = 0.0
     for pmf in pmfs:
         # in logarithms, which fall nearly on a line; 1e-300 for nothing
-        def excess(epsilon, pmf=pmf):
+        def excess(epsilon: float, pmf: Any = pmf) -> float:
             return math.log(max(_delta_at(pmf, epsilon), 1e-300) / delta)
 
         if not excess(math.inf) <= 0:
@@ -337,15 +339,17 @@ def _largest_epsilon(pmfs, delta):
             high = 2 * high or 1.0
         if high > worst:
             epsilon = optimize.brentq(excess, worst, high, xtol=1e-14, rtol=1e-14)
+
             # The root is known to 1e-14, which is more than all of it where it is next to 0
-            worst = smallest_safe(
-                epsilon, lambda value, pmf=pmf: _delta_at(pmf, value) <= delta, math.inf, scale=1e-9
-            )
+            def is_met(epsilon: float, pmf: Any = pmf) -> bool:
+                return _delta_at(pmf, epsilon) <= delta
+
+            worst = smallest_safe(epsilon, is_met, math.inf, scale=1e-9)
     return worst
 
 
 @lru_cache(maxsize=64)
-def discretised(parts, accuracy=ACCURACY):
+def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) -> _Losses | None:
     """Compose the parts' losses on a grid fine enough for ``accuracy``; None if they are too large."""
     if sum(count for _, count in parts) > MAX_RELEASES:
         return None
@@ -354,7 +358,8 @@ def discretised(parts, accuracy=ACCURACY):
         return None
     span = max(span, 1e-12)
     limit = int(MAX_POINTS * min(1.0, span / _reach(parts, span)))
-    best, before, points, factor = None, math.inf, min(COARSEST, limit), 4.0
+    best: Any = None
+    before, points, factor = math.inf, min(COARSEST, limit), 4.0
     while FEWEST <= points <= limit:
         try:
             losses = _composed(parts, span / points)
@@ -380,7 +385,7 @@ def discretised(parts, accuracy=ACCURACY):
     return best
 
 
-def _reach(parts, span):
+def _reach(parts: tuple[tuple[Any, int], ...], span: float) -> float:
     """Length of the composed grid: how far apart ``dp_accounting``'s Chernoff bounds put its ends."""
     second_moment = 0.0
     # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
@@ -392,31 +397,31 @@ def _reach(parts, span):
     )
 
 
-def _spread(second_moment, span):
+def _spread(second_moment: float, span: float) -> float:
     # what their grid of orders allows
     tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)
     return tilt * second_moment + 69 / tilt
 
 
 @singledispatch
-def profile(part, epsilon):
+def profile(part: Any, epsilon: Array) -> Array:
     """Delta of one part at epsilons >= 0, the larger of both directions."""
     return part.delta(epsilon)
 
 
 @profile.register
-def _(part: SampledGaussian, epsilon):
+def _(part: SampledGaussian, epsilon: Array) -> Array:
     return np.max([_hockey_stick(loss, part, epsilon) for loss in _directions(part)], axis=0)
 
 
-def _size(losses):
+def _size(losses: Any) -> float:
     """Return epsilon at a small and at a large delta: a grid is judged by both."""
     top, least = float(losses.delta(0.0)), 2 * float(losses.delta(math.inf))
     return sum(losses.epsilon(max(delta, least)) for delta in (1e-6, top / 2)) or top
 
 
-def _composed(parts, interval):
-    totals = None
+def _composed(parts: tuple[tuple[Any, int], ...], interval: float) -> _Losses | None:
+    totals: Any = None
     for part, count in parts:
         pmfs = [pmf.to_dense_pmf() for pmf in loss_pmfs(part, interval)]
         if count > 1:
@@ -434,7 +439,7 @@ def _composed(parts, interval):
     return _Losses(tuple(totals), 1e-14 + 1e-15 * sum(count for _, count in parts))
 
 
-def _composed_size(pmf, count):
+def _composed_size(pmf: Any, count: int) -> float:
     """About how many points ``count`` of a distribution have together, by the losses that its grid gave it."""
     losses = np.arange(pmf.size, dtype=float) + pmf._lower_loss
     if not np.any(losses):
@@ -445,20 +450,20 @@ def _composed_size(pmf, count):
 
 
 @singledispatch
-def largest_loss(part):
+def largest_loss(part: Any) -> float:
     """Loss beyond which a part's grid ends."""
     tail = max(1e-18, float(part.delta(math.inf)) * (1 + 1e-12))
     return part.epsilon(min(tail, 1.0))
 
 
 @largest_loss.register
-def _(part: SampledGaussian):
+def _(part: SampledGaussian) -> float:
     shift = part._shift
     return shift * shift / 2 + 10 * shift
 
 
 @singledispatch
-def loss_pmfs(part, interval):
+def loss_pmfs(part: Any, interval: float) -> Any:
     """Return a part's discretised losses: one if both directions are alike, else (remove, add)."""
     from dp_accounting.pld import pld_pmf
 
@@ -472,7 +477,7 @@ def loss_pmfs(part, interval):
 
 
 @loss_pmfs.register
-def _(part: SampledGaussian, interval):
+def _(part: SampledGaussian, interval: float) -> Any:
     from dp_accounting.pld import pld_pmf
 
     pmfs = []
@@ -489,7 +494,7 @@ def _(part: SampledGaussian, interval):
     return tuple(pmfs)
 
 
-def _directions(part):
+def _directions(part: Any) -> Any:
     """Return the dominating pairs of a Poisson-sampled Gaussian, as ``dp_accounting`` has them."""
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
@@ -502,7 +507,7 @@ def _directions(part):
     ]
 
 
-def _hockey_stick(loss, part, epsilon):
+def _hockey_stick(loss: Any, part: Any, epsilon: Array) -> Array:
     """Return P(A) - e^epsilon Q(A) for many epsilons, A where P > e^epsilon Q."""
     q, m, gamma = part.sampling_probability, 1 / part.noise_multiplier, np.exp(epsilon)
     direction = loss.adjacency_type.name
@@ -525,13 +530,13 @@ def _hockey_stick(loss, part, epsilon):
     return np.clip(delta, 0.0, 1.0)
 
 
-def _convex(gamma, delta):
+def _convex(gamma: Array, delta: Array) -> Array:
     """Largest convex nonincreasing minorant of the dots: the profile of any pair of distributions is convex in gamma."""
     delta = np.minimum.accumulate(delta)
     slope = np.diff(delta) / np.diff(gamma)
     if np.all(np.diff(slope) >= -1e-12 * np.abs(slope[:-1])):
         return delta
-    hull = []
+    hull: list[tuple[float, float]] = []
     for point in zip(np.append(0.0, gamma).tolist(), np.append(1.0, delta).tolist(), strict=True):
         while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (
             point[1] - hull[-2][1]
@@ -541,7 +546,7 @@ def _convex(gamma, delta):
     return np.interp(gamma, *np.transpose(hull))
 
 
-def _sampled_event(sampling_probability, noise_multiplier):
+def _sampled_event(sampling_probability: float, noise_multiplier: float) -> Any:
     import dp_accounting
 
     return dp_accounting.PoissonSampledDpEvent(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
@@ -51,10 +52,10 @@ class PrivacyReport:
         Record and guarantee as `to_dict` stores them, for checking later.
     """
 
-    sections: dict
-    stored: dict
+    sections: dict[str, Any]
+    stored: dict[str, Any]
 
-    def as_dict(self):
+    def as_dict(self) -> Mechanism:
         """Return a plain dict that JSON takes; doc/report_schema.json describes it.
 
         Returns
@@ -65,7 +66,7 @@ class PrivacyReport:
         content = _plain({**self.sections, "stored": self.stored})
         return {**content, "checksum": checksum(content)}
 
-    def to_json(self, path: str | os.PathLike | None = None) -> str:
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return ``as_dict`` as a JSON document, for ``python -m skdpdyn.privacy check``.
 
         Parameters
@@ -149,7 +150,7 @@ class PrivacyReport:
         ]
         return "\n".join(lines) + "\n"
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = []
         for title, entries in self._readable().items():
             lines.append(title)
@@ -158,7 +159,7 @@ class PrivacyReport:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         sections = self._readable()
         spent, leaks = sections["spent"], self.sections["assumed"][LEAKS]
         figures = [
@@ -176,7 +177,7 @@ class PrivacyReport:
             ],
         )
 
-    def _readable(self):
+    def _readable(self) -> dict[str, Any]:
         """Return the sections for people: what leaks in words, and no bound that is no candidate."""
         sections = dict(self.sections)
         assumed = sections["assumed"]
@@ -212,23 +213,23 @@ def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
     ]
 
 
-def _shown(value):
+def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(_shown, value)) or "nothing"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def privacy_report(
-    mechanism,
-    guarantee,
+    mechanism: Mechanism,
+    guarantee: Guarantee,
     *,
-    delta,
-    bound,
-    alternatives=None,
-    public=(),
-    randomness="not told",
-    leaks=(),
-):
+    delta: float,
+    bound: str,
+    alternatives: dict[str, Any] | None = None,
+    public: Any = (),
+    randomness: str = "not told",
+    leaks: Any = (),
+) -> PrivacyReport:
     """Report on a release, from public values only.
 
     Parameters
@@ -295,7 +296,7 @@ def privacy_report(
     return PrivacyReport({title: entries for title, entries in sections.items() if entries}, stored)
 
 
-def check_report(report: dict | str) -> dict:
+def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     """Recompute every number of a stored report from the record of what ran that is stored in it.
 
     The guarantee is proved again from the record by the bound that the report names, and every
@@ -375,7 +376,7 @@ _ROUNDING = 1e-9  # by which another machine's numbers may differ
 _ROOM = 5e-9  # of mu: a fit that learns a map of rows keeps that much for the rounding of its parts
 
 
-def _restored(stored: dict, name: str) -> Any:
+def _restored(stored: dict[str, Any], name: str) -> Any:
     """Return the record or guarantee that a report stores."""
     try:
         return from_dict(stored.get(name))
@@ -383,7 +384,7 @@ def _restored(stored: dict, name: str) -> Any:
         raise ValueError(f"stored, {name}: {error}") from None
 
 
-def _forms(bound: Any, delta: float) -> dict[str, Callable]:
+def _forms(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
     """Return the forms of a bound by their options; of parts judged one by one, the tightest."""
     if isinstance(bound, str) and bound == MIXED:
         return {f", delta={delta!r}": lambda mechanism: tightest(mechanism, delta=delta).guarantee}
@@ -419,7 +420,9 @@ def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
     )
 
 
-def _compare(claimed: dict, computed: dict, title: str, tolerance: float) -> None:
+def _compare(
+    claimed: dict[str, Any], computed: dict[str, Any], title: str, tolerance: float
+) -> None:
     """Hold a section of a report against what was computed, or name the entry that disagrees."""
     for name in {**computed, **claimed}:
         if name not in claimed or name not in computed:
@@ -470,7 +473,9 @@ def _agree(one: Any, other: Any, tolerance: float) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _how_to_check(mechanism: Any, guarantee: Guarantee, bound: str, spent: dict) -> list[str]:
+def _how_to_check(
+    mechanism: Any, guarantee: Guarantee, bound: str, spent: dict[str, Any]
+) -> list[str]:
     """Lines of Markdown that prove the promise again."""
     options = (
         _proof(mechanism, guarantee, bound, spent["delta"])
@@ -516,13 +521,13 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _summary(value):
+def _summary(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return f"{value.size} values from {value.min():.6g} to {value.max():.6g}"
     return value if value is None or isinstance(value, (int, float)) else str(value)
 
 
-def _other(other, delta):
+def _other(other: Guarantee, delta: float) -> Any:
     return (
         str(other) if isinstance(other, UnsupportedMechanismError) else float(other.epsilon(delta))
     )

@@ -9,12 +9,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
+from skdpdyn.privacy._types import Floats
 from skdpdyn.privacy.checks import EXTREME, checked_delta, checked_epsilon, checked_number
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mixtures import ProfileMixture
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -25,7 +27,7 @@ _TILT = 1e-6  # relative excess of the Renyi order that is asked of the exact ru
 
 
 @singledispatch
-def rounded(guarantee, mu):
+def rounded(guarantee: Guarantee, mu: float) -> Guarantee:
     """Return the guarantee of the computed runs.
 
     Parameters
@@ -47,21 +49,21 @@ def rounded(guarantee, mu):
 
 
 @rounded.register
-def _(guarantee: GaussianDP, mu):
+def _(guarantee: GaussianDP, mu: float) -> Guarantee:
     if guarantee.failure:  # a side makes it a little more likely
         return RoundedDP(guarantee, mu)
     return GaussianDP(guarantee.mu + mu, guarantee.adjacency)
 
 
 @rounded.register
-def _(guarantee: ProfileMixture, mu):
+def _(guarantee: ProfileMixture, mu: float) -> ProfileMixture:
     return ProfileMixture(
         tuple(one + mu for one in guarantee.mus), guarantee.weights, guarantee.adjacency
     )
 
 
 @rounded.register
-def _(guarantee: RenyiDP, mu):
+def _(guarantee: RenyiDP, mu: float) -> RenyiDP:
     return RenyiDP(RoundedCurve(guarantee.curve, mu), guarantee.adjacency, guarantee.conversion)
 
 
@@ -77,22 +79,22 @@ class RoundedCurve:
     at most 1 + 1e-6.
     """
 
-    curve: Callable
+    curve: Callable[..., Any]
     mu: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_number(self.mu, "mu", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:
         """That of the exact runs' curve, where it says it."""
         return getattr(self.curve, "adjacency", None)
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         excess = order - 1
-        p = 1 + 1 / _TILT
-        own = (order - 1 / p) / excess * p * order * self.mu**2 / 8
+        far = 1 + 1 / _TILT
+        own = (order - 1 / far) / excess * far * order * self.mu**2 / 8
         excess = (1 + _TILT) * excess
         tilt = _TILT * np.minimum(excess, 1.0)
         p, q = 1 + tilt, 1 + 1 / tilt
@@ -126,29 +128,29 @@ class RoundedDP(Guarantee):
     exact: Guarantee
     mu: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_number(self.mu, "mu", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
 
     @property
-    def adjacency(self) -> Adjacency:
+    def adjacency(self) -> Any:  # type: ignore[override]
         """The neighbouring relation of the exact runs."""
         return self.exact.adjacency
 
     @property
-    def accuracy(self):
+    def accuracy(self) -> Any:  # type: ignore[override]
         """Relative error of epsilon up to which a numerical bound is computed."""
         return self.exact.accuracy
 
     @property
-    def failure(self):
+    def failure(self) -> float:
         """Probability of an event outside of which the exact runs' guarantee holds, see `GaussianDP`."""
         return getattr(self.exact, "failure", 0.0)
 
-    def with_accuracy(self, accuracy):
+    def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`: that of the exact runs."""
         return RoundedDP(self.exact.with_accuracy(accuracy), self.mu)
 
-    def _at(self, epsilon, limit):
+    def _at(self, epsilon: Floats, limit: float) -> Any:
         """Return a delta at epsilons up to ``limit``, with one epsilon of a side for all of them, so that it never grows."""
         own = self._side(limit)
         with np.errstate(divide="ignore"):
@@ -159,17 +161,17 @@ class RoundedDP(Guarantee):
         exact = exact + np.maximum(2 * own - epsilon, 0.0)
         return np.minimum(1.0, exact + lost)
 
-    def _side(self, limit):
+    def _side(self, limit: float) -> float:
         """Return an epsilon of one side, so large that exp(limit) times its delta is below 1e-86."""
         return (_REACH + math.sqrt(2 * limit)) * self.mu / 2
 
-    def _lost(self, epsilon, own):
+    def _lost(self, epsilon: Floats, own: float) -> Any:
         """Return what both sides add to delta, at this epsilon of the computed runs, where one side's is ``own``."""
         return np.exp(
             np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0)
         )
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
         near = self._at(np.minimum(epsilon, _NEAR), _NEAR)
@@ -178,12 +180,12 @@ class RoundedDP(Guarantee):
         far = self._at(np.clip(epsilon, _NEAR, _FAR), _FAR)
         return like(epsilon, np.where(epsilon > _NEAR, np.minimum(near, far), near))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         if delta == 0 and self.mu > 0:
             return math.inf
         for limit in (_NEAR, _FAR):
@@ -199,20 +201,20 @@ class RoundedDP(Guarantee):
                 return epsilon
         return math.inf
 
-    def _closed_form(self, other):
+    def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if isinstance(other, RoundedDP):
             return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
         return RoundedDP(self.exact.compose(other), self.mu)
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         curve = self.exact._renyi_curve()
         return None if curve is None else RoundedCurve(curve, self.mu)
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``, where the exact runs have a curve."""
         curve = self._renyi_curve()
         return super().rdp(order) if curve is None else RenyiDP(curve, self.adjacency).rdp(order)
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         bound = self.exact._gaussian_bound()
         return None if bound is None else bound + self.mu

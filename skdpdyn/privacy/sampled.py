@@ -3,9 +3,11 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import EXTREME, checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.stored import stored_part
@@ -52,11 +54,11 @@ class SampledCurve:
     noise_multiplier: float
     adjacency: Adjacency
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         check_step(self)
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order`` > 1 (float or array)."""
         order = np.asarray(order, dtype=float)
         shift, replaced = 1 / self.noise_multiplier, self.adjacency is Adjacency.REPLACE_ONE
@@ -67,7 +69,7 @@ class SampledCurve:
         return np.array(values).reshape(order.shape)[()]
 
 
-def check_step(step):
+def check_step(step: Any) -> None:
     """Return the numbers of a Poisson-sampled Gaussian step, or raise an error that names a wrong one."""
     q = checked_probability(step.sampling_probability)
     if not q > 1 / EXTREME:
@@ -80,7 +82,7 @@ def check_step(step):
 
 
 @lru_cache(maxsize=4096)
-def sampled_divergence(q, shift, order, replaced):
+def sampled_divergence(q: float, shift: float, order: float, replaced: bool) -> float:
     """Renyi divergence of ``order`` of the pair of `SampledCurve`, rounded up.
 
     With r = P/Q, u = log r and e = order - 1, log E_Q r^order = log(1 + I), where I = E_Q h(r) and
@@ -121,13 +123,13 @@ def sampled_divergence(q, shift, order, replaced):
     return float(min(max(divergence, 5e-324), whole))
 
 
-def _weight(q, shift, x):
+def _weight(q: float, shift: float, x: float) -> float:
     """Share of the density of Q at x that comes from N(-shift, 1)."""
     exponent = -shift * x - shift * shift / 2 + math.log(q) - math.log1p(-q)
     return math.exp(exponent) / (1 + math.exp(exponent)) if exponent < 0 else 1.0
 
 
-def _log_mixture(q, exponent):
+def _log_mixture(q: float, exponent: Array) -> Array:
     """log(1 - q + q e^exponent), relatively precise near 0."""
     near = np.log1p(q * np.expm1(np.minimum(exponent, 30.0)))
     return np.where(
@@ -135,7 +137,7 @@ def _log_mixture(q, exponent):
     )
 
 
-def _pair(q, shift, x, replaced):
+def _pair(q: float, shift: float, x: Array, replaced: bool) -> Any:
     """Log P + log(2 pi)/2 and log P/Q at x."""
     log_a = _log_mixture(q, shift * x - shift * shift / 2)
     log_b = _log_mixture(q, -shift * x - shift * shift / 2) if replaced else 0.0
@@ -145,7 +147,7 @@ def _pair(q, shift, x, replaced):
 _PSI_SERIES = [2 / math.factorial(k) for k in range(2, 16)]  # of psi(v) / (v^2 / 2)
 
 
-def _log_psi(v):
+def _log_psi(v: Array) -> Array:
     """log(e^v - 1 - v) at any real v, relatively precise; -inf at 0."""
     size = np.abs(v)
     small = np.where(size < 0.3, v, 0.0)
@@ -158,7 +160,9 @@ def _log_psi(v):
     return np.where(size < 0.3, near, np.where(v < 30.0, np.log(np.expm1(middle) - middle), far))
 
 
-def _log_tails(q, shift, order, low, high, replaced, step):
+def _log_tails(
+    q: float, shift: float, order: float, low: float, high: float, replaced: bool, step: Any
+) -> float:
     """Logarithm of a bound on what the integral, and its sums, have outside of [low, high].
 
     Above: h(r) <= order e/2 (r - 1)^2 max(1, r^(order - 2)), by its second derivative. Below, where

@@ -1,10 +1,12 @@
 """Step sizes, training time and numbers of steps, from public numbers alone: what to run, before its noise is found."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy._types import Array
 from skdpdyn.privacy.checks import checked_count
 from skdpdyn.privacy.guarantees import Adjacency, gdp_mu
 from skdpdyn.privacy.needs import needs
@@ -14,7 +16,7 @@ _MEAN_COOLED = 3 / 4  # of the factors of step sizes that are cooled
 _MOST_COOLED = 10**7  # steps, each with a size of its own
 
 
-def largest_step_size(strong_convexity, smoothness, bound="tightest"):
+def largest_step_size(strong_convexity: float, smoothness: float, bound: str = "tightest") -> float:
     """Return the largest step that contracts at the rate of the strong convexity, and that the bound allows (see `needs`)."""
     largest = 2 / (strong_convexity + smoothness)
     return (
@@ -25,16 +27,16 @@ def largest_step_size(strong_convexity, smoothness, bound="tightest"):
 
 
 def curvature_aware_time(
-    epsilon=None,
-    delta=None,
+    epsilon: Any = None,
+    delta: Any = None,
     *,
-    n_samples,
-    lipschitz,
-    curvature,
-    adjacency="replace_one",
-    mu=None,
-    tolerable_noise=1.0,
-):
+    n_samples: int,
+    lipschitz: float,
+    curvature: float,
+    adjacency: Adjacency | str = "replace_one",
+    mu: float | None = None,
+    tolerable_noise: float = 1.0,
+) -> float:
     """Training time (number of steps x step size) at which the noise starts to drown the signal.
 
     Whatever the step size, noise calibrated to mu-GDP over time T has piled up to standard
@@ -76,15 +78,15 @@ def curvature_aware_time(
 
 
 def curvature_aware_schedule(
-    time,
+    time: float,
     *,
-    strong_convexity,
-    smoothness,
-    bound="tightest",
-    step_size=None,
-    cooling=False,
-    max_steps=MAX_STEPS,
-):
+    strong_convexity: float,
+    smoothness: float,
+    bound: str = "tightest",
+    step_size: float | None = None,
+    cooling: bool = False,
+    max_steps: int = MAX_STEPS,
+) -> Any:
     """Return steps and step size that train for ``time``, discounted by what the regulariser forgets.
 
     Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so
@@ -108,7 +110,7 @@ def curvature_aware_schedule(
     return max(1, min(math.ceil(time / step_size * (1 - 1e-12)), max_steps)), step_size
 
 
-def cooled(n_steps):
+def cooled(n_steps: int) -> Array:
     """Factors of step sizes that fall linearly to 0 over the second half of a run.
 
     In directions that the data determine well, the noise of the last iterate is that of the last
@@ -123,7 +125,9 @@ def cooled(n_steps):
     return np.minimum(2 * np.arange(n_steps, 0, -1) / n_steps, 1.0)
 
 
-def cooled_time_factor(mu, *, n_samples, n_parameters, adjacency="replace_one"):
+def cooled_time_factor(
+    mu: float, *, n_samples: int, n_parameters: int, adjacency: Adjacency | str = "replace_one"
+) -> float:
     """How many times as long as `curvature_aware_time` it pays to train if steps are cooled; below 1: neither pays.
 
     That time T is where a row in directions that the data leave flat has noise of 1 standard unit.
@@ -156,8 +160,15 @@ def cooled_time_factor(mu, *, n_samples, n_parameters, adjacency="replace_one"):
 
 
 def worst_case_steps(
-    mu, *, n_samples, n_features, lipschitz, strong_convexity, step_size, adjacency="replace_one"
-):
+    mu: float,
+    *,
+    n_samples: int,
+    n_features: int,
+    lipschitz: float,
+    strong_convexity: float,
+    step_size: float,
+    adjacency: Adjacency | str = "replace_one",
+) -> float:
     """Return the number of steps with the least worst-case error under the exact bound.
 
     The curvature is ``strong_convexity`` everywhere and the start, 0, is lipschitz /
@@ -185,16 +196,16 @@ def worst_case_steps(
 
 
 def theorem4_schedule(
-    epsilon,
-    delta,
+    epsilon: float,
+    delta: float,
     *,
-    n_samples,
-    n_features,
-    lipschitz,
-    strong_convexity,
-    smoothness,
-    adjacency="replace_one",
-):
+    n_samples: int,
+    n_features: int,
+    lipschitz: float,
+    strong_convexity: float,
+    smoothness: float,
+    adjacency: Adjacency | str = "replace_one",
+) -> Any:
     """Step size, Langevin noise and number of steps of Chourasia, Ye and Shokri (2021), Theorem 4.
 
     Hypotheses: epsilon <= 2 log(1/delta), strong_convexity > 0. The paper's S = 2L is replace_one;

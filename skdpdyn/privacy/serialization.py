@@ -3,17 +3,19 @@
 import hashlib
 import json
 import math
-from dataclasses import fields
+from dataclasses import Field, fields
+from typing import Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.stored import TYPES, is_whole
 
 VERSION = 1
 """Version of the documents that `to_json` writes. Those without one, which 0.1 wrote, are of version 0."""
 
-_ADDED = {
+_ADDED: dict[int, dict[str, dict[str, Any]]] = {
     1: {
         "SampledCurve": {"adjacency": "add_remove"},
         "NoisyGradientDescent": {"rounding": 0.0},
@@ -28,7 +30,7 @@ _ADDED = {
 """Fields that a version added to a type, with what documents before it meant by their absence."""
 
 
-def to_json(value):
+def to_json(value: Any) -> str:
     """Return a record or guarantee as a JSON document of the present version; floats keep every bit.
 
     Parameters
@@ -56,7 +58,7 @@ def to_json(value):
     return json.dumps({"version": VERSION, **stored}, allow_nan=False)
 
 
-def from_json(text):
+def from_json(text: str) -> Any:
     """Return the record or guarantee that `to_json` stored, checked like any other.
 
     Parameters
@@ -97,7 +99,7 @@ def from_json(text):
     return value
 
 
-def load_json(text):
+def load_json(text: str) -> Any:
     """Read a JSON document in which no name comes twice and no number is infinite.
 
     Parameters
@@ -120,7 +122,7 @@ def load_json(text):
         raise ValueError("the document is nested too deeply") from None
 
 
-def checksum(content):
+def checksum(content: Any) -> str:
     """Return the SHA-256 of plain values in their canonical JSON form: names sorted, no spaces.
 
     Parameters
@@ -137,20 +139,21 @@ def checksum(content):
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _once_each(pairs):
+def _once_each(pairs: list[tuple[str, Any]]) -> Mechanism:
     """Return the dict of a JSON object, none of whose names may come twice."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a name comes twice among {[name for name, _ in pairs]}")
     return dict(pairs)
 
 
-def _refuse_constant(name):
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number that to_json writes")
 
 
-def to_dict(value):
+def to_dict(value: Any) -> Any:
     """`to_json` as nested dicts and lists."""
-    if TYPES.get(type(value).__name__) is type(value):
+    kind: Any = type(value)
+    if TYPES.get(kind.__name__) is kind:
         kept = [
             field.name
             for field in fields(value)
@@ -171,7 +174,7 @@ def to_dict(value):
     )
 
 
-def from_dict(stored, version=VERSION):
+def from_dict(stored: Any, version: int = VERSION) -> Any:
     """`from_json` from nested dicts and lists, of a ``version``."""
     if isinstance(stored, list):
         return tuple(from_dict(item, version) for item in stored)
@@ -206,6 +209,6 @@ def from_dict(stored, version=VERSION):
     return built
 
 
-def _is_optional(field):
+def _is_optional(field: Field[Any]) -> bool:
     """Whether a field is stored only where it is not at its default; it says how to compute, not what ran."""
     return field.metadata.get("optional", False)

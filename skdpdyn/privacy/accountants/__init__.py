@@ -5,6 +5,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.composition import composition
 from skdpdyn.privacy.accountants.contraction import contraction
 from skdpdyn.privacy.accountants.iteration import iteration
@@ -49,7 +50,7 @@ class Tightest:
     mechanism: Any = field(compare=False, repr=False)
 
     @cached_property
-    def alternatives(self):
+    def alternatives(self) -> Mechanism:
         """The other accountants by name: each with its guarantee, or with the hypothesis that failed; found when asked for."""
         return {
             name: sharpest(judge, self.mechanism)
@@ -57,13 +58,13 @@ class Tightest:
             if name != self.bound
         }
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "guarantee" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.guarantee, name)
 
 
-def tightest(mechanism, *, delta=1e-6):
+def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
     """Return the smallest valid bound on a release, with its name and all others.
 
     Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of
@@ -105,7 +106,7 @@ def tightest(mechanism, *, delta=1e-6):
     return weigh(mechanism, delta)
 
 
-def weigh(mechanism, delta, accuracy=None):
+def weigh(mechanism: Mechanism, delta: float, accuracy: float | None = None) -> Tightest:
     """Return the `tightest` bound on a release, compared by epsilons of some relative ``accuracy`` where they are numerical.
 
     Only accountants that can win are asked: those with a theorem for this type of record, and of a
@@ -113,7 +114,7 @@ def weigh(mechanism, delta, accuracy=None):
     """
     checked_delta(delta)
     able = [name for name, judge in ACCOUNTANTS.items() if has_theorem(judge, mechanism)]
-    answers = {}
+    answers: dict[str, Any] = {}
     for name in sorted(able, key=lambda name: ACCOUNTANTS[name].never_below is not None):
         if not isinstance(answers.get(ACCOUNTANTS[name].never_below), Guarantee):
             answers[name] = sharpest(ACCOUNTANTS[name], mechanism)
@@ -140,14 +141,14 @@ def weigh(mechanism, delta, accuracy=None):
     winner = finalists[0]
     if len(finalists) > 1:
         epsilons = {name: valid[name].epsilon(delta) for name in finalists}
-        winner = min(finalists, key=epsilons.get)
+        winner = min(finalists, key=epsilons.__getitem__)
         # of several that are nothing at this delta, the one that composes best
         if epsilons[winner] == 0:
             winner = min(
                 (name for name in finalists if epsilons[name] == 0),
                 key=lambda name: valid[name].advantage,
             )
-    if winner == MIXED:
+    if mixed is not None and winner == MIXED:
         return Tightest(MIXED, mixed.theorem, valid[MIXED], mechanism)
     judge = ACCOUNTANTS[winner]
     return Tightest(
@@ -155,7 +156,7 @@ def weigh(mechanism, delta, accuracy=None):
     )
 
 
-def _mixed(mechanism, delta, accuracy):
+def _mixed(mechanism: Mechanism, delta: float, accuracy: float | None) -> Tightest | None:
     """Compose the best bound of each part where no accountant proved all of them; else None."""
     try:
         best = {part: weigh(part, delta, accuracy) for part in dict.fromkeys(mechanism.mechanisms)}

@@ -1,10 +1,13 @@
 """Composition: every step is paid for, whatever is released of the path."""
 
+from typing import NoReturn
+
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP
+from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
     Gaussian,
@@ -16,7 +19,7 @@ from skdpdyn.privacy.mechanisms import (
 
 
 @accountant("composition: Dong, Roth and Su (2022), Corollary 3.3")
-def composition(mechanism):
+def composition(mechanism: Mechanism) -> NoReturn:
     """Composition of the steps, as if every iterate were released and no batch were secret.
 
     Each step that a record takes part in is a Gaussian mechanism with mu_k = sensitivity / noise;
@@ -50,19 +53,19 @@ def composition(mechanism):
 
 
 @composition.register
-def _(mechanism: NoisyGradientDescent):
+def _(mechanism: NoisyGradientDescent) -> GaussianDP:
     rate = 1 / np.asarray(mechanism.noise_multiplier)
-    mu = np.linalg.norm(rate) if rate.ndim else rate * np.sqrt(mechanism.n_steps)
+    mu = float(np.linalg.norm(rate)) if rate.ndim else float(rate * np.sqrt(mechanism.n_steps))
     return GaussianDP(mu, mechanism.adjacency)
 
 
 @composition.register
-def _(mechanism: Gaussian):
+def _(mechanism: Gaussian) -> GaussianDP:
     return GaussianDP(1 / mechanism.noise_multiplier, mechanism.adjacency)
 
 
 @composition.register
-def _(mechanism: CyclicBatches):
+def _(mechanism: CyclicBatches) -> GaussianDP:
     rate = 1 / np.asarray(mechanism.noise_multiplier)
     if rate.ndim == 0:
         return GaussianDP(rate * np.sqrt(mechanism.n_epochs), mechanism.adjacency)
@@ -71,13 +74,13 @@ def _(mechanism: CyclicBatches):
 
 
 @composition.register
-def _(mechanism: WithoutReplacement):
+def _(mechanism: WithoutReplacement) -> GaussianDP:
     # Given who is in which batch, the record moves at most every step, by S
     return GaussianDP(np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
 
 
 @composition.register
-def _(mechanism: PoissonSubsampled):
+def _(mechanism: PoissonSubsampled) -> GaussianDP:
     moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
     return GaussianDP(
         moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency
@@ -85,7 +88,7 @@ def _(mechanism: PoissonSubsampled):
 
 
 @composition.register
-def _(mechanism: OnePass):
+def _(mechanism: OnePass) -> Guarantee:
     cost = mechanism.sensitivity / mechanism.noise
     guarantee = GaussianDP if mechanism.distribution == "gaussian" else ApproximateDP
     return guarantee(cost, adjacency=mechanism.adjacency)

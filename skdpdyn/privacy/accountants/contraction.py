@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, solve_epsilon
+from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
@@ -32,7 +34,7 @@ from skdpdyn.privacy.stored import stored
         {"tight": True},
     ),
 )
-def contraction(mechanism, index=None, tight=False):
+def contraction(mechanism: Mechanism, index: int | None = None, tight: bool = False) -> NoReturn:
     """Privacy profile of one pass of projected noisy SGD, by the contraction of E_gamma on a bounded domain.
 
     Asoodeh, Diaz and Calmon (2020), Privacy amplification of iterative algorithms via contraction
@@ -80,7 +82,7 @@ def contraction(mechanism, index=None, tight=False):
 
 
 @contraction.register
-def _(mechanism: OnePass, index=None, tight=False):
+def _(mechanism: OnePass, index: int | None = None, tight: bool = False) -> Guarantee:
     largest = 2 / (mechanism.smoothness + mechanism.strong_convexity)
     if not mechanism.step_size < largest:
         raise UnsupportedMechanismError(
@@ -103,7 +105,7 @@ def _(mechanism: OnePass, index=None, tight=False):
     )
 
 
-def hockey_stick(epsilon, shift, distribution="gaussian"):
+def hockey_stick(epsilon: Floats, shift: Any, distribution: str = "gaussian") -> Any:
     """Hockey-stick divergence E_(e^epsilon) of a noise law and the same law moved.
 
     Parameters
@@ -131,7 +133,13 @@ def hockey_stick(epsilon, shift, distribution="gaussian"):
     return delta if np.ndim(delta) else float(delta)
 
 
-def contraction_coefficient(epsilon, contraction, diameter, noise_std, distribution="gaussian"):
+def contraction_coefficient(
+    epsilon: float,
+    contraction: float,
+    diameter: float,
+    noise_std: float,
+    distribution: str = "gaussian",
+) -> float:
     """Contraction coefficient under E_(e^epsilon) of one projected noisy step on a bounded domain.
 
     Theorem 2 of Asoodeh, Diaz and Calmon (2020): the supremum of E_gamma(K(y1) || K(y2)) over two
@@ -194,7 +202,7 @@ class ContractedDP(Guarantee):
     distribution: str = "gaussian"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         for name in ("own_shift", "later_shift"):
             checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
@@ -209,11 +217,11 @@ class ContractedDP(Guarantee):
                 f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}"
             )
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon`` >= 0 (float or array); exactly 0 where Laplace noise is pure."""
         return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
 
-    def _log_delta(self, epsilon):
+    def _log_delta(self, epsilon: Array) -> Any:
         own = _log_hockey_stick(epsilon, self.own_shift, self.distribution)
         later = _log_hockey_stick(epsilon, self.later_shift, self.distribution)
         if self.n_stops is None:
@@ -225,18 +233,18 @@ class ContractedDP(Guarantee):
             value = own - math.log(self.n_stops) + np.where(later == 0, whole, terms - stays)
         return np.minimum(np.where(np.isneginf(own), -math.inf, value), 0.0)
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         return solve_epsilon(self._scalar_log_delta, delta, self._upper(delta))
 
-    def _scalar_log_delta(self, epsilon):
+    def _scalar_log_delta(self, epsilon: float) -> float:
         return float(self._log_delta(np.asarray(epsilon)))
 
-    def _upper(self, delta):
+    def _upper(self, delta: float) -> float:
         """Return an epsilon at which delta is met."""
         if self.distribution == "laplace":  # pure there
             return min(
@@ -248,11 +256,11 @@ class ContractedDP(Guarantee):
             upper *= 2
         return upper if delta > 0 else math.inf
 
-    def _gaussian_bound(self):
+    def _gaussian_bound(self) -> float | None:
         return self.own_shift if self.distribution == "gaussian" else None
 
 
-def _log_hockey_stick(epsilon, shift, distribution):
+def _log_hockey_stick(epsilon: Array, shift: Floats, distribution: str) -> Any:
     if distribution == "gaussian":
         return gdp_log_deltas(epsilon, shift)
     with np.errstate(divide="ignore"):

@@ -1,8 +1,11 @@
 """Privacy amplification by iteration in its older, closed forms: Feldman et al. (2018), Balle et al. (2019), Boninsegna."""
 
+from typing import NoReturn
+
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import CyclicBatches, OnePass, check_computable, check_index
@@ -14,7 +17,7 @@ from skdpdyn.privacy.needs import Needs
     needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
     never_below="last_iterate",
 )
-def iteration(mechanism, index=None):
+def iteration(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     """Renyi bound of the last iterate by amplification by iteration, as printed; `last_iterate` is never above it.
 
     - `OnePass` with Gaussian noise, the record in step i of n, S its sensitivity: RDP(a) = a S^2 /
@@ -64,14 +67,14 @@ def iteration(mechanism, index=None):
     raise UnsupportedMechanismError(f"iteration has no theorem for {type(mechanism).__name__}")
 
 
-def _refuse(hypothesis):
+def _refuse(hypothesis: str) -> NoReturn:
     raise UnsupportedMechanismError(
         f"iteration (Feldman et al. 2018, Balle et al. 2019) needs {hypothesis}"
     )
 
 
 @iteration.register
-def _(mechanism: OnePass, index=None):
+def _(mechanism: OnePass, index: int | None = None) -> RenyiDP:
     if mechanism.distribution != "gaussian":
         _refuse(f"distribution='gaussian', not {mechanism.distribution!r}")
     if mechanism.stopping != "last":
@@ -93,7 +96,7 @@ def _(mechanism: OnePass, index=None):
     return RenyiDP(LinearCurve(rate), mechanism.adjacency)
 
 
-def proposition1(mechanism, index=None):
+def proposition1(mechanism: Mechanism, index: int | None = None) -> RenyiDP:
     """Proposition 1 of Asoodeh, Diaz and Calmon (2020): Balle's kappa with the classic conversion, as their figures plot it.
 
     delta = exp(-(epsilon - kappa)^2 / (4 kappa)) for epsilon > kappa, kappa = S^2 M^(n-i+1) / (2
@@ -138,7 +141,7 @@ def proposition1(mechanism, index=None):
 
 
 @iteration.register
-def _(mechanism: CyclicBatches, index=None):
+def _(mechanism: CyclicBatches, index: int | None = None) -> RenyiDP:
     if mechanism.release != "last":
         _refuse(f"release='last', not {mechanism.release!r}")
     if np.ndim(mechanism.step_size) or np.ndim(mechanism.noise_multiplier):

@@ -1,10 +1,13 @@
 """Langevin dynamics: the converging bound of Chourasia, Ye and Shokri (2021)."""
 
 import math
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
@@ -21,7 +24,7 @@ from skdpdyn.privacy.needs import Needs
     ),
     never_below="last_iterate",
 )
-def langevin(mechanism):
+def langevin(mechanism: Mechanism) -> NoReturn:
     """Renyi bound of the last iterate by the dynamics of Langevin diffusion.
 
     Corollary 1 of Chourasia, Ye and Shokri (2021), as printed: with gradient noise sigma, RDP(a) =
@@ -58,23 +61,22 @@ def langevin(mechanism):
 
 
 @langevin.register
-def _(mechanism: NoisyGradientDescent):
+def _(mechanism: NoisyGradientDescent) -> RenyiDP:
     refuse = check_run(mechanism, "Corollary 1")
     if not mechanism.strong_convexity > 0:
         refuse(f"strong_convexity > 0, not {mechanism.strong_convexity}")
     if mechanism.smoothness is None:
         refuse("a known smoothness, not None")
-    if not mechanism.step_size < 1 / mechanism.smoothness:
-        refuse(
-            f"step_size < 1/smoothness = {1 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}"
-        )
+    smoothness: Any = mechanism.smoothness
+    if not mechanism.step_size < 1 / smoothness:
+        refuse(f"step_size < 1/smoothness = {1 / smoothness:.6g}, not {mechanism.step_size:.6g}")
     return converging(mechanism, mechanism.strong_convexity / 2)
 
 
-def check_run(mechanism, theorem):
+def check_run(mechanism: Mechanism, theorem: str) -> Callable[..., Any]:
     """Refuse what none of the theorems covers; returns how to refuse more."""
 
-    def refuse(hypothesis):
+    def refuse(hypothesis: str) -> NoReturn:
         raise UnsupportedMechanismError(
             f"langevin (Chourasia, Ye and Shokri 2021, {theorem}) needs {hypothesis}"
         )
@@ -88,7 +90,7 @@ def check_run(mechanism, theorem):
     return refuse
 
 
-def converging(mechanism, rate):
+def converging(mechanism: Mechanism, rate: float) -> RenyiDP:
     """Theorem 2 with sigma^2 c = rate; S^2 / (sigma^2 n^2) = 2 / (step_size noise_multiplier^2)."""
     time = rate * mechanism.step_size
     steps = -math.expm1(-time * mechanism.n_steps) / time if time > 0 else mechanism.n_steps

@@ -1,14 +1,16 @@
 """The exact price of the last iterate: shifted interpolation, solved as an isotonic regression."""
 
 import math
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number
-from skdpdyn.privacy.guarantees import GaussianDP
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
     NoisyGradientDescent,
@@ -25,7 +27,7 @@ from skdpdyn.privacy.needs import Needs
     "last_iterate: Bok, Su and Altschuler (2024), shifted interpolation",
     needs=Needs(contraction=True, last_iterate_only=True),
 )
-def last_iterate(mechanism, index=None):
+def last_iterate(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     """Smallest mu-GDP guarantee of the last iterate that follows from contraction, sensitivity and noise alone.
 
     Shifted interpolation (Bok, Su and Altschuler 2024, Shifted interpolation for differential
@@ -74,19 +76,22 @@ def last_iterate(mechanism, index=None):
 
 
 @last_iterate.register
-def _(mechanism: NoisyGradientDescent, index=None):
+def _(mechanism: NoisyGradientDescent, index: int | None = None) -> GaussianDP:
     if index is not None:
         raise ValueError(f"index={index!r} must be None: every step takes all records")
-    *steps, diameter = _steps(mechanism)
+    log_contraction, sensitivity, noise_std, diameter = _steps(mechanism)
+    steps = log_contraction, sensitivity, noise_std
     if all(value.ndim == 0 for value in steps):
-        mu = _constant_mu(mechanism.n_steps, *map(float, steps), diameter)
+        one = [float(value) for value in steps]
+        mu = _constant_mu(mechanism.n_steps, one[0], one[1], one[2], diameter)
     else:
-        mu = _schedule_mu(*(np.broadcast_to(value, mechanism.n_steps) for value in steps), diameter)
+        each = [np.broadcast_to(value, mechanism.n_steps) for value in steps]
+        mu = _schedule_mu(each[0], each[1], each[2], diameter)
     return GaussianDP(mu, mechanism.adjacency)
 
 
 @last_iterate.register
-def _(mechanism: CyclicBatches, index=None):
+def _(mechanism: CyclicBatches, index: int | None = None) -> Guarantee:
     n_batches, shuffled = mechanism.n_batches, mechanism.order == "shuffled_once"
     *steps, diameter = _steps(mechanism)
     check_positions("last_iterate", n_batches)
@@ -104,12 +109,8 @@ def _(mechanism: CyclicBatches, index=None):
             _cyclic_mu(int(j), n_batches, mechanism.n_epochs, *map(float, steps)) for j in positions
         ]
     else:
-        mus = _position_mus(
-            *(np.broadcast_to(value, mechanism.n_steps) for value in steps),
-            diameter,
-            n_batches,
-            positions,
-        )
+        each: Any = [np.broadcast_to(value, mechanism.n_steps) for value in steps]
+        mus = _position_mus(each[0], each[1], each[2], diameter, n_batches, positions)
     if not shuffled:
         return GaussianDP(max(mus), mechanism.adjacency)
     sizes = np.diff(
@@ -119,7 +120,7 @@ def _(mechanism: CyclicBatches, index=None):
 
 
 @last_iterate.register
-def _(mechanism: OnePass, index=None):
+def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     if mechanism.distribution != "gaussian":
         _refuse(f"distribution='gaussian', not {mechanism.distribution!r}")
     if not mechanism.strong_convexity <= mechanism.smoothness:
@@ -142,7 +143,7 @@ def _(mechanism: OnePass, index=None):
 
     # of a record that so many steps came after: forgotten from its own step on, or from anywhere
     # after it
-    def mus(later):
+    def mus(later: Array) -> Any:
         own = cost / np.sqrt(_noise_left(later + 1, decay)) * np.exp(-later * decay)
         with np.errstate(divide="ignore"):
             after = np.where(
@@ -163,7 +164,7 @@ def _(mechanism: OnePass, index=None):
     return ProfileMixture(values, weights, mechanism.adjacency)
 
 
-def _noise_left(n_steps, decay):
+def _noise_left(n_steps: Any, decay: float) -> Any:
     """Variance of the last steps' noise, in units of one step's: sum of c^(2i), i < n_steps, c = exp(-decay)."""
     if decay == 0:
         return np.asarray(n_steps, dtype=float)
@@ -174,7 +175,14 @@ def _noise_left(n_steps, decay):
     )
 
 
-def _cyclic_mu(position, n_batches, n_epochs, log_contraction, sensitivity, noise_std):
+def _cyclic_mu(
+    position: int,
+    n_batches: int,
+    n_epochs: int,
+    log_contraction: float,
+    sensitivity: float,
+    noise_std: float,
+) -> float:
     """Return mu for equal steps and the record in batch ``position`` of every epoch.
 
     The isotonic regression pools all epochs but the tail after the record's last step into one
@@ -199,7 +207,14 @@ def _cyclic_mu(position, n_batches, n_epochs, log_contraction, sensitivity, nois
     return sensitivity / noise_std * math.sqrt(energy)
 
 
-def _position_mus(log_contraction, sensitivity, noise_std, diameter, n_batches, positions):
+def _position_mus(
+    log_contraction: Array,
+    sensitivity: Array,
+    noise_std: Array,
+    diameter: float | None,
+    n_batches: int,
+    positions: Array,
+) -> Any:
     """Mu of any schedule for the record in one batch of every epoch, at each of some positions.
 
     Its own steps alone bring supply. Between two of them the isotonic regression pools all noise,
@@ -225,7 +240,7 @@ def _position_mus(log_contraction, sensitivity, noise_std, diameter, n_batches, 
     return mus
 
 
-def _steps(mechanism):
+def _steps(mechanism: Mechanism) -> Any:
     """Log contraction, update sensitivity and noise of the steps, and diameter, after the hypotheses are checked."""
     if mechanism.release != "last":
         _refuse(f"release='last', not {mechanism.release!r}")
@@ -248,20 +263,22 @@ def _steps(mechanism):
     )
 
 
-def _check_step(largest, smoothness):
+def _check_step(largest: float, smoothness: float) -> None:
     if not largest <= 2 / smoothness:
         _refuse(
             f"step_size <= 2/smoothness = {2 / smoothness:.6g}, not {largest:.6g}: beyond it a step does not contract"
         )
 
 
-def _refuse(hypothesis):
+def _refuse(hypothesis: str) -> NoReturn:
     raise UnsupportedMechanismError(
         f"last_iterate (Bok, Su and Altschuler 2024) needs {hypothesis}"
     )
 
 
-def last_iterate_mu(contraction, sensitivity, noise_std, diameter=None):
+def last_iterate_mu(
+    contraction: Any, sensitivity: Any, noise_std: Any, diameter: float | None = None
+) -> float:
     """Gaussian-DP parameter of the last of a sequence of noisy Lipschitz steps.
 
     Step k maps theta to Proj(phi_k(theta) + N(0, noise_std[k]^2 I)), where phi_k is Lipschitz with
@@ -323,7 +340,7 @@ def last_iterate_mu(contraction, sensitivity, noise_std, diameter=None):
         return _schedule_mu(np.log(contraction), sensitivity, noise_std, diameter)
 
 
-def _log_contraction(step_size, strong_convexity, smoothness):
+def _log_contraction(step_size: Floats, strong_convexity: float, smoothness: float) -> Array:
     """Log max(|1 - step_size strong_convexity|, |1 - step_size smoothness|), exact for tiny step_size strong_convexity."""
     with np.errstate(divide="ignore", invalid="ignore"):
         slow = np.log1p(-step_size * strong_convexity)
@@ -331,7 +348,13 @@ def _log_contraction(step_size, strong_convexity, smoothness):
     return np.where(step_size * (strong_convexity + smoothness) <= 2, slow, np.minimum(fast, 0.0))
 
 
-def _constant_mu(n_steps, log_contraction, sensitivity, noise_std, diameter):
+def _constant_mu(
+    n_steps: int,
+    log_contraction: float,
+    sensitivity: float,
+    noise_std: float,
+    diameter: float | None,
+) -> float:
     """Return mu for equal steps in closed form, c = exp(log_contraction) <= 1."""
     decay = -log_contraction
     gain = math.tanh(n_steps * decay / 2) / math.tanh(decay / 2) if decay > 0 else n_steps
@@ -352,7 +375,9 @@ def _constant_mu(n_steps, log_contraction, sensitivity, noise_std, diameter):
     )
 
 
-def _from_anywhere(m, decay, sensitivity, noise_std, diameter):
+def _from_anywhere(
+    m: int, decay: float, sensitivity: float, noise_std: float, diameter: float
+) -> float:
     if decay == 0:
         shift, noise = diameter + m * sensitivity, float(m)
     elif math.isinf(decay):
@@ -365,7 +390,9 @@ def _from_anywhere(m, decay, sensitivity, noise_std, diameter):
     return shift / (noise_std * math.sqrt(noise))
 
 
-def _schedule_mu(log_contraction, sensitivity, noise_std, diameter):
+def _schedule_mu(
+    log_contraction: Array, sensitivity: Array, noise_std: Array, diameter: float | None
+) -> float:
     """Mu of any schedule, in log space: the products of contractions underflow on long runs."""
     forgotten = np.flatnonzero(np.isneginf(log_contraction))
     if forgotten.size:  # a contraction of 0 wipes out all that came before
@@ -376,7 +403,9 @@ def _schedule_mu(log_contraction, sensitivity, noise_std, diameter):
     return _least_mu(*_log_schedule(log_contraction, sensitivity, noise_std, diameter))
 
 
-def _log_schedule(log_contraction, sensitivity, noise_std, diameter):
+def _log_schedule(
+    log_contraction: Array, sensitivity: Array, noise_std: Array, diameter: float | None
+) -> Any:
     """Logarithms of supplies, weights and, in a bounded domain, fronts of all steps."""
     # P_k: the product of the contractions after step k
     log_product = np.append(np.cumsum(log_contraction[:0:-1])[::-1], 0.0)
@@ -389,7 +418,7 @@ def _log_schedule(log_contraction, sensitivity, noise_std, diameter):
     return log_supply, log_weight, log_front
 
 
-def _least_mu(log_supply, log_weight, log_front):
+def _least_mu(log_supply: Array, log_weight: Array, log_front: Array | None) -> float:
     log_energy = _log_energy(log_supply, log_weight)
     if log_front is not None:
         log_energy = min(
@@ -405,13 +434,14 @@ _SEGMENT_STEPS = 1 << 14
 _EQUAL = 1e-12
 
 
-def _log_energy(log_supply, log_weight):
+def _log_energy(log_supply: Array, log_weight: Array) -> float:
     """Logarithm of sum v^2 w, v the isotonic regression of supply/weight; both are given as logarithms.
 
     Segments whose weights fit in a float are regressed by scipy; the blocks that come out are
     pooled across segments in log space. Pooling may go in any order.
     """
-    supplies, weights = [], []
+    supplies: list[float] = []
+    weights: list[float] = []
     log_debt = -math.inf  # supply that met no noise yet: carried forward, never lost
     start, n_steps = 0, log_supply.size
     while start < n_steps:
@@ -427,7 +457,7 @@ def _log_energy(log_supply, log_weight):
     return float(np.logaddexp.reduce(terms)) if terms.size else -math.inf
 
 
-def _segment_end(log_weight, start):
+def _segment_end(log_weight: Array, start: int) -> int:
     window = log_weight[start : start + _SEGMENT_STEPS]
     finite = np.where(np.isneginf(window), np.nan, window)
     beyond = np.flatnonzero(
@@ -436,7 +466,7 @@ def _segment_end(log_weight, start):
     return start + (int(beyond[0]) if beyond.size else window.size)
 
 
-def _pool_segment(log_supply, log_weight, log_debt):
+def _pool_segment(log_supply: Array, log_weight: Array, log_debt: float) -> Any:
     """Blocks (log supply, log weight) of one segment, and the supply left after its last noise."""
     noisy = np.flatnonzero(~np.isneginf(log_weight))
     if noisy.size == 0:
@@ -466,7 +496,9 @@ def _pool_segment(log_supply, log_weight, log_debt):
     return supply, weight, float(np.logaddexp.reduce(tail)) if tail.size else -math.inf
 
 
-def _append_blocks(supplies, weights, block_supplies, block_weights):
+def _append_blocks(
+    supplies: Any, weights: Any, block_supplies: Array, block_weights: Array
+) -> None:
     """Append blocks in order, pooling neighbours for as long as the left one has the larger supply/weight."""
     block_supplies, block_weights = block_supplies.tolist(), block_weights.tolist()
     position = 0
@@ -486,7 +518,9 @@ def _append_blocks(supplies, weights, block_supplies, block_weights):
     weights.extend(block_weights[position:])
 
 
-def _least_log_energy_from_anywhere(log_front, log_supply, log_weight):
+def _least_log_energy_from_anywhere(
+    log_front: Array, log_supply: Array, log_weight: Array
+) -> float:
     """Least energy of the last m steps from anywhere in the set, over all m.
 
     The set's diameter is one more supply, without noise of its own, before step n - m. Blocks of
@@ -513,7 +547,9 @@ def _least_log_energy_from_anywhere(log_front, log_supply, log_weight):
     return best
 
 
-def _energy_with_front(log_front, supplies, weights, tails, top):
+def _energy_with_front(
+    log_front: float, supplies: Array, weights: Array, tails: Array, top: int
+) -> float:
     """Log energy of the stacked blocks after a supply without weight was put in front of them."""
     supply, weight, remaining = log_front, -math.inf, top
     while remaining:

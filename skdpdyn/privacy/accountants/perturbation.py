@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import special
@@ -15,6 +16,7 @@ from skdpdyn.privacy._numerics import (
     smallest_safe,
     solve_epsilon,
 )
+from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import (
     EXTREME,
@@ -35,7 +37,7 @@ from skdpdyn.privacy.stored import stored, stored_part
     "perturbation: Dong, Roth and Su (2022), Theorem 2.7; Chaudhuri et al. (2011), Theorem 6; the profile proved in "
     "PerturbedObjectiveDP"
 )
-def perturbation(mechanism):
+def perturbation(mechanism: Mechanism) -> NoReturn:
     """Noise that is added once.
 
     - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
@@ -84,13 +86,13 @@ def perturbation(mechanism):
 
 
 @perturbation.register
-def _(mechanism: OutputPerturbation):
+def _(mechanism: OutputPerturbation) -> Guarantee:
     guarantee = GaussianDP if mechanism.distribution == "gaussian" else ApproximateDP
     return guarantee(1 / mechanism.noise_multiplier, adjacency=mechanism.adjacency)
 
 
 @perturbation.register
-def _(mechanism: ObjectivePerturbation):
+def _(mechanism: ObjectivePerturbation) -> Guarantee:
     mu, tilt, adjacency = 1 / mechanism.noise_multiplier, mechanism.tilt, mechanism.adjacency
     if mechanism.distribution == "gamma":
         return ApproximateDP(mu + tilt, adjacency=adjacency)
@@ -160,7 +162,7 @@ class PerturbedObjectiveDP(Guarantee):
     printed: bool = False
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
         for name in ("shift", "tilt", "gaussian"):
             number = checked_number(
@@ -176,20 +178,20 @@ class PerturbedObjectiveDP(Guarantee):
                 f"adjacency={self.adjacency!r}: the printed form is proven for 'add_remove' only"
             )
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Floats) -> Any:
         """Delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
         epsilon = checked_epsilon(epsilon)
         own = np.exp(self._log_delta(epsilon))
         return like(epsilon, own if self.printed else np.minimum(own, self._renyi.delta(epsilon)))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Floats) -> Any:
         """Epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(
             delta, by_element(self._epsilon if self.printed else self._least_epsilon, delta)
         )
 
-    def _least_epsilon(self, delta):
+    def _least_epsilon(self, delta: float) -> float:
         epsilon = min(self._epsilon(delta), self._renyi.epsilon(delta))
         if epsilon in (0.0, math.inf):
             return epsilon
@@ -197,24 +199,24 @@ class PerturbedObjectiveDP(Guarantee):
             epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt
         )
 
-    def rdp(self, order):
+    def rdp(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         return like(order, self._renyi_curve()(checked_order(order)))
 
     @property
-    def _renyi(self):
+    def _renyi(self) -> RenyiDP:
         return RenyiDP(self._renyi_curve(), self.adjacency)
 
     @property
-    def _total(self):
+    def _total(self) -> float:
         return math.hypot(self.shift, self.gaussian)
 
     @property
-    def _kink(self):
+    def _kink(self) -> float:
         """Epsilon - J from which the worst replacement is known to be one of opposite gradients."""
         return self._total * math.hypot(1.0, self._total / 2)
 
-    def _log_delta(self, epsilon):
+    def _log_delta(self, epsilon: Array) -> Any:
         beyond = epsilon - self.tilt
         if self.printed:
             return _log_two_sided(beyond, self._total)
@@ -228,7 +230,7 @@ class PerturbedObjectiveDP(Guarantee):
         )
         return np.minimum(_log_chord(np.minimum(beyond - self._kink, 0.0), log_delta), 0.0)
 
-    def _epsilon(self, delta):
+    def _epsilon(self, delta: float) -> float:
         if delta >= self._own_delta(0.0):
             return 0.0
         gaussian = GaussianDP(self._total, self.adjacency)
@@ -244,16 +246,16 @@ class PerturbedObjectiveDP(Guarantee):
             self.tilt + self._total,
         )
 
-    def _own_delta(self, epsilon):
+    def _own_delta(self, epsilon: float) -> float:
         return float(np.exp(self._log_delta(np.asarray(epsilon))))
 
-    def _closed_form(self, other):
+    def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not GaussianDP or other.failure:
             return None
         together = math.hypot(self.gaussian, other.mu)
         return PerturbedObjectiveDP(self.shift, self.tilt, together, self.printed, self.adjacency)
 
-    def _renyi_curve(self):
+    def _renyi_curve(self) -> Any:
         apart = self.adjacency is Adjacency.ADD_REMOVE and not self.printed
         return TiltedCurve(self._total, self.tilt, apart=apart)
 
@@ -273,7 +275,7 @@ class TiltedCurve:
     rank: int = 1
     apart: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_number(
             self.shift, "shift", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}"
         )
@@ -282,11 +284,11 @@ class TiltedCurve:
         checked_flag(self.apart, "apart")
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Adjacency | None:
         """That of a vanished record, where the curve is for one alone, or None."""
         return Adjacency.ADD_REMOVE if self.apart else None
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence of ``order``."""
         excess = np.asarray(order, dtype=float) - 1
         sides = _log_radial_moment(excess * self.shift, self.rank) / excess
@@ -297,7 +299,7 @@ class TiltedCurve:
 _RADIUS, _NODES = 14.0, 160
 
 
-def _log_radial_moment(scale, rank):
+def _log_radial_moment(scale: Floats, rank: int) -> Any:
     """Log of E exp(scale chi) - scale^2/2, chi the norm of ``rank`` standard normals, rounded up."""
     if rank == 1:
         return np.log1p(special.erf(scale / math.sqrt(2)))
@@ -319,13 +321,13 @@ def _log_radial_moment(scale, rank):
     return moment * (scale / least) + scale * (least - scale) / 2
 
 
-def _log_one_sided(epsilon, mu):
+def _log_one_sided(epsilon: Floats, mu: float) -> Array:
     """Log of E (1 - exp(epsilon - mu^2/2 - mu Z))_+, at any real epsilon."""
     log_delta = gdp_log_deltas(np.abs(epsilon), mu)
     return np.where(epsilon < 0, _log_chord(np.minimum(epsilon, 0.0), log_delta), log_delta)
 
 
-def _log_two_sided(epsilon, mu):
+def _log_two_sided(epsilon: Floats, mu: float) -> Array:
     """Log of E (1 - exp(epsilon - mu^2/2 - mu |Z|))_+, at any real epsilon."""
     near = np.minimum(epsilon, mu * mu / 2)
     with np.errstate(divide="ignore"):
@@ -337,7 +339,7 @@ def _log_two_sided(epsilon, mu):
     return np.where(epsilon < mu * mu / 2, inside, outside)
 
 
-def _log_chord(distance, log_delta):
+def _log_chord(distance: Floats, log_delta: Any) -> Array:
     """Return the line in exp(epsilon) from delta = 1 at 0 to ``log_delta``, ``distance`` <= 0 before it."""
     return np.where(
         distance < 0,

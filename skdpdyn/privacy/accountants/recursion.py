@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import (
     EXTREME,
@@ -25,7 +27,7 @@ from skdpdyn.privacy.stored import stored_part
     "recursion: Ye and Shokri (2022)",
     needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
 )
-def recursion(mechanism):
+def recursion(mechanism: Mechanism) -> NoReturn:
     """Renyi bound of the last iterate when every step draws a fresh batch of fixed size.
 
     Ye and Shokri (2022); Boninsegna, Theorem VII.2: RDP(a) = log(S_K)/(a-1), S_0 = 1, S <- (b/n)
@@ -69,8 +71,8 @@ def recursion(mechanism):
 
 
 @recursion.register
-def _(mechanism: WithoutReplacement):
-    def refuse(hypothesis):
+def _(mechanism: WithoutReplacement) -> RenyiDP:
+    def refuse(hypothesis: str) -> NoReturn:
         raise UnsupportedMechanismError(f"recursion (Ye and Shokri 2022) needs {hypothesis}")
 
     if mechanism.release != "last":
@@ -94,7 +96,7 @@ def _(mechanism: WithoutReplacement):
     return RenyiDP(curve, mechanism.adjacency)
 
 
-def _computable(noise_multiplier):
+def _computable(noise_multiplier: float) -> bool:
     return 1 / EXTREME < noise_multiplier < EXTREME
 
 
@@ -127,7 +129,7 @@ class RecursionCurve:
     noise_multiplier: float
     log_contraction: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_count(self.n_steps, "n_steps", largest=MAX_STEPS)
         checked_probability(self.sampling_probability)
         checked_number(
@@ -138,14 +140,14 @@ class RecursionCurve:
         )
         checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         order = np.asarray(order, dtype=float)
         if order.ndim == 0:
             return self._one(float(order))
         return np.array([self._one(value) for value in order.ravel().tolist()]).reshape(order.shape)
 
-    def _one(self, order):
+    def _one(self, order: float) -> float:
         return _recursion(
             self.n_steps,
             self.sampling_probability,
@@ -157,7 +159,9 @@ class RecursionCurve:
 
 # a fit asks what its privacy_cost asked, and so does the next one of its kind
 @lru_cache(maxsize=8192)
-def _recursion(n_steps, q, noise_multiplier, log_contraction, order):
+def _recursion(
+    n_steps: int, q: float, noise_multiplier: float, log_contraction: float, order: float
+) -> float:
     """Renyi divergence bound of one order."""
     step = order * (order - 1) / (2 * noise_multiplier**2)
     if not math.isfinite(step):

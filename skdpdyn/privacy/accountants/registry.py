@@ -1,14 +1,18 @@
 """The list of accountants: each enters itself, with what it needs and which theorem it is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce, singledispatch, update_wrapper
+from typing import Any
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.mechanisms import Composition
 from skdpdyn.privacy.needs import NEEDS, Needs
 from skdpdyn.privacy.rounded import rounded
 
-ACCOUNTANTS = {}
+ACCOUNTANTS: dict[str, Any] = {}
 """Every accountant by name: what ``bound=`` of the estimators chooses from, beside "tightest"."""
 
 
@@ -25,10 +29,12 @@ class Sharper:
     """
 
     theorem: str
-    options: dict
+    options: dict[str, Any]
 
 
-def accountant(theorem, *, needs=None, sharper=None, never_below=None):
+def accountant(
+    theorem: str, *, needs: Any = None, sharper: Any = None, never_below: Any = None
+) -> Any:
     """Register a function as an accountant under its own name, dispatched on the type of the record.
 
     The function itself is what a record without a theorem gets: it raises
@@ -58,7 +64,7 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
         If an accountant has that name already.
     """
 
-    def register(function):
+    def register(function: Callable[..., Any]) -> Any:
         name = function.__name__
         if name in ACCOUNTANTS or name == "tightest":
             raise ValueError(
@@ -66,14 +72,14 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
             )
         exact = singledispatch(function)
 
-        def judge(mechanism, *arguments, **options):
+        def judge(mechanism: Mechanism, *arguments: Any, **options: Any) -> Guarantee:
             guarantee, mu = (
                 exact(mechanism, *arguments, **options),
                 getattr(mechanism, "rounding", 0.0),
             )
             return rounded(guarantee, mu) if mu else guarantee
 
-        dispatched = update_wrapper(judge, exact)
+        dispatched: Any = update_wrapper(judge, exact)
         dispatched.theorem, dispatched.sharper, dispatched.never_below = (
             theorem,
             sharper,
@@ -87,7 +93,7 @@ def accountant(theorem, *, needs=None, sharper=None, never_below=None):
     return register
 
 
-def _compose_parts(judge, mechanism, **options):
+def _compose_parts(judge: Callable[..., Any], mechanism: Mechanism, **options: Any) -> Guarantee:
     """Compose the costs of a composition's parts, each under the same family of theorems."""
     return reduce(
         lambda one, other: one.compose(other),
@@ -95,14 +101,14 @@ def _compose_parts(judge, mechanism, **options):
     )
 
 
-def has_theorem(judge, mechanism):
+def has_theorem(judge: Any, mechanism: Mechanism) -> bool:
     """Return whether an accountant has a theorem for this type of record, and for all parts of a composition."""
     if isinstance(mechanism, Composition):
         return all(has_theorem(judge, part) for part in mechanism.mechanisms)
     return judge.dispatch(type(mechanism)) is not judge.dispatch(object)
 
 
-def sharpest(judge, mechanism):
+def sharpest(judge: Any, mechanism: Mechanism) -> Any:
     """Return what an accountant proves in its sharpest form, or the error that says which hypothesis failed."""
     try:
         return judge(mechanism, **(judge.sharper.options if judge.sharper else {}))

@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import minimum_over_orders
+from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, adjacency_of, checked_curves
@@ -24,7 +26,7 @@ from skdpdyn.privacy.stored import stored_part
         {"tight": True},
     ),
 )
-def selection(mechanism, tight=False):
+def selection(mechanism: Mechanism, tight: bool = False) -> NoReturn:
     """Renyi bound of releasing the best of a random number of trials.
 
     Papernot and Steinke (2022), Hyperparameter tuning with Renyi differential privacy. With R the
@@ -72,7 +74,7 @@ def selection(mechanism, tight=False):
 
 
 @selection.register
-def _(mechanism: Selection, tight=False):
+def _(mechanism: Selection, tight: bool = False) -> RenyiDP | None:
     curve = mechanism.trial._renyi_curve()
     if curve is None:
         raise UnsupportedMechanismError(
@@ -103,12 +105,12 @@ class SelectionCurve:
         A trial's guarantee, for a Poisson law to take delta from; None: from the curve.
     """
 
-    trial: Callable
+    trial: Callable[..., Any]
     expected_trials: float
     shape: float
     profile: Guarantee | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_curves(self.trial)
         checked_number(
             self.expected_trials,
@@ -125,11 +127,11 @@ class SelectionCurve:
             )
 
     @property
-    def adjacency(self):
+    def adjacency(self) -> Any:
         """That of a trial, where it says it, or None."""
         return adjacency_of(self.trial) if self.profile is None else self.profile.adjacency
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         lowest, least = self._least
         order = np.asarray(order, dtype=float)
@@ -138,7 +140,7 @@ class SelectionCurve:
         return bound[()]
 
     @property
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """``RepeatAndSelectDpEvent``, for a Renyi accountant, where a trial has an event and the shape is one of its shapes."""
         event = getattr(self.trial, "dp_event", None)
         if event is None or self.shape < 0 or self.profile is not None:
@@ -147,7 +149,7 @@ class SelectionCurve:
 
         return RepeatAndSelectDpEvent(event, self.expected_trials, self.shape)
 
-    def with_accuracy(self, accuracy):
+    def with_accuracy(self, accuracy: float | None) -> Any:
         """Return the curve with delta taken from a profile of another accuracy, see `Guarantee.with_accuracy`."""
         return (
             self
@@ -155,23 +157,23 @@ class SelectionCurve:
             else replace(self, profile=self.profile.with_accuracy(accuracy))
         )
 
-    def _printed(self, order):
+    def _printed(self, order: Floats) -> Any:
         bound = self.trial(order) + math.log(self.expected_trials) / (order - 1)
         if self.shape < math.inf:
             return bound + self._constant
         return bound + self.expected_trials * self._delta(np.log1p(1 / (order - 1)))
 
     @cached_property
-    def _constant(self):
+    def _constant(self) -> float:
         """(1 + e) min over b of ((1 - 1/b) R(b) + log(1/gamma)/b)."""
         length = log_inverse_gamma(self.expected_trials, self.shape)
 
-        def at(excess):  # b - 1
+        def at(excess: Floats) -> Any:  # b - 1
             return (excess * self.trial(1 + excess) + length) / (1 + excess)
 
         return (1 + self.shape) * max(0.0, minimum_over_orders(at))
 
-    def _delta(self, epsilon):
+    def _delta(self, epsilon: Floats) -> Any:
         """Delta of a trial, one number or an array."""
         if self.profile is not None:
             return self.profile.delta(epsilon)
@@ -180,7 +182,7 @@ class SelectionCurve:
         return np.minimum(RenyiDP(self.trial).delta(epsilon), total_variation)
 
     @cached_property
-    def _least(self):
+    def _least(self) -> Any:
         """The order at which the printed bound is least, and that bound: it holds below that order too."""
         log_excess = np.linspace(math.log(1e-9), math.log(1e15), 240)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number, checked_probability
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, RenyiDP
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement, check_computable
 from skdpdyn.privacy.mixtures import SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian
@@ -16,7 +18,7 @@ from skdpdyn.privacy.stored import stored_part
 
 
 @accountant("subsampling: composition of subsampled Gaussian steps by privacy loss distributions")
-def subsampling(mechanism):
+def subsampling(mechanism: Mechanism) -> NoReturn:
     """Composition of subsampled Gaussian steps by privacy loss distributions, whatever is released of the path.
 
     - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against
@@ -58,7 +60,7 @@ def subsampling(mechanism):
 
 
 @subsampling.register
-def _(mechanism: PoissonSubsampled):
+def _(mechanism: PoissonSubsampled) -> Guarantee:
     numbers = {
         "sampling_probability": mechanism.sampling_probability,
         "noise_multiplier": mechanism.noise_multiplier,
@@ -76,7 +78,7 @@ def _(mechanism: PoissonSubsampled):
 
 
 @subsampling.register
-def _(mechanism: WithoutReplacement):
+def _(mechanism: WithoutReplacement) -> PrivacyLossDP:
     check_computable("subsampling", noise_multiplier=mechanism.noise_multiplier)
     # noise_multiplier is over S = 2L (replace_one) or S = L (add_remove): a replaced record moves
     # the sum by 2L under both
@@ -89,7 +91,7 @@ def _(mechanism: WithoutReplacement):
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
 
 
-def sampled_gaussian(mechanism):
+def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
     """Closed-form Renyi bound of the Poisson-sampled Gaussian: RDP(a) = 2 q^2 a / z^2 a step, for orders that are small enough.
 
     Mironov, Talwar and Zhang (2019), Theorem 11; Boninsegna, Theorem A.1. Hypotheses, checked:
@@ -151,12 +153,12 @@ class SmallOrderCurve:
     noise_multiplier: float
     adjacency = Adjacency.ADD_REMOVE  # no field
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_number(self.rate, "rate", lambda x: x >= 0, "a number >= 0")
         checked_probability(self.sampling_probability)
         checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
 
-    def __call__(self, order):
+    def __call__(self, order: Floats) -> Any:
         """Renyi divergence bound of ``order``."""
         order = np.asarray(order, dtype=float)
         q, z = self.sampling_probability, self.noise_multiplier

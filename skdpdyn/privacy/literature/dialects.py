@@ -5,14 +5,23 @@ They are for comparison and for reading papers; `composition` and `subsampling` 
 
 import math
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import like
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.composition import composition
 from skdpdyn.privacy.checks import checked, checked_choice
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, LinearCurve, RenyiDP
+from skdpdyn.privacy.guarantees import (
+    Adjacency,
+    ApproximateDP,
+    GaussianDP,
+    Guarantee,
+    LinearCurve,
+    RenyiDP,
+)
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
     Gaussian,
@@ -22,7 +31,7 @@ from skdpdyn.privacy.mechanisms import (
 )
 
 
-def zcdp(mechanism):
+def zcdp(mechanism: Mechanism) -> RenyiDP:
     """Zero-concentrated differential privacy of the composition: RDP(a) = rho a, rho = mu^2 / 2.
 
     Wang (2021), Section 12.1.2: T steps of noise sigma on a sum of sensitivity L have rho = T L^2 /
@@ -63,7 +72,7 @@ def zcdp(mechanism):
     return RenyiDP(LinearCurve(guarantee.mu * guarantee.mu / 2), guarantee.adjacency)
 
 
-def log_moment(guarantee, moment):
+def log_moment(guarantee: Guarantee, moment: Any) -> float:
     """Log of the moment generating function of the privacy loss: moment * RDP(moment + 1).
 
     Abadi et al. (2016), Theorem 2; Boninsegna, Section IV: log-moments add under composition, and
@@ -98,7 +107,7 @@ def log_moment(guarantee, moment):
     return like(moment, moment * guarantee.rdp(1 + moment))
 
 
-def basic_composition(step, count):
+def basic_composition(step: Any, count: int) -> ApproximateDP:
     """Add epsilon and delta over releases: basic composition.
 
     Parameters
@@ -122,7 +131,7 @@ def basic_composition(step, count):
     return ApproximateDP(count * step.at_epsilon, min(1.0, count * step.at_delta), step.adjacency)
 
 
-def advanced_composition(step, count, slack):
+def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
     """Advanced composition: epsilon' = sqrt(2 k log(1/slack)) epsilon + k epsilon (e^epsilon - 1), delta' = k delta + slack.
 
     Dwork and Roth (2014), Theorem 3.20; Boninsegna, Theorem II.3, whose closing remark for epsilon
@@ -163,7 +172,7 @@ def advanced_composition(step, count, slack):
     return ApproximateDP(total, min(1.0, count * step.at_delta + slack), step.adjacency)
 
 
-def subsampling_lemma(step, sampling_probability, sampling):
+def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> ApproximateDP:
     """Subsampling lemma: epsilon' = log(1 + q (e^epsilon - 1)), delta' = q delta.
 
     Balle, Barthe and Gaboardi (2018); Boninsegna, Theorem II.4; Wang (2021), Lemma 12.2. It holds
@@ -217,14 +226,14 @@ def subsampling_lemma(step, sampling_probability, sampling):
 
 
 @singledispatch
-def gaussian_steps(mechanism):
+def gaussian_steps(mechanism: Mechanism) -> Any:
     """Return the (mu of one step, number of steps, sampling probability, sampling) of a run of equal Gaussian steps."""
     raise UnsupportedMechanismError(
         f"no run of equal Gaussian steps is known for {type(mechanism).__name__}"
     )
 
 
-def _constant(mechanism):
+def _constant(mechanism: Mechanism) -> float:
     if np.ndim(mechanism.noise_multiplier):
         raise UnsupportedMechanismError(
             "composition theorems for equal steps need one noise_multiplier for all steps"
@@ -233,22 +242,22 @@ def _constant(mechanism):
 
 
 @gaussian_steps.register
-def _(mechanism: Gaussian):
+def _(mechanism: Gaussian) -> Any:
     return 1 / mechanism.noise_multiplier, 1, 1.0, None
 
 
 @gaussian_steps.register
-def _(mechanism: NoisyGradientDescent):
+def _(mechanism: NoisyGradientDescent) -> Any:
     return _constant(mechanism), mechanism.n_steps, 1.0, None
 
 
 @gaussian_steps.register
-def _(mechanism: CyclicBatches):
+def _(mechanism: CyclicBatches) -> Any:
     return _constant(mechanism), mechanism.n_epochs, 1.0, None
 
 
 @gaussian_steps.register
-def _(mechanism: PoissonSubsampled):
+def _(mechanism: PoissonSubsampled) -> Any:
     moved = mechanism.adjacency.sum_sensitivity(1.0)
     return (
         moved / mechanism.noise_multiplier,
@@ -259,7 +268,7 @@ def _(mechanism: PoissonSubsampled):
 
 
 @gaussian_steps.register
-def _(mechanism: WithoutReplacement):
+def _(mechanism: WithoutReplacement) -> Any:
     return (
         1 / mechanism.noise_multiplier,
         mechanism.n_steps,
@@ -268,7 +277,7 @@ def _(mechanism: WithoutReplacement):
     )
 
 
-def naive_epsilon(mechanism, delta, theorem="advanced"):
+def naive_epsilon(mechanism: Mechanism, delta: float, theorem: str = "advanced") -> float:
     """Epsilon of a run of Gaussian steps by the textbook chain: one step, subsampling lemma, composition.
 
     Boninsegna, Section III.A. Half of delta goes to the steps, half to the slack of advanced

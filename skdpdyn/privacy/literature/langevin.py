@@ -2,15 +2,17 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from skdpdyn.privacy._types import Array, Mechanism
 from skdpdyn.privacy.accountants.langevin import check_run, converging, langevin
 from skdpdyn.privacy.checks import checked_order
-from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve
+from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 
 
-def langevin_lsi(mechanism, lsi_constant):
+def langevin_lsi(mechanism: Mechanism, lsi_constant: float) -> RenyiDP:
     """Renyi bound of the last iterate under a log-Sobolev inequality that the user vouches for.
 
     Theorem 2 of Chourasia, Ye and Shokri (2021): RDP(a) = a S^2 / (2 c sigma^4 n^2) (1 -
@@ -54,7 +56,7 @@ def langevin_lsi(mechanism, lsi_constant):
     return converging(mechanism, sigma2 * lsi_constant)
 
 
-def langevin_quadratic(mechanism):
+def langevin_quadratic(mechanism: Mechanism) -> RenyiDP:
     """Renyi bound of the last iterate for squared distance losses.
 
     Corollary 2 of Chourasia, Ye and Shokri (2021), for loss lambda |theta - x|^2 / 2 on all of R^d:
@@ -89,7 +91,7 @@ def langevin_quadratic(mechanism):
     return converging(mechanism, curvature * (2 - mechanism.step_size * curvature) / 2)
 
 
-def quadratic(mechanism):
+def quadratic(mechanism: Mechanism) -> GaussianDP:
     """Return the exact loss of the last iterate for squared distances, below every bound.
 
     For loss lambda |theta - x|^2 / 2 on all of R^d the last iterate is Gaussian; data sets whose
@@ -131,7 +133,7 @@ def quadratic(mechanism):
     )
 
 
-def lower_bound(mechanism):
+def lower_bound(mechanism: Mechanism) -> LinearCurve:
     """Renyi curve that some data and loss reach at least: a lower bound on every guarantee, not a guarantee.
 
     Theorem 3 of Chourasia, Ye and Shokri (2021): RDP(a) >= a S^2 / (4 lambda sigma^2 n^2) (1 -
@@ -174,7 +176,7 @@ def lower_bound(mechanism):
     )
 
 
-def diffusion(drift_distance, duration, sigma):
+def diffusion(drift_distance: float, duration: float, sigma: float) -> LinearCurve:
     """Renyi curve of two coupled diffusions: RDP(a) = a S_v^2 T / (4 sigma^2).
 
     Theorem 1 of Chourasia, Ye and Shokri (2021): drifts at most ``drift_distance`` apart
@@ -209,7 +211,7 @@ def diffusion(drift_distance, duration, sigma):
     return LinearCurve((drift_distance / sigma) ** 2 * duration / 4)
 
 
-def contributions(mechanism, order, accountant=None):
+def contributions(mechanism: Mechanism, order: float, accountant: Any = None) -> Array:
     """Return what each step adds to the Renyi divergence of the last iterate.
 
     Parameters
@@ -242,7 +244,7 @@ def contributions(mechanism, order, accountant=None):
     return np.diff(curve, prepend=0.0)
 
 
-def _check_quadratic(mechanism, theorem):
+def _check_quadratic(mechanism: Mechanism, theorem: str) -> None:
     refuse = check_run(mechanism, theorem)
     if not 0 < mechanism.strong_convexity == mechanism.smoothness:
         refuse(

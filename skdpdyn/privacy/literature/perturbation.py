@@ -3,12 +3,13 @@
 import math
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP, TiltedCurve
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, RenyiDP
+from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import ObjectivePerturbation
 
 
-def chaudhuri(mechanism):
+def chaudhuri(mechanism: Mechanism) -> ApproximateDP:
     """Pure objective perturbation as printed: epsilon = S / s + 2 log(1 + curvature).
 
     Chaudhuri, Monteleoni and Sarwate (2011), Theorem 9. Hypotheses: gamma noise and a single
@@ -41,7 +42,7 @@ def chaudhuri(mechanism):
     )
 
 
-def kifer(mechanism, delta):
+def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
     """(epsilon, delta) of objective perturbation as printed: noise S sqrt(8 log(2/delta) + 4 epsilon) / epsilon.
 
     Kifer, Smith and Thakurta (2012), Theorem 2, solved for epsilon; it also needs Lambda >= 2
@@ -79,7 +80,7 @@ def kifer(mechanism, delta):
     return ApproximateDP(max(root, 2 * mechanism.curvature), delta, mechanism.adjacency)
 
 
-def redberg(mechanism, renyi=False):
+def redberg(mechanism: Mechanism, renyi: bool = False) -> Guarantee:
     """Objective perturbation by the analysis of generalised linear models, as printed.
 
     Redberg, Koskela and Wang (2023), Theorem 3.1, the hockey-stick divergence, or Theorem 3.2, the
@@ -129,7 +130,7 @@ def redberg(mechanism, renyi=False):
     return PerturbedObjectiveDP(mu, tilt, printed=True, adjacency=adjacency)
 
 
-def _check(mechanism, name, distribution):
+def _check(mechanism: Mechanism, name: str, distribution: str) -> None:
     if type(mechanism) is not ObjectivePerturbation:
         raise UnsupportedMechanismError(f"{name} has no theorem for {type(mechanism).__name__}")
     if mechanism.distribution != distribution or mechanism.rank != 1:

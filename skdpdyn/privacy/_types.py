@@ -1,0 +1,11 @@
+"""Names for types that many annotations share."""
+
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+# A number, or an array of them: answers have the shape of the question.
+Floats: TypeAlias = float | Array
+# A record of what ran. It has no base class: it is whatever an accountant has a theorem for.
+Mechanism: TypeAlias = Any
