@@ -16,14 +16,23 @@ if TYPE_CHECKING:
     from skdpdyn import privacy as privacy
     from skdpdyn import solvers as solvers
     from skdpdyn.linear_model import (
+        PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivatePoissonRegressor,
         PrivateRidge,
         PrivateSoftmaxRegression,
     )
 
 __version__ = "0.2.0"
 
-__all__ = ["PrivateLogisticRegression", "PrivateRidge", "PrivateSoftmaxRegression", "__version__"]
+__all__ = [
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
+    "PrivateRidge",
+    "PrivateSoftmaxRegression",
+    "__version__",
+]
 
 
 _MODULES = [

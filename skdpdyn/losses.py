@@ -29,6 +29,8 @@ _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
 _MAX_EXPONENT = 708.0
 
+HINGE_WIDTH = 0.5  # of the part where the hinge's kink is smoothed, to either side
+
 
 @inner
 def _exp(t):
@@ -92,6 +94,21 @@ def _softmax_residual(raw_prediction, y, out):
             out[c, i] = raw_prediction[c, i] * out[0, i] - (1.0 if y[i] == c else 0.0)
 
 
+def _hinge_residual(raw_prediction, y, out):
+    """Write the derivative of the smoothed hinge loss; NaN counts as a sure mistake, or as a sure hit."""
+    for i in range(out.size):
+        sign = 2.0 * y[i] - 1.0
+        share = (1.0 + HINGE_WIDTH - sign * raw_prediction[i]) * (0.5 / HINGE_WIDTH)
+        share = share if share > 0.0 else 0.0  # also NaN
+        out[i] = -sign * (share if share < 1.0 else 1.0)
+
+
+def _poisson_residual(raw_prediction, y, out):
+    """Write exp(raw_prediction) - y, for kernels to clip to [-1, 1]; NaN counts as a huge prediction."""
+    for i in range(out.size):
+        out[i] = _exp(raw_prediction[i]) - y[i]
+
+
 @cache
 def _raises(function):
     return any(
@@ -133,6 +150,12 @@ class Loss:
         Dimension of a subspace that holds every dl/dr. None: ``n_outputs``.
     quadratic : bool, default=False
         Whether l(r, y) = (r - y)^2 / 2, which sufficient statistics can learn.
+    clipped : bool, default=False
+        Whether kernels must clip what ``derivative`` writes to [-lipschitz, lipschitz], as they do
+        anyway; all other constants are then those of the clipped loss.
+    typical : float or None, default=None
+        Second derivative that training times and steps on conditioned rows are reckoned by. No
+        guarantee rests on it. None: ``smoothness``.
 
     Raises
     ------
@@ -150,6 +173,8 @@ class Loss:
     trace: float | None = None
     rank: int | None = None
     quadratic: bool = False
+    clipped: bool = False
+    typical: float | None = None
 
     def __post_init__(self):
         if not callable(self.derivative):
@@ -163,6 +188,9 @@ class Loss:
             )
         checked_count(self.n_outputs, "n_outputs")
         checked_flag(self.quadratic, "quadratic")
+        checked_flag(self.clipped, "clipped")
+        if self.typical is None:
+            object.__setattr__(self, "typical", as_float(self.smoothness))
         if self.trace is None:
             object.__setattr__(self, "trace", self.n_outputs * as_float(self.smoothness))
         if self.rank is None:
@@ -177,6 +205,7 @@ class Loss:
                 lambda x: self.smoothness <= x < math.inf,
                 "a finite number, at least the smoothness",
             ),
+            ("typical", lambda x: 0 < x < math.inf, "a finite number > 0"),
         ):
             checked_number(
                 getattr(self, name), name, is_valid, f"{requirement} (of the {self.name} loss)"
@@ -195,6 +224,50 @@ squared = Loss(
     "squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5, quadratic=True
 )
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
+
+hinge = Loss(
+    "hinge",
+    _hinge_residual,
+    lipschitz=1.0,
+    smoothness=1 / (2 * HINGE_WIDTH),
+    at_zero=1.0,
+)
+"""Hinge loss, its kink smoothed as Huber's (Chaudhuri, Monteleoni and Sarwate 2011), for y in {0, 1}.
+
+With the margin m = (2 y - 1) r: 1 - m up to 1 - h, (1 + h - m)^2 / (4 h) up to 1 + h, then 0.
+"""
+
+
+def poisson(largest):
+    """Negative log-likelihood exp(r) - y r of counts, its derivative clipped to [-1, 1], for y in [0, largest].
+
+    The second derivative is exp(r) where exp(r) < y + 1, and 0 beyond: at most ``largest`` + 1.
+    With a record's exposure e > 0 and y / e as its target, kernels clip e (exp(r) - y / e): the
+    same bound holds for every e, but ``at_zero`` is that of e = 1.
+
+    Parameters
+    ----------
+    largest : float
+        Largest count, in units of the bound on residuals; >= 0.
+
+    Returns
+    -------
+    Loss
+    """
+    largest = checked_number(largest, "largest", lambda x: 0 <= x < math.inf, "a number >= 0")
+    if largest > 2:  # a slope of 1 up to log(y - 1), then y - exp(r) up to log(y)
+        falls = math.log(largest - 1) + largest * math.log1p(1 / (largest - 1)) - 1
+    else:
+        falls = largest * math.log(largest) - largest + 1 if largest > 0 else 0.0
+    return Loss(
+        "poisson",
+        _poisson_residual,
+        lipschitz=1.0,
+        smoothness=largest + 1,
+        at_zero=max(1.0, falls),  # 1: of a count of 0
+        clipped=True,
+        typical=1.0,
+    )
 
 
 def softmax(n_classes):
@@ -222,5 +295,5 @@ def softmax(n_classes):
     )
 
 
-LOSSES = (logistic, squared, softmax(2), softmax(5))
+LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5))
 """One of each loss, and of softmax two sizes: what the conformance tests run through."""

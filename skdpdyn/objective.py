@@ -196,5 +196,7 @@ class Objective:
             return parts.gradient_rounding(norm, n_terms + 3 * self.n_features, n_summed)
         largest = self.row_norm * norm
         raw = (n_terms / 2 + 8) * largest
-        residual = self.loss.smoothness * raw + (16 + 2 * self.n_outputs) * (1 + largest)
+        # an exponential, as of counts, rounds relative to itself, which its derivative bounds
+        evaluation = (16 + 2 * self.n_outputs) * max(1.0, self.loss.smoothness)
+        residual = self.loss.smoothness * raw + evaluation * (1 + largest)
         return _EPS * (residual * self.row_norm + (8 + n_summed / 4) * self.lipschitz)

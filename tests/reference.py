@@ -6,6 +6,10 @@ from scipy.special import expit, softmax
 RESIDUALS = {
     "logistic": lambda raw, y: expit(raw) - y[:, None],
     "squared": lambda raw, y: raw - y[:, None],
+    "hinge": lambda raw, y: (
+        np.where(y, -1, 1)[:, None] * np.clip(1.5 - np.where(y, 1, -1)[:, None] * raw, 0, 1)
+    ),
+    "poisson": lambda raw, y: np.clip(np.exp(np.minimum(raw, 700)) - y[:, None], -1, 1),
     "softmax": lambda raw, y: softmax(raw, axis=1) - (np.arange(raw.shape[1]) == y[:, None]),
 }
 

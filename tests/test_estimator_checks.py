@@ -3,7 +3,13 @@
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
@@ -21,6 +27,8 @@ ESTIMATORS = [
     PrivateLogisticRegression(),
     PrivateSoftmaxRegression(),
     PrivateRidge(),
+    PrivateLinearSVC(),
+    PrivatePoissonRegressor(),
     BoundsScaler(),
     PrivateScaler(),
 ]

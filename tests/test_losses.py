@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
+from skdpdyn.losses import LOSSES, Loss, hinge, logistic, poisson, softmax, squared
 
 __all__ = ["loss", "targets"]
 
@@ -31,7 +31,9 @@ def targets(loss):
     """Targets among which is the worst one: labels, or numbers in [-1, 1]."""
     if loss.n_outputs > 1:
         return range(loss.n_outputs)
-    return (0.0, 1.0) if loss is logistic else (-1.0, 0.3, 1.0)
+    if loss.clipped:
+        return (0.0, 0.3, loss.smoothness - 1)
+    return (0.0, 1.0) if loss in (logistic, hinge) else (-1.0, 0.3, 1.0)
 
 
 def residuals(loss, raw, y):
@@ -39,7 +41,7 @@ def residuals(loss, raw, y):
     raw = np.array(np.transpose(raw), dtype=float, order="C")
     out = np.empty(raw.shape)
     loss.residual(raw, np.asarray(y, dtype=float), out)
-    return out.T
+    return np.clip(out, -loss.lipschitz, loss.lipschitz).T if loss.clipped else out.T
 
 
 @pytest.mark.parametrize("y", [0.0, 1.0])
@@ -82,6 +84,35 @@ def test_a_derivative_that_raises_is_refused():
     for derivative in (raises, asserts):
         with pytest.raises(ValueError, match="raises or asserts"):
             Loss("own", derivative, lipschitz=1.0, smoothness=0.25)
+
+
+@pytest.mark.filterwarnings("ignore:invalid:RuntimeWarning")
+@pytest.mark.parametrize("raw", [-math.inf, -1e308, -800.0, 0.7, 800.0, 1e308, math.inf, math.nan])
+def test_counts_of_any_record_have_a_finite_derivative(raw):
+    """What kernels clip is finite, and clipped it is exp(r) - y between -1 and 1."""
+    for y in (0.0, 3.0, 1e250):
+        out = np.empty(1)
+        poisson(5.0).residual(np.array([raw]), np.array([y]), out)
+        assert np.isfinite(out[0])
+        exact = np.exp(min(raw, 709.0)) - y if raw == raw else 1e307 - y
+        assert np.clip(out[0], -1, 1) == pytest.approx(np.clip(exact, -1, 1), rel=1e-14)
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.5, 2.0, 2.5, 500.0])
+def test_how_far_the_loss_of_counts_can_fall(largest):
+    """Oracle: the clipped derivative integrated from 0 to log(y), or to -infinity for y = 0."""
+    end = math.log(largest) if largest > 1 else 0.0
+    with mpmath.workdps(20):
+        kinks = [0, *([mpmath.log(largest - 1)] if largest > 2 else []), end]
+        falls = mpmath.quad(lambda r: min(largest - mpmath.exp(r), 1), kinks)
+    assert poisson(largest).at_zero == pytest.approx(max(1.0, float(falls)), rel=1e-12)
+
+
+def test_hinge_derivative():
+    raw = [-3.0, 0.4, 0.5, 1.0, 1.25, 1.5, 9.0]
+    expected = [-1.0, -1.0, -1.0, -0.5, -0.25, 0.0, 0.0]
+    np.testing.assert_allclose(residuals(hinge, raw, np.ones(7)), expected, atol=1e-15)
+    np.testing.assert_allclose(residuals(hinge, -np.array(raw), np.zeros(7)), np.negative(expected))
 
 
 def test_squared_derivative():

@@ -25,7 +25,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, scale
 from sklearn.utils import shuffle
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, noise
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    noise,
+)
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
@@ -48,6 +55,7 @@ class Case:
     targets: Callable
     lipschitz: float  # of the loss, for rows of norm 1
     defaults_to: str = "last_iterate"
+    scales_targets: bool = True
 
     def __str__(self):
         return self.estimator.__name__
@@ -55,6 +63,8 @@ class Case:
     def unit(self, centred):
         """Return what the learnt numbers are multiplied by: the half-range of targets, centred or not; of labels 1."""
         low, high = self.public.get("target_bounds", (-1.0, 1.0))
+        if not self.scales_targets:
+            return 1.0
         return (high - low) / 2 if centred else max(abs(low), abs(high))
 
     def model(self, **changes):
@@ -81,8 +91,16 @@ SOFTMAX = Case(
     defaults_to="composition",
 )
 RIDGE = Case(PrivateRidge, {"target_bounds": (-1.0, 3.0)}, lambda score: 1 + 3 * score, math.inf)
-CASES = [LOGISTIC, SOFTMAX, RIDGE]
-CLASSIFIERS = [LOGISTIC, SOFTMAX]
+SVC = Case(PrivateLinearSVC, {"classes": [0, 1]}, LOGISTIC.targets, 1.0)
+POISSON = Case(
+    PrivatePoissonRegressor,
+    {"target_bounds": (0.0, 9.0)},
+    lambda score: np.round(4 + 5 * np.clip(score, -0.8, 0.8)),
+    1.0,
+    scales_targets=False,
+)
+CASES = [LOGISTIC, SOFTMAX, RIDGE, SVC, POISSON]
+CLASSIFIERS = [LOGISTIC, SOFTMAX, SVC]
 
 __all__ = ["case"]
 
@@ -106,7 +124,10 @@ each_sparse = pytest.mark.parametrize(
 
 def raw(fitted, X):
     """The continuous prediction."""
-    return fitted.decision_function(X) if is_classifier(fitted) else fitted.predict(X)
+    if is_classifier(fitted):
+        return fitted.decision_function(X)
+    predicted = fitted.predict(X)
+    return np.log(predicted) if isinstance(fitted, PrivatePoissonRegressor) else predicted
 
 
 def public_state(fitted):
@@ -129,7 +150,7 @@ UNCLIPPED = {"clip": 1e6}
 BOUNDS = [
     *[
         (case, {}, bound)
-        for case in (LOGISTIC, RIDGE)
+        for case in (LOGISTIC, RIDGE, SVC, POISSON)
         for bound in ("tightest", "composition", "langevin", "last_iterate")
     ],
     *[
@@ -387,6 +408,7 @@ def test_sparse_rows_are_learnt_and_predicted_as_dense_ones(case, container, fit
     np.testing.assert_allclose(raw(ours, container(X)), raw(dense, X), rtol=1e-8)
     if is_classifier(ours):
         np.testing.assert_array_equal(ours.predict(container(X)), ours.predict(X))
+    if hasattr(ours, "predict_proba"):
         np.testing.assert_allclose(
             ours.predict_proba(container(X)), dense.predict_proba(X), rtol=1e-8
         )
@@ -410,7 +432,7 @@ def test_single_precision_agrees_with_double(case, layout):
     predicted = raw(single, layout(X.astype(np.float32)))
     assert predicted.dtype == np.float32
     np.testing.assert_allclose(predicted, raw(double, X), rtol=1e-3, atol=1e-3 * size)
-    if is_classifier(single):
+    if hasattr(single, "predict_proba"):
         assert single.predict_proba(X.astype(np.float32)).dtype == np.float32
 
 

@@ -184,10 +184,9 @@ class Release:
     @classmethod
     def of(cls, estimator):
         plan = estimator._plan(4, 1, estimator._public_loss())
-        targets = (
-            -1.0 if is_regressor(estimator) else 0.0,
-            max(plan.objective.n_outputs - 1.0, 1.0),
-        )
+        low, high = -1.0 if is_regressor(estimator) else 0.0, plan.objective.n_outputs - 1.0
+        counts = plan.objective.loss.clipped
+        targets = (0.0, 3.0) if counts else (low, max(high, 1.0))
         return cls(plan.solver, plan.objective, plan.mechanism, plan.guarantee.advantage, targets)
 
     def sample(self, layout, x, target, n_runs):

@@ -48,11 +48,15 @@ class LocalRows:
         Weight of each row, in [0, 1]: its clipped gradient is multiplied by it. None for 1.
     map : RowMap or None, default=None
         What is done to each row before training; None for scaling into the ball of ``data_norm``.
+    exposure : ndarray of shape (n_samples,) or None, default=None
+        Number of each row, > 0 and finite, that the derivative of its loss is multiplied by before
+        it is clipped: it changes what is learnt, and not by how much a row counts. None for 1.
 
     Raises
     ------
     ValueError
-        If there is not one weight in [0, 1] for each row, or X is sparse and the map has a centre.
+        If there is not one weight in [0, 1] and one exposure > 0 for each row, or X is sparse and
+        the map has a centre.
 
     Examples
     --------
@@ -63,7 +67,7 @@ class LocalRows:
     ((2, 2), [1.0, 0.2])
     """
 
-    def __init__(self, X, y=None, weight=None, map=None):
+    def __init__(self, X, y=None, weight=None, map=None, exposure=None):
         self.X = canonical_rows(X)
         self.y = np.empty(0) if y is None else y
         self.weight = np.empty(0)
@@ -75,6 +79,11 @@ class LocalRows:
                 )
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
+        self.exposure = np.empty(0) if exposure is None else exposure
+        if exposure is not None and not (
+            exposure.shape == self.shape[:1] and np.all((exposure > 0) & np.isfinite(exposure))
+        ):
+            raise ValueError("exposure must hold one finite number > 0 for each row of X")
         self._check_map(map)
         self.map: Any = map  # RowMap or None
 
@@ -263,7 +272,10 @@ class LocalRows:
                 objective.clip / np.hypot(norms, objective.intercept_scaling),
                 objective.loss.lipschitz,
             )
-        return BoundedRows(scale, bound, offset, self.weight)
+        if not self.exposure.size:
+            return BoundedRows(scale, bound, offset, self.weight)
+        weight = self._weighted(self.exposure)
+        return BoundedRows(scale, bound / self.exposure, offset, weight)
 
     def _allowance(self, objective, n_chunks, dtype, aligned):
         mapping = 0

@@ -204,15 +204,17 @@ def chunk_gradients(
                         offset_sum = multiply_add(
                             r, load_part(row_offset, a, count - i), offset_sum
                         )
-                    store(slope, k, r)  # within its bound, and so left alone below
-        for stream in range(4):
-            row, lane = first + stream * quarter, stream * n_lanes
-            count = stop - row if stop - row < size else size
-            for i in range(0, size, 8):
-                a, k = row + i, lane + i
-                r = clamp(load(slope, k), load_part(bound, a, count - i))
-                intercept_sum = multiply_add(r, one, intercept_sum)
-                store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
+                    intercept_sum = multiply_add(r, one, intercept_sum)
+                    store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
+        else:
+            for stream in range(4):
+                row, lane = first + stream * quarter, stream * n_lanes
+                count = stop - row if stop - row < size else size
+                for i in range(0, size, 8):
+                    a, k = row + i, lane + i
+                    r = clamp(load(slope, k), load_part(bound, a, count - i))
+                    intercept_sum = multiply_add(r, one, intercept_sum)
+                    store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
         for i in range(size):
             four = four_rows(first + i, quarter, stop, n_features, 0)
             add_rows(

@@ -6,14 +6,18 @@ from skdpdyn.linear_model.base import (
     PrivateLinearRegressor,
 )
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
+from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
+from skdpdyn.linear_model.svc import PrivateLinearSVC
 
 __all__ = [
     "PrivateLinearClassifier",
     "PrivateLinearModel",
     "PrivateLinearRegressor",
+    "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
     "PrivateRidge",
     "PrivateSoftmaxRegression",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import (
@@ -33,13 +33,11 @@ from skdpdyn.conditioning import (
     RIDGE_NORM_QUANTILE,
     ROUNDS_DOWN,
     SPARSE_CURVATURE,
-    TARGET,
     Conditioner,
     Conditioning,
     FittedConditioning,
     Releases,
     can_sum,
-    learn_target,
     pays_for_matrix,
     shares_of,
     strength_of,
@@ -242,7 +240,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             model._fit(X, y)
         return self
 
-    def _fit(self, X, y):
+    def _fit(self, X, y, **of_records):
         check_random_state(self.random_state)
         self._options()
         y = as_labels(y, getattr(self, "classes", None))
@@ -250,14 +248,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self)
         )
         X = canonical_rows(X)
-        target = self._encode_target(y)
+        target = self._encode_target(y, **of_records)
         plan = self._plan(*X.shape, target.loss, sparse.issparse(X))
         (generator,) = generators(self.random_state, stacklevel=4)
         if self.verbose:
             self._tell(plan)
-        rows, record, units = LocalRows(X, target.values), plan.mechanism, (0.0, 1.0)
+        rows = LocalRows(X, target.values, exposure=target.exposure)
+        record, units = plan.mechanism, (0.0, 1.0)
         if plan.conditioning is not None:
-            rows, record, parts, units = _condition(plan, rows, generator)
+            rows, record, parts, units = _condition(plan, rows, generator, self._learn_target)
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
         theta = plan.solver.solve(
             plan.objective,
@@ -537,12 +536,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         else:
             shares = {}
-        if self._learns_target:
-            shares |= (
-                {"target mean": TARGET, "target scale": TARGET}
-                if centred
-                else {"target scale": TARGET}
-            )
+        loss = self._adapted_loss(loss) if adapts else loss
+        shares |= self._target_shares(centred, adapts)
         if adapts:
             shares["curvature"] = SPARSE_CURVATURE if is_sparse else CURVATURE
         wanted = None  # what the shares add up to
@@ -633,7 +628,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             replace(conditioned, declared_mu=declared_mu, record=record),
         )
 
-    _learns_target = False
     # of conditioned rows: its constants were chosen for the losses of this package
     _schedule_is_known = False
 
@@ -641,20 +635,30 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the bound that clip="auto" puts on the residual of conditioned rows."""
         return self._auto_clip(n_parameters, strength)
 
+    def _adapted_loss(self, loss):
+        """Return the loss of targets in the units that are learnt where steps follow from what is learnt."""
+        return loss
 
-def _condition(plan, rows, generator):
+    def _target_shares(self, centred, adapts):
+        """Return the shares of mu^2 of what is learnt of targets before training on conditioned rows."""
+        return {}
+
+    def _learn_target(self, rows, conditioner, releases):
+        """Put targets in units that are learnt; return what that adds to intercepts, and multiplies."""
+        return 0.0, 1.0
+
+
+def _condition(plan, rows, generator, learn_target):
     """Return the rows under their map, the record of training, those of what was learnt before, and the target's units."""
     conditioned, adjacency = plan.conditioning, plan.budget.adjacency
-    conditioner, shares = conditioned.conditioner, conditioned.conditioner.shares
+    conditioner = conditioned.conditioner
     releases = Releases(conditioned.mu, adjacency, generator)
-    rows, units, record = conditioner.learn(rows, releases), (0.0, 1.0), conditioned.record
+    rows, record = conditioner.learn(rows, releases), conditioned.record
     if not rows.map.spread <= plan.objective.spread:
         raise ValueError(
             "the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept"
         )
-    if "target scale" in shares:
-        units = learn_target(rows, conditioner.n_samples, shares, releases)
-        rows.y = (rows.y - units[0]) / units[1]
+    units = learn_target(rows, conditioner, releases)
     if record is None:
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
         record = plan.solver.adapted(
@@ -800,6 +804,51 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return scored(accuracy_score, y, self.predict(X), sample_weight)
 
 
+class PrivateBinaryClassifier(PrivateLinearClassifier):
+    """Base of the classifiers of two classes: a subclass names its loss, as ``_loss``, of labels 0 and 1."""
+
+    def _public_loss(self):
+        if self.classes is not None:
+            self._public_classes()
+        return self._loss
+
+    def _loss_of(self, classes):
+        return self._loss
+
+    def _check_classes(self, classes, target):
+        if classes.size > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(target, input_name='y')}; use PrivateSoftmaxRegression"
+            )
+        if classes.size < 2:
+            raise ValueError(
+                "two classes are needed, and there is only one class: pass classes=[...] with both labels that can occur"
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def decision_function(self, X):
+        """Return raw predictions: positive for the second class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return (self._scaled_products(X) + self.intercept_).ravel()
+
+    def _predicted_codes(self, X):
+        return (self.decision_function(X) > 0).astype(np.intp)
+
+
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     """Base of the regressors: targets within public bounds, mapped to [-1, 1] for the loss.
 
@@ -857,23 +906,25 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
     def _encode_target(self, y):
         y = numbers_of(y)
-        leaks = ()
-        if self.target_bounds is None:
-            low, high = float(np.min(y)), float(np.max(y))
-            high = high if high > low else low + max(1.0, abs(low))
-            warnings.warn(
-                "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
-                "Pass target_bounds=(low, high)",
-                PrivacyLeakWarning,
-                stacklevel=4,
-            )
-            leaks = ("target_bounds were taken from y",)
-        else:
-            low, high = self._public_bounds()
+        low, high, leaks = self._bounds_of(y)
         centre, half_range = _scaling(low, high, self.fit_intercept)
         # bounds as close as their rounding
         values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)
         return Target(values, self._loss_of((low, high)), {"target_bounds_": (low, high)}, leaks)
+
+    def _bounds_of(self, y):
+        """Return the bounds of the target, and what they leak: those of y where none were passed."""
+        if self.target_bounds is not None:
+            return *self._public_bounds(), ()
+        low, high = float(np.min(y)), float(np.max(y))
+        high = high if high > low else low + max(1.0, abs(low))
+        warnings.warn(
+            "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
+            "Pass target_bounds=(low, high)",
+            PrivacyLeakWarning,
+            stacklevel=5,
+        )
+        return low, high, ("target_bounds were taken from y",)
 
     def _public_bounds(self):
         bounds = self.target_bounds

@@ -2,13 +2,12 @@
 
 import numpy as np
 from scipy.special import expit, log_expit
-from sklearn.utils.multiclass import type_of_target
 
-from skdpdyn.linear_model.base import PrivateLinearClassifier
+from skdpdyn.linear_model.base import PrivateBinaryClassifier
 from skdpdyn.losses import logistic
 
 
-class PrivateLogisticRegression(PrivateLinearClassifier):
+class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Binary logistic regression under (epsilon, delta)-differential privacy.
 
     Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
@@ -141,51 +140,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     """
 
     _schedule_is_known = True
-
-    def _public_loss(self):
-        if self.classes is not None:
-            self._public_classes()
-        return logistic
+    _loss = logistic
 
     def _auto_clip(self, n_parameters, strength):
         # half of the largest gradient halves the noise and hardly changes the classifier
         return 0.5
-
-    def _loss_of(self, classes):
-        return logistic
-
-    def _check_classes(self, classes, target):
-        if classes.size > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(target, input_name='y')}; use PrivateSoftmaxRegression"
-            )
-        if classes.size < 2:
-            raise ValueError(
-                "two classes are needed, and there is only one class: pass classes=[...] with both labels that can occur"
-            )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    def decision_function(self, X):
-        """Raw predictions: positive for the second class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return (self._scaled_products(X) + self.intercept_).ravel()
-
-    def _predicted_codes(self, X):
-        return (self.decision_function(X) > 0).astype(np.intp)
 
     def predict_proba(self, X):
         """Class probabilities.

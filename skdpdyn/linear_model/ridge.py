@@ -1,5 +1,6 @@
 """Private ridge regression."""
 
+from skdpdyn.conditioning import TARGET, learn_target
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.losses import squared
 
@@ -156,7 +157,15 @@ class PrivateRidge(PrivateLinearRegressor):
         )
         return min(residual, MOST_RESIDUAL)
 
-    _learns_target = _schedule_is_known = True
+    _schedule_is_known = True
+
+    def _target_shares(self, centred, adapts):
+        return dict.fromkeys(("target mean", "target scale")[not centred :], TARGET)
+
+    def _learn_target(self, rows, conditioner, releases):
+        units = learn_target(rows, conditioner.n_samples, conditioner.shares, releases)
+        rows.y = (rows.y - units[0]) / units[1]
+        return units
 
     def _conditioned_clip(self, n_parameters, strength):
         return CONDITIONED_RESIDUAL

@@ -9,12 +9,16 @@ from skdpdyn.losses import Loss
 
 @dataclass(frozen=True)
 class Target:
-    """Targets as the loss takes them, the fitted attributes that describe them, and what of these is not private."""
+    """Targets as the loss takes them, the fitted attributes that describe them, and what of these is not private.
+
+    ``exposure`` is that of `skdpdyn.data.local.LocalRows`.
+    """
 
     values: np.ndarray
     loss: Loss
     attributes: dict
     leaks: tuple = ()
+    exposure: np.ndarray | None = None
 
 
 def as_labels(y, classes):

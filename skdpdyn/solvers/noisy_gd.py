@@ -40,7 +40,7 @@ def conditioned_time(objective, mu, adjacency):
     In units in which the loss of one output has the logistic one's curvature, 1/4, and that of
     several softmax's, 1/2. Half or double costs 0.1 points at epsilon 1, 0.5 at 0.1.
     """
-    unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.loss.smoothness)
+    unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.loss.typical)
     factor = unit if math.isfinite(objective.loss.lipschitz) else _RIDGE_TIME * unit
     return factor * objective.n_samples * mu / adjacency.sum_sensitivity(objective.lipschitz)
 
@@ -165,7 +165,7 @@ class NoisyGD(Solver):
             exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
-        longest = _LONG_STEP / (objective.loss.smoothness * top + 2 * objective.alpha)
+        longest = _LONG_STEP / (objective.loss.typical * top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # of the factors of cooled steps
         n_steps = min(max(math.ceil(time / (mean * longest)), MIN_STEPS), max_steps)

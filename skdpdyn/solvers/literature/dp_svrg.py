@@ -196,12 +196,13 @@ class _Records:
 
     def __init__(self, objective, rows):
         self.objective, self.X, self.y = objective, rows.X, rows.y
-        self.row_scale, self.residual_bound, _, _ = rows.bounded(
-            objective, n_chunks=1, dtype=np.float64
-        )
+        bounded = rows.bounded(objective, n_chunks=1, dtype=np.float64)
+        self.row_scale, self.residual_bound = bounded.scale, bounded.bound
+        self.weight = bounded.weight if bounded.weight.size else np.ones(objective.n_samples)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
         unit_bound = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).bound
-        self.unit_bound = np.minimum(unit_bound, 1e300)  # residuals of contributions of norm 1
+        # residuals of contributions of norm 1
+        self.unit_bound = np.minimum(unit_bound, 1e300) * self.weight
 
     def gradient(self, theta):
         """Sum of all records' clipped gradients."""
@@ -235,7 +236,7 @@ class _Records:
             self.objective.loss.residual(raw[0], self.y[part], out[0])
         else:
             self.objective.loss.residual(raw, self.y[part], out)
-        return _bounded(out.T, self.residual_bound[part])
+        return _bounded(out.T, self.residual_bound[part]) * self.weight[part, None]
 
     def _sum(self, residuals, part):
         coef = (self.X[part].T @ (residuals * self.row_scale[part, None])).T

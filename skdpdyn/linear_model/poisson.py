@@ -1,0 +1,343 @@
+"""Private Poisson regression."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from skdpdyn.base import all_or_nothing, quoting_no_records, scored, silent_arithmetic
+from skdpdyn.conditioning import TARGET, TARGET_QUANTILE
+from skdpdyn.linear_model.base import PrivateLinearRegressor
+from skdpdyn.linear_model.targets import Target, numbers_of
+from skdpdyn.losses import poisson
+
+_DOUBLINGS, _HALVINGS = 32.0, 10  # of the rate that training starts from; to a sixteenth of one
+_LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
+
+
+class PrivatePoissonRegressor(PrivateLinearRegressor):
+    """Poisson regression of counts and rates under (epsilon, delta)-differential privacy.
+
+    The expected count of a row is its exposure times ``exp(X @ coef_ + intercept_)``. Minimises
+    ``mean of (expected count - count * its logarithm) + (alpha/2) |theta|^2`` by noisy gradient
+    descent and releases the last iterate. Inside fit, counts are clipped into ``target_bounds``,
+    and the residual of a record, expected count less count, is clipped to a fixed bound. That is
+    another convex loss, so every privacy bound stays. Rows are scaled into the ball of radius
+    ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
+    is a function of the shape of X, the budget, ``data_norm`` and ``target_bounds`` alone.
+
+    Residuals are clipped to the square root of the largest count (to the largest count, if that is
+    below 1). Where records are many enough, a part of the budget first learns a map of rows that
+    makes all directions alike, see ``conditioning``, and with 1 % of mu^2 each the rate that
+    training starts from and a better bound on residuals: the 95 % quantile of the distance between
+    a count and what that rate expects, at least 1. Then ``coef_`` applies to rows that the map need
+    not shorten, few and long steps are taken, and only composition holds for them.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float or "auto", default="auto"
+        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+    alpha : float or "auto", default="auto"
+        Strength of the L2 penalty on the mean loss, >= 0, in units of the residuals' bound:
+        scikit-learn's alpha is that bound times this one. The intercept is penalised too. "auto":
+        too weak to be felt within the training time.
+    data_norm : float, default=1.0
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
+        in proportion to it, so that a typical norm serves better than the largest. Do not take it
+        from the data.
+    clip : float or "auto", default="auto"
+        Bound on the norm of one record's loss gradient, in units of the residuals' bound times
+        ``data_norm``: the residual of the longest rows is clipped to this many of these bounds. At
+        most 1 clips further. "auto": no further.
+    target_bounds : tuple (low, high), default=None
+        Public bounds of the counts, 0 <= low < high: those outside are clipped. None: taken from y,
+        with a PrivacyLeakWarning.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept.
+    intercept_scaling : float or "auto", default="auto"
+        Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a
+        quarter of ``data_norm``.
+    conditioning : "auto", None, float or Conditioning, default="auto"
+        Whether a part of the budget first learns a centre, weights of the columns (with many
+        records a matrix) and a bound on norms, which make all directions of the rows alike.
+        ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
+        (the latter two divided by ``data_norm``). A number is its share of mu^2. A
+        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none.
+        "auto": the shares of `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves
+        its steps to "auto" and n mu is 20 or more (40 under "replace_one").
+    solver : "auto", str or Solver, default="auto"
+        The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
+        `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
+        ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
+    bound : str, default="tightest"
+        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
+        `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    random_state : None or int, default=None
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
+        private: for tests.
+    n_jobs : int, default=None
+        Number of threads. The result does not depend on it.
+    verbose : int, default=0
+        Print the plan before training; nothing that depends on the records.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the logarithm of the rate, for rows within ``data_norm``.
+    intercept_ : float
+        Intercept.
+    target_bounds_ : tuple (low, high)
+        The bounds used.
+    privacy_ : Guarantee
+        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        where it is Gaussian.
+    mechanism_ : record
+        What ran.
+    bound_ : str
+        The bound that ``privacy_`` comes from.
+    epsilon_, delta_ : float
+        The budget spent.
+    noise_multiplier_ : float or ndarray of shape (n_steps,)
+        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it
+        varies, as in "noisy_sgd". Without steps: of the noise added once.
+    sigma_ : float or ndarray of shape (n_steps,)
+        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of
+        "noisy_gd" and, but for batches drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first
+        step.
+    n_iter_ : int
+        Number of steps; absent where there are none, as in "objective_perturbation", or where it is
+        not told.
+    step_size_ : float or ndarray of shape (n_steps,)
+        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and
+        of "bassily_sgd". Of "noisy_gd", which cools its last steps, that of the first;
+        ``mechanism_.step_size`` has all.
+    alpha_, clip_, intercept_scaling_, data_norm_ : float
+        The values used.
+    solver_ : str
+        Name of the solver that ran.
+    conditioning_ : FittedConditioning or None
+        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Logarithms of rates
+        are ``X @ coef_ + intercept_`` for rows that it need not shorten: those of norm at most
+        ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
+        ones, are scaled to that length. None: rows are scaled into the ball of radius
+        ``data_norm``.
+    n_samples_ : int
+        Number of records, public.
+    leaks_ : tuple of str
+        What ``privacy_`` does not cover: bounds taken from y, a seed. Empty for a private fit.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names, where X had string names.
+
+    References
+    ----------
+    R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
+    noisy gradient descent. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for
+    differential privacy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivatePoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, years = rng.uniform(-0.5, 0.5, (20_000, 2)), rng.uniform(0.1, 1.0, 20_000)
+    >>> claims = rng.poisson(years * np.exp(X @ [2.0, -1.0]))
+    >>> model = PrivatePoissonRegressor(epsilon=1.0, target_bounds=(0, 10))
+    >>> model = model.fit(X, claims, exposure=years)
+    >>> bool(abs(model.predict([[0.0, 0.0]])[0] - 1) < 0.2), round(model.epsilon_, 6)
+    (True, 1.0)
+    """
+
+    _schedule_is_known = True
+
+    def fit(self, X, y, exposure=None):
+        """Train on the records, spending at most (epsilon, delta).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Finite rows. Those longer than ``data_norm`` are scaled down to it.
+        y : array-like of shape (n_samples,)
+            Counts, not rates.
+        exposure : array-like of shape (n_samples,), default=None
+            What each count is of, such as years insured or thousands of persons: finite numbers >
+            0. It is a part of the record, as private as the count; it need not be bounded, for it
+            only says where the residual is 0. None: 1 for each.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. If an error is raised, the estimator is left as it was before.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter, X, y or an exposure is invalid.
+        UnsupportedMechanismError
+            If ``bound`` does not apply to what the solver would run.
+        CalibrationError
+            If no noise is known to meet the budget.
+        FloatingPointError
+            If the parameters overflow.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If target bounds are taken from y, or ``random_state`` is an int.
+        """
+        with all_or_nothing(self) as model, silent_arithmetic():
+            model._fit(X, y, exposure=exposure)
+        return self
+
+    def _loss_of(self, target_bounds):
+        if target_bounds is None:
+            raise ValueError(
+                "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
+            )
+        return _of_any_exposure(target_bounds[1] / _residual_bound(target_bounds[1]))
+
+    def _auto_clip(self, n_parameters, strength):
+        return 1.0  # a lower bound on residuals makes rates too low: counts are skewed
+
+    def _public_bounds(self):
+        low, high = super()._public_bounds()
+        if not low >= 0:
+            raise ValueError(
+                f"target_bounds={self.target_bounds!r} must not begin below 0: counts are at least 0"
+            )
+        return low, high
+
+    def _encode_target(self, y, exposure=None):
+        y = np.maximum(numbers_of(y), 0.0)
+        low, high, leaks = self._bounds_of(y)
+        unit = _residual_bound(high)
+        # with an intercept, a raw prediction of 0 is the rate that is one unit
+        counts, exposure = np.clip(y, low, high) / unit, _exposures(exposure, y)
+        exposure = exposure if self.fit_intercept else exposure / unit
+        self._largest = high / unit
+        loss, bounds = self._loss_of((low, high)), {"target_bounds_": (low, high)}
+        return Target(counts / exposure, loss, bounds, leaks, exposure)
+
+    def _adapted_loss(self, loss):
+        return _of_any_exposure((loss.smoothness - 1) ** 2)
+
+    def _target_shares(self, centred, adapts):
+        names = ["target mean"] * bool(centred) + ["target scale"] * bool(adapts)
+        return dict.fromkeys(names, TARGET)
+
+    def _learn_target(self, rows, conditioner, releases):
+        counts, rate, unit = rows.y * rows.exposure, 1.0, 1.0
+        if "target mean" in conditioner.shares:
+            rate = _base_rate(rows, counts, conditioner, releases)
+        if "target scale" in conditioner.shares:
+            away, n_samples = np.abs(counts - rate * rows.exposure), conditioner.n_samples
+            found = releases.quantile(
+                rows,
+                away,
+                self._largest,
+                TARGET_QUANTILE,
+                n_samples,
+                conditioner.shares["target scale"],
+            )
+            unit = max(found, 1 / self._largest)  # 1, in counts
+        rows.y, rows.exposure = rows.y / rate, rows.exposure * rate / unit
+        return math.log(rate), 1.0
+
+    def _unpack(self, coef, intercept):
+        start = math.log(_residual_bound(self.target_bounds_[1])) if self.fit_intercept else 0.0
+        self.coef_, self.intercept_ = coef[0], float(intercept[0]) + start
+
+    def predict(self, X):
+        """Predict rates: expected counts for an exposure of 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Finite numbers > 0.
+        """
+        raw = super().predict(X)
+        largest = math.log(np.finfo(raw.dtype).max) - 1
+        return np.exp(np.clip(raw, -largest, largest))
+
+    def score(self, X, y, sample_weight=None, exposure=None):
+        """Return D^2, the part of the Poisson deviance explained, without noise: for data that need no privacy.
+
+        What it is compared with is the best rate that is the same for all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the score.
+        exposure : array-like of shape (n_samples,), default=None
+            Exposure of each count. None: 1 for each.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import d2_tweedie_score  # slow to load
+
+        def d2_of_counts(y, rates, sample_weight):
+            if exposure is not None:
+                of_rows = _exposures(exposure, y)
+                y = np.asarray(y, dtype=np.float64) / of_rows
+                sample_weight = of_rows * (1 if sample_weight is None else sample_weight)
+            return d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1)
+
+        return scored(d2_of_counts, y, self.predict(X), sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _of_any_exposure(largest):
+    """Return the loss of counts up to ``largest``; under a small exposure it falls further from 0 than it says."""
+    return replace(poisson(largest), at_zero=math.inf)
+
+
+def _residual_bound(high):
+    """Return the public bound on residuals, in counts: the standard deviation of the largest count."""
+    return min(high, math.sqrt(high))
+
+
+def _exposures(exposure, y):
+    """Return one exposure for each of the targets, or raise an error that quotes none."""
+    if exposure is None:
+        return np.ones(len(y))
+    exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
+    if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
+        raise ValueError("exposure must hold one finite number > 0 for each row of X")
+    return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
+
+
+def _base_rate(rows, counts, conditioner, releases):
+    """Return about the rate at which clipped residuals add up to 0, by bisection in doublings of one unit.
+
+    One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
+    """
+    low, high = -_DOUBLINGS, _DOUBLINGS
+    sensitivity = releases.per_record + 4 * conditioner.n_samples * np.finfo(np.float64).eps
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        residuals = np.clip(rows.exposure * 2.0**middle - counts, -1.0, 1.0)
+        total = math.fsum(residuals * rows.weight if rows.weight.size else residuals)
+        share = conditioner.shares["target mean"] / _HALVINGS
+        over = releases.release(total, sensitivity, share) > 0
+        low, high = (low, middle) if over else (middle, high)
+    return 2.0 ** ((low + high) / 2)
