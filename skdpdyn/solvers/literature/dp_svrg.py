@@ -248,6 +248,8 @@ class _Records:
 def _bounded(residuals, bound):
     """Rows scaled down to norm ``bound``; what is not finite counts as 0."""
     residuals = np.nan_to_num(residuals, posinf=0.0, neginf=0.0)
+    if residuals.shape[1] == 1:  # which may be so large that the factor below is no normal number
+        return np.clip(residuals, -bound[:, None], bound[:, None])
     norms = np.linalg.norm(residuals, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return residuals * np.where(norms <= bound, 1.0, bound / norms)[:, None]
