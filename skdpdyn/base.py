@@ -7,7 +7,7 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
+from sklearn import config_context, get_config
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -192,7 +192,8 @@ def refuse_unreadable(*arrays):
 def scored(metric, y, predictions, sample_weight=None) -> float:
     """Return a metric of scikit-learn, or an error that quotes no label."""
     refuse_unreadable(y)
-    return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
+    with config_context(array_api_dispatch=False):
+        return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
 
 
 def _naming_columns(X, error: Exception) -> Exception:
@@ -217,7 +218,9 @@ def validated(estimator, X, *y, **options):
     refuse_dates(X)
     refuse_unreadable(X, *y)
     try:
-        return quoting_no_records(validate_data, estimator, X, *y, **options)
+        # arrays of other libraries become numpy's, as kernels take them, whatever the user's setting
+        with config_context(array_api_dispatch=False):
+            return quoting_no_records(validate_data, estimator, X, *y, **options)
     except ValueError as error:
         named = _naming_columns(X, error)
     raise named

@@ -1,19 +1,28 @@
 """At peace with scikit-learn: what pipelines and meta-estimators leak is told, step by step."""
 
+import importlib
+import os
 import re
+import subprocess
+import sys
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import FixedThresholdClassifier, cross_val_predict, cross_validate
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -200,3 +209,133 @@ def test_errors_name_columns_and_their_types_but_no_value(library):
     dates = frames.DataFrame({"age": [1.0], "day": [datetime(2020, 1, 1)]})
     with pytest.raises(ValueError, match="X holds dates or times in 'day': pass numbers"):
         BoundsScaler().fit(dates)
+
+
+# --- inside meta-estimators
+# --------------------------------------------------------------------------
+
+LABELS = np.where(Y, "yes", "no")
+
+
+def predicted(meta, labels=LABELS):
+    return meta.fit(X, labels).predict(X)
+
+
+def proba(model):
+    return cross_val_predict(model, X, LABELS, cv=2, method="predict_proba")
+
+
+META = [  # what is run, with which labels, and what total_privacy says of it
+    (lambda m: predicted(VotingClassifier([("m", m)])), VotingClassifier, "the labels that occur"),
+    (lambda m: predicted(StackingClassifier([("m", m)], cv=2)), StackingClassifier, "every fold"),
+    (lambda m: predicted(OneVsRestClassifier(m)), OneVsRestClassifier, "the labels that occur"),
+    (lambda m: predicted(OneVsOneClassifier(m)), OneVsOneClassifier, "how many have each"),
+    (lambda m: predicted(BaggingClassifier(m, 2)), BaggingClassifier, "cost as k records"),
+    (proba, None, ""),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("run", "kind", "message"), META, ids=["voting", "stacking", "rest", "one", "bagging", "proba"]
+)
+def test_labels_that_were_numbered_are_refused_with_the_line_to_paste(run, kind, message):
+    with pytest.raises(ValueError, match="y holds labels that are not in classes") as refused:
+        run(logistic(classes=["no", "yes"]))
+    pasted = re.search(r"paste: (classes=.*)$", str(refused.value), flags=re.MULTILINE)[1]
+    assert pasted == "classes=range(2)"
+    assert len(run(eval(f"logistic({pasted})"))) == len(X)
+    if kind is not None:
+        several = kind in (VotingClassifier, StackingClassifier)
+        meta = kind([("m", logistic())] if several else logistic())
+        with pytest.raises(ValueError, match=f"{kind.__name__} .*{message}"):
+            total_privacy(meta)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_calibration_needs_labels_that_were_numbered_before():
+    for classes in (["no", "yes"], range(2)):
+        with pytest.raises(ValueError, match="y holds labels that are not in classes") as refused:
+            predicted(CalibratedClassifierCV(logistic(classes=classes), ensemble=False, cv=2))
+    assert "number them before, by y = np.searchsorted(labels, y)" in str(refused.value)
+    numbered = np.searchsorted(["no", "yes"], LABELS)
+    calibrated = CalibratedClassifierCV(logistic(classes=range(2)), ensemble=False, cv=2)
+    assert set(predicted(calibrated, numbered)) <= {0, 1}
+    with pytest.raises(ValueError, match="learns probabilities without privacy: calibrate on pub"):
+        total_privacy(calibrated)
+
+
+def test_every_meta_estimator_of_the_table_exists():
+    table = (Path(__file__).parents[1] / "doc" / "meta_estimators.rst").read_text()
+    names = set(re.findall(r"`sklearn\.([\w.]+)\.(\w+)`", table))
+    assert len(names) > 12
+    for module, name in names:
+        assert hasattr(importlib.import_module(f"sklearn.{module}"), name)
+
+
+# --- scikit-learn's other habits
+# --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_go_in_and_come_out_by_set_output(library):
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({"age": X[:, 0], "income": X[:, 1]})
+    labels = frames.Series("label", LABELS.tolist()) if library == "polars" else LABELS
+    for scaler in (BoundsScaler((-1, 1)), PrivateScaler(delta=1e-4)):
+        scaled = scaler.set_output(transform=library).fit_transform(frame)
+        assert isinstance(scaled, frames.DataFrame)
+        assert list(scaled.columns) == ["age", "income"]
+    pipeline = make_pipeline(BoundsScaler((-1, 1)), logistic(classes=["no", "yes"]))
+    pipeline.set_output(transform=library).fit(frame, labels)
+    assert pipeline[-1].feature_names_in_.tolist() == ["age", "income"]
+    assert set(pipeline.predict(frame)) <= {"no", "yes"}
+    with pytest.raises(ValueError, match="feature names should match"):
+        pipeline[-1].predict(frame[["income", "age"]])
+
+
+def test_metadata_is_routed():
+    weights = np.ones(len(X))
+    with config_context(enable_metadata_routing=True):
+        model = logistic().set_score_request(sample_weight=True)
+        scored = cross_validate(model, X, Y, cv=2, params={"sample_weight": weights})
+        assert len(scored["test_score"]) == 2
+        with pytest.raises(ValueError, match=r"sample_weight.*not explicitly set"):
+            cross_validate(logistic(), X, Y, cv=2, params={"sample_weight": weights})
+        pipeline = make_pipeline(BoundsScaler((-1, 1)), model).fit(X, Y)
+        assert 0 <= pipeline.score(X, Y, sample_weight=weights) <= 1
+        with pytest.raises(TypeError, match="sample_weight"):
+            pipeline.fit(X, Y, sample_weight=weights)  # no fit takes weights
+
+
+ARRAYS = """
+import warnings
+import array_api_strict as xp
+import numpy as np
+from sklearn import config_context
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+rows, labels = xp.asarray(X), xp.asarray((X[:, 0] > 0).astype(np.int64))
+for dispatch in (False, True):
+    with config_context(array_api_dispatch=dispatch):
+        model = PrivateLogisticRegression(classes=[0, 1], delta=1e-4).fit(rows, labels)
+        assert (model.predict(rows) == model.predict(X)).all()
+        assert 0 <= model.score(rows, labels) <= 1
+        for scaler in (BoundsScaler((-1, 1)), PrivateScaler(delta=1e-4)):
+            assert (scaler.fit(rows).transform(rows) == scaler.transform(X)).all()
+        assert PrivateRidge(target_bounds=(-1, 1), delta=1e-4).fit(rows, rows[:, 1]).n_samples_ == 60
+print("fine")
+"""
+
+
+def test_arrays_of_other_libraries_become_numpys():
+    pytest.importorskip("array_api_strict")
+    run = subprocess.run(
+        [sys.executable, "-c", ARRAYS],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "fine\n", run.stderr

@@ -57,11 +57,19 @@ def codes_of(y, classes):
         codes = np.array([-1])
     # the text says nothing of y: what the labels are depends on the other records too
     if np.any(codes < 0):
-        kind = "strings" if isinstance(classes.tolist()[0], str) else "numbers"
+        labels = classes.tolist()
+        kind = "strings" if isinstance(labels[0], str) else "numbers"
+        remedy = (
+            f"In them, paste: classes=range({classes.size})"
+            if labels != list(range(classes.size))
+            else "Some hand on labels as they are too: number them before, by "
+            "y = np.searchsorted(labels, y)"
+        )
         raise ValueError(
-            f"y holds labels that are not in classes={classes.tolist()!r}, which are {kind}: pass every label that can occur. "
-            "Meta-estimators such as VotingClassifier, and cross_val_predict(method='predict_proba'), replace labels by their "
-            f"numbers. In them, paste: classes=range({classes.size})"
+            f"y holds labels that are not in classes={labels!r}, which are {kind}: pass every label "
+            "that can occur. Meta-estimators such as VotingClassifier, and "
+            "cross_val_predict(method='predict_proba'), replace labels by their numbers. "
+            f"{remedy}"
         )
     return codes
 
