@@ -47,6 +47,8 @@ html_sidebars = {
     "index": [],
     "choosing": [],
     "ledger": [],
+    "inference": [],
+    "evaluation": [],
     "privacy": [],
     "architecture": [],
     "api": [],

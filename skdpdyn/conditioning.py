@@ -238,6 +238,18 @@ class Releases:
             value, sensitivity * part.noise_multiplier * np.asarray(scale), self.generator
         )
 
+    def symmetric(self, matrix: np.ndarray, sensitivity: float, share: float) -> np.ndarray:
+        """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
+
+        Entries on the diagonal have noise of standard deviation ``sensitivity *
+        noise_multiplier(share)``, those off it 1/sqrt(2) times that: each of them stands for two.
+        """
+        upper = np.triu_indices(len(matrix))
+        scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
+        noisy = np.zeros_like(matrix)
+        noisy[upper] = self.release(matrix[upper], sensitivity, share, scale)
+        return noisy + np.triu(noisy, 1).T
+
     def quantile(
         self,
         rows: LocalRows,
@@ -421,16 +433,7 @@ class Conditioner:
         """Inverse root of the second moment, and a bound on the length of what it makes of mapped rows."""
         share, n_features = self.shares["matrix"], rows.shape[1]
         sensitivity = releases.per_square + rows.sum_rounding()
-        upper = np.triu_indices(n_features)
-        # Each entry off the diagonal stands for two: the norm of the vector is Frobenius' of the
-        # matrix
-        scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
-        moment = np.zeros((n_features, n_features))
-        moment[upper] = (
-            releases.release(rows.second_moment()[upper], sensitivity, share, scale)
-            / self.n_samples
-        )
-        moment += np.triu(moment, 1).T
+        moment = releases.symmetric(rows.second_moment(), sensitivity, share) / self.n_samples
         std = sensitivity * releases.noise_multiplier(share) / self.n_samples
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)

@@ -87,6 +87,8 @@ LAYERS = {
     "model_selection/_*.py": (9, 2),
     "model_selection/*.py": (9, 4),
     "inspection.py": (9, 6),
+    "inference.py": (9, 1),
+    "evaluation.py": (9, 7),
     "datasets/__init__.py": (9, 1),
     "datasets/_*.py": (9, 0),
     "__init__.py": (10, 0),
@@ -426,7 +428,13 @@ PUBLIC_MODULES = [
     "skdpdyn.datasets",
 ] + [
     name
-    for name in ("skdpdyn.preprocessing", "skdpdyn.model_selection", "skdpdyn.inspection")
+    for name in (
+        "skdpdyn.preprocessing",
+        "skdpdyn.model_selection",
+        "skdpdyn.inspection",
+        "skdpdyn.inference",
+        "skdpdyn.evaluation",
+    )
     if name in MODULES
 ]
 

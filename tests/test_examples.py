@@ -14,10 +14,12 @@ ROOT = Path(__file__).parents[1]
 PROMISES = {
     "plot_contraction": "delta(0.5) = 1.241e-25 by Theorem 4",
     "plot_expected_curvature": "least 6.68e-03 (paper 6.68e-03), average 0.40 (paper 0.40)",
+    "plot_intervals": "answered: 11 of 11 coefficients",
     "plot_ledger": "charged after the cancellation: epsilon 0.6375",
     "plot_low_bits": "told in 40 of 40 releases",
     "plot_lower_bound": "Corollary 2 / exact = 1.0519 <= 1.0519",
     "plot_number_of_steps": "137 steps of 7.4074, noise multiplier   19.022",
+    "plot_private_evaluation": "off by less than 0.03: True",
     "plot_private_search": "ten trials of epsilon 0.3: 0.492 for the best, 0.996 for all",
     "plot_privacy_dynamics": "Corollary 1 0.048000, its asymptote 0.048000, exact 0.023760",
     "plot_quickstart": "epsilon after 30000 steps by last_iterate: 0.145",

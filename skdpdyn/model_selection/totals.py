@@ -168,7 +168,8 @@ def total_privacy(*fitted, disjoint=False, row_wise=()):
     disjoint : bool, default=False
         Whether each of them was given other records than all the rest. Then a record costs what the
         worst of them costs. Who is in which part must not depend on the records' values: under
-        "replace_one" a record that is replaced must stay in its part.
+        "replace_one" a record that is replaced must stay in its part. So a model and its
+        `skdpdyn.evaluation.evaluate` on held-out records cost what the dearer of the two costs.
     row_wise : sequence of str, default=()
         Names of functions of ``FunctionTransformer`` steps that you vouch for: each looks at one
         row at a time, and knows nothing of the records otherwise. Numpy's functions of single

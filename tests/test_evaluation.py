@@ -1,0 +1,304 @@
+"""Private scores: what one record moves, what intervals hold, and what a score on held-out records costs."""
+
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    log_loss,
+    mean_absolute_error,
+    mean_squared_error,
+    precision_score,
+    r2_score,
+    recall_score,
+    roc_auc_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import LinearSVC
+
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, evaluation
+from skdpdyn.datasets import load_flights
+from skdpdyn.evaluation import (
+    Estimate,
+    PrivateCalibrationDisplay,
+    PrivateRocCurveDisplay,
+    evaluate,
+)
+from skdpdyn.model_selection import total_privacy
+from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.privacy import GaussianDP, Ledger, check_report
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (600, 2))
+RAW = 2 * X[:, 0] + X[:, 1] + RNG.logistic(size=600)
+TWO, THREE = RAW > 0, np.digitize(RAW, [-1.0, 1.0])
+MODELS = {
+    "two": (LogisticRegression().fit(X, TWO), TWO),
+    "three": (LogisticRegression().fit(X, THREE), THREE),
+    "regression": (LinearRegression().fit(X, RAW), RAW),
+}
+BOUNDS = {"two": {}, "three": {}, "regression": {"target_bounds": (-4.0, 4.0)}}
+
+
+def record(monkeypatch):
+    """Release without noise, and remember points and scales."""
+    calls = []
+
+    def release(point, scale, generator):
+        calls.append((np.array(point, dtype=float), scale))
+        return calls[-1][0]
+
+    monkeypatch.setattr(evaluation, "release", release)
+    return calls
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("name", MODELS)
+def test_sensitivity(name, adjacency, monkeypatch):
+    """The exact numbers move by what their noise is for at the most, and by 0.9 of it at some neighbour."""
+    model, y = MODELS[name]
+    calls, moved, options = record(monkeypatch), [], {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
+    targets = {"two": [False, True], "three": [0, 1, 2], "regression": [-9.0, 0.0, 4.0]}[name]
+    records = [(row, target) for row in 50 * np.eye(2) for target in targets]
+    records += [(-row, target) for row, target in records]
+    for row, target in records:
+        calls.clear()
+        A, b = np.vstack([row[None], X]), np.append([target], y).astype(y.dtype)
+        evaluate(model, A, b, adjacency=adjacency, **options)
+        found = evaluate(model, X, y, adjacency=adjacency, **options)
+        half = len(calls) // 2
+        moved.append(
+            [
+                point - other
+                for (point, _), (other, _) in zip(calls[:half], calls[half:], strict=True)
+            ]
+        )
+    scales = [scale for _, scale in calls[half:]]
+    if adjacency == "replace_one":
+        moved = [[a - b for a, b in zip(one, two, strict=True)] for one in moved for two in moved]
+    parts = getattr(found.mechanism_, "mechanisms", (found.mechanism_,))
+    for k, (part, scale) in enumerate(zip(parts, scales, strict=True)):
+        worst = max(np.linalg.norm(change[k]) for change in moved) * part.noise_multiplier / scale
+        assert 0.9 < worst <= 1
+    assert found.privacy_.epsilon(1e-6) == pytest.approx(1.0)
+    assert found.privacy_.epsilon(1e-6) <= 1.0
+
+
+def test_two_classes_without_noise(monkeypatch):
+    """All metrics are scikit-learn's on probabilities that are rounded to bins."""
+    record(monkeypatch)
+    model, y = MODELS["two"]
+    edges = np.arange(1, 16) / 16
+    found = evaluate(model, X, y, epsilon=1.0, thresholds=edges)
+    probability = model.predict_proba(X)[:, 1]
+    rounded = (np.searchsorted(edges, probability) + 0.5) / 16
+    assert found.accuracy.value == pytest.approx(accuracy_score(y, model.predict(X)))
+    assert found.roc_auc.value == pytest.approx(roc_auc_score(y, rounded))
+    assert found.log_loss.value == pytest.approx(log_loss(y, rounded))
+    assert found.prevalence.value == pytest.approx(y.mean())
+    for threshold in (0.25, 0.5, 0.75):
+        predicted = probability > threshold
+        assert found.recall(threshold).value == pytest.approx(recall_score(y, predicted))
+        assert found.precision(threshold).value == pytest.approx(precision_score(y, predicted))
+        assert found.accuracy_at(threshold).value == pytest.approx(accuracy_score(y, predicted))
+        fpr = found.false_positive_rate(threshold).value
+        assert fpr == pytest.approx(np.mean(predicted[~y]))
+    fpr, tpr, thresholds = found.roc_curve()
+    assert np.trapezoid(tpr, fpr) == pytest.approx(found.roc_auc.value)
+    assert (tpr[0], tpr[-1], thresholds[0], thresholds[-1]) == (0, 1, 1, 0)
+    predicted, observed = found.calibration_curve(4)
+    first = rounded < 0.25
+    assert predicted[0] == pytest.approx(rounded[first].mean())
+    assert observed[0].value == pytest.approx(y[first].mean())
+
+
+def test_more_classes_and_regressions_without_noise(monkeypatch):
+    record(monkeypatch)
+    model, y = MODELS["three"]
+    found, predicted = evaluate(model, X, y, epsilon=1.0), model.predict(X)
+    np.testing.assert_array_equal(found.confusion_matrix.round(6), confusion_matrix(y, predicted))
+    assert found.accuracy.value == pytest.approx(accuracy_score(y, predicted))
+    assert found.recall(1).value == pytest.approx(recall_score(y == 1, predicted == 1))
+    assert found.precision(2).value == pytest.approx(precision_score(y == 2, predicted == 2))
+    probability = np.maximum(model.predict_proba(X), math.exp(-3 * math.log(3)))
+    assert found.log_loss.value == pytest.approx(-np.log(probability[np.arange(600), y]).mean())
+    assert list(found.metrics())[:3] == ["accuracy", "log loss", "recall of 0"]
+    with pytest.raises(ValueError, match="label=5 must be one of"):
+        found.recall(5)
+    assert evaluate(LinearSVC().fit(X, y), X, y, epsilon=1.0).log_loss is None
+
+    model, y = MODELS["regression"]
+    clipped, predicted = np.clip(y, -4, 4), np.clip(model.predict(X), -4, 4)
+    found = evaluate(model, X, y, epsilon=1.0, target_bounds=(-4, 4))
+    assert found.r2.value == pytest.approx(r2_score(clipped, predicted))
+    assert found.mean_squared_error.value == pytest.approx(mean_squared_error(clipped, predicted))
+    assert found.mean_absolute_error.value == pytest.approx(mean_absolute_error(clipped, predicted))
+    cut = evaluate(model, X, y, epsilon=1.0, target_bounds=(-4, 4), largest_error=0.5)
+    errors = np.minimum(np.abs(clipped - predicted), 0.5)
+    assert cut.mean_absolute_error.value == pytest.approx(errors.mean())
+    ridge = PrivateRidge(target_bounds=(-4, 4), conditioning=None).fit(X, y)
+    assert evaluate(ridge, X, y, epsilon=1.0).target_bounds == (-4.0, 4.0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_intervals_hold_what_they_are_of(name, monkeypatch):
+    """Of 80 intervals of 95 % less than 60 hold the metric with probability 2e-9 at the most."""
+    model, y = MODELS[name]
+    A, b = np.tile(X, (5, 1)), np.tile(y, 5)
+    with monkeypatch.context() as patch:
+        record(patch)
+        exact = evaluate(model, A, b, epsilon=1.0, **BOUNDS[name]).metrics()
+    held = dict.fromkeys(exact, 0)
+    for _ in range(80):
+        for metric, one in evaluate(model, A, b, epsilon=1.0, **BOUNDS[name]).metrics().items():
+            held[metric] += one.low <= exact[metric].value <= one.high
+    assert min(held.values()) >= 60
+
+
+def flights():
+    """Train on 2,000 flights; the other 18,000 are held out."""
+    data = load_flights()
+    columns = make_column_transformer(
+        (BoundsScaler(data.bounds), list(data.bounds)),
+        (OneHotEncoder(categories=list(data.categories.values())), list(data.categories)),
+        sparse_threshold=0,
+    )
+    model = make_pipeline(columns, PrivateLogisticRegression(1.0, classes=data.target_names))
+    model.fit(data.data[:2000], data.target[:2000])
+    return model, data.data[2000:], data.target[2000:].to_numpy()
+
+
+@pytest.mark.slow
+def test_flights_at_epsilon_one_half():
+    """Root mean square errors of 60 evaluations are 1.5 times those expected with probability 1e-9."""
+    model, rows, late = flights()
+    rows = model[0].transform(rows)
+    probability = model[1].predict_proba(rows)[:, 1]
+    truth = [accuracy_score(late, probability > 0.5), roc_auc_score(late, probability)]
+    found = [evaluate(model[1], rows, late, epsilon=0.5) for _ in range(60)]
+    values = np.array([[float(one.accuracy), float(one.roc_auc)] for one in found])
+    assert np.all(np.sqrt(np.mean((values - truth) ** 2, axis=0)) < [0.003, 0.0065])
+    for k, metric in enumerate(("accuracy", "roc_auc")):
+        estimates = [getattr(one, metric) for one in found]
+        assert sum(one.low <= truth[k] <= one.high for one in estimates) >= 43  # below: 2e-8
+        assert np.mean([one.high - one.low for one in estimates]) < 0.025
+
+
+def test_a_score_on_held_out_records_and_the_fit_cost_the_dearer_of_the_two(tmp_path):
+    for epsilon in (0.3, 2.0):
+        model = PrivateLogisticRegression(1.0, 1e-6, classes=[False, True]).fit(X[:300], TWO[:300])
+        score = evaluate(model, X[300:], TWO[300:], epsilon=epsilon, delta=1e-6)
+        both = total_privacy(model, score, disjoint=True)
+        assert both.epsilon(1e-6) == pytest.approx(max(1.0, epsilon))
+        assert total_privacy(model, score).epsilon(1e-6) > both.epsilon(1e-6)
+    ledger = Ledger(tmp_path / "books.json", cap=(3.0, 1e-6))
+    with ledger.reserve("score", GaussianDP(score.privacy_.mu)) as entry:
+        entry.settle(score)
+    assert ledger.epsilon == pytest.approx(2.0)
+    check_report(score.privacy_report().as_dict())
+
+
+def test_what_noise_leaves_nothing_of(monkeypatch):
+    record(monkeypatch)  # noise itself may be large enough to hide that it is noise
+    model, y = MODELS["two"]
+    found = evaluate(model, X[:20], y[:20], epsilon=0.01)
+    values = [found.roc_auc, found.recall(), found.precision()]
+    assert all(math.isnan(one.value) and (one.low, one.high) == (0, 1) for one in values)
+    assert math.isnan(found.calibration_curve()[1][0].value)
+    assert 0 <= found.accuracy.low <= found.accuracy.high <= 1
+    assert repr(Estimate(math.nan, 0.0, 1.0)) == "nan [0, 1]"
+
+
+def test_ratios_are_fieller_s():
+    """A ratio is in the interval exactly where the test of it does not reject."""
+    numbers = evaluation.NoisyNumbers(
+        np.array([30.0, 100.0]), np.array([[9.0, 4.0], [4.0, 16.0]]), 1.96
+    )
+    one = numbers.ratio(np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    for end in (one.low, one.high):
+        spread = math.sqrt(9 - 2 * end * 4 + end**2 * 16)
+        assert abs(30 - end * 100) / spread == pytest.approx(1.96)
+    assert one.value == pytest.approx(0.3)
+
+
+def test_parameters_and_records_are_checked():
+    model, y = MODELS["two"]
+    linear, target = MODELS["regression"]
+    for options, message in (
+        ({"thresholds": [0.1, 0.2]}, "thresholds="),
+        ({"thresholds": [0.3, 0.2, 0.1]}, "thresholds="),
+        ({"thresholds": "all"}, "thresholds='all' must be"),
+        ({"target_bounds": (0, 1)}, "is for a regression, and not for a LogisticRegression"),
+        ({"confidence": 0}, "confidence=0 must be"),
+        ({"adjacency": "none"}, "adjacency='none'"),
+        ({"delta": 0}, "delta=0 must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(model, X, y, **{"epsilon": 1.0, **options})
+    for options, message in (
+        ({}, "target_bounds=None: the model knows none"),
+        ({"target_bounds": (1, 0)}, "must be a pair"),
+        (
+            {"target_bounds": (0, 1), "largest_error": 2},
+            "largest_error=2 must be above 0 and at most 1",
+        ),
+        ({"thresholds": [0.5]}, "is for a classifier of two classes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(linear, X, target, **{"epsilon": 1.0, **options})
+    with pytest.raises(ValueError, match="y holds labels that are not in classes") as caught:
+        evaluate(model, X, np.where(np.arange(600) == 3, 12345, 1), epsilon=1.0)
+    assert "12345" not in str(caught.value)
+    with pytest.raises(ValueError, match="X has 600 rows and y has 599 targets"):
+        evaluate(model, X, y[1:], epsilon=1.0)
+    with pytest.raises(ValueError, match="pass one target for each row"):
+        evaluate(model, X, y[:, None], epsilon=1.0)
+    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
+        evaluate(LinearSVC().fit(X, y), X, y, epsilon=1.0)
+    with pytest.raises(ValueError, match="is neither a classifier nor a regressor"):
+        evaluate(BoundsScaler((0, 1)).fit(X), X, y, epsilon=1.0)
+    found = evaluate(model, X, y, epsilon=1.0)
+    with pytest.raises(ValueError, match=r"threshold=0.4 is no edge of a bin"):
+        found.recall(0.4)
+    with pytest.raises(ValueError, match="n_groups=5 must be a divisor of 32"):
+        found.calibration_curve(5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_shown(name):
+    pytest.importorskip("pandas")
+    model, y = MODELS[name]
+    found = evaluate(model, X, y, epsilon=3.0, random_state=0, **BOUNDS[name])
+    again = evaluate(model, X, y, epsilon=3.0, random_state=0, **BOUNDS[name])
+    assert repr(found) == repr(again)
+    assert "NOT PRIVATE: random_state=0" in repr(found)
+    frame = found.to_frame()
+    assert list(frame.index) == list(found.metrics())
+    assert np.all(frame["low"] <= frame["high"])
+    assert found._repr_html_().count("<tr>") == 1 + len(frame)
+
+
+def test_displays():
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    model, y = MODELS["two"]
+    found = evaluate(model, X, y, epsilon=5.0)
+    roc = PrivateRocCurveDisplay.from_evaluation(found, name="model", color="C3")
+    again = roc.plot(ax=roc.ax_)
+    assert again.ax_ is roc.ax_
+    assert "model, AUC 0." in roc.ax_.get_legend_handles_labels()[0][0].get_label()
+    calibration = PrivateCalibrationDisplay.from_evaluation(found, n_groups=4)
+    assert len(calibration.line_.get_xdata()) == sum(
+        not math.isnan(one.value) for one in calibration.observed
+    )
+    plt.close("all")
+    three = evaluate(*MODELS["three"][:1], X, THREE, epsilon=1.0)
+    with pytest.raises(ValueError, match="a ClassEvaluation has no such curve"):
+        PrivateRocCurveDisplay.from_evaluation(three)
