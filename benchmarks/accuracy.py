@@ -11,12 +11,12 @@ made unit rows (but those of the ridge on California), and the estimators fit th
 comes with the package; the other data sets are read from the directory ``--data``, and those that
 are not there are skipped aloud. Seconds are those of the median fit, on one thread.
 
-``--ablation`` trains without conditioning too. ``--rows`` trains on the first rows of each training
-part only. ``--csv FILE`` keeps the scores of every split, and ``--against FILE``, kept by another
-commit, shows the paired differences. ``--compare`` runs every solver at epsilon 0.01 to 10, and
-``--grid`` adds the best of nine settings of each, chosen by the very scores that are shown: not
-private, an upper bound on what tuning could give, as generous to rivals as to ours. Where Table 4
-of Yu et al. (2020) has a figure, it is printed beside ours.
+``--ablation`` trains without conditioning too, and shows the paired differences. ``--rows`` trains
+on the first rows of each training part only. ``--csv FILE`` keeps the scores of every split, and
+``--against FILE``, kept by another commit, shows the paired differences. ``--compare`` runs every
+solver at epsilon 0.01 to 10, and ``--grid`` adds the best of nine settings of each, chosen by the
+very scores that are shown: not private, an upper bound on what tuning could give, as generous to
+rivals as to ours. Where Table 4 of Yu et al. (2020) has a figure, it is printed beside ours.
 """
 
 import argparse
@@ -357,7 +357,8 @@ class Result:
 
     fits: list[Score]
     goal: float | None = None
-    earlier: dict = field(default_factory=dict)  # of --against
+    earlier: dict = field(default_factory=dict)  # by key, of --against
+    what: str = "earlier fits"  # those are
 
     HEAD = (
         f"{'solver':>34} {'adjacency':>11} {'epsilon':>7} {'setting':>17} {'score':>7} {'+-':>6} {'log loss':>8} "
@@ -398,7 +399,7 @@ class Result:
                 gain, error = mean_and_error(
                     [getattr(fit, name) - float(old[name]) for fit, old in pairs]
                 )
-                label = f"{name} less that of {len(pairs)} earlier fits"
+                label = f"{name} less that of {len(pairs)} {self.what}"
                 line += f"\n{label:>80} {gain:>+8.4f} +- {error:.4f}"
         return line
 
@@ -519,7 +520,9 @@ def run(name, problem, arguments, earlier):
         if make is not None:
             scores = measure(problem, make, some, **row, setting="conditioning=None")
             if not isinstance(scores, Exception):
-                print(result := Result(scores, earlier=earlier), flush=True)
+                pairs_of = zip(scores, default, strict=True)
+                beside = {fit.key: asdict(other) for fit, other in pairs_of}
+                print(result := Result(scores, earlier=beside, what="defaults"), flush=True)
                 yield result
         if arguments.grid and labels is None:
             settings = [partial(private, **setting) for setting in grid(default[0])]

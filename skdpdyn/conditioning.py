@@ -401,9 +401,9 @@ class Conditioner:
         weighted = weighted.with_norm(norm)
         if "matrix" not in self.shares:
             return bounded_spread(weighted)
-        matrix, high = self._matrix(weighted, releases)
+        matrix, high, equal = self._matrix(weighted, releases)
         mapped = rows.with_map(
-            RowMap(mean, matrix * (scales / radius), norm=high * norm, radius=radius)
+            RowMap(mean, matrix * (scales / radius), high * norm, radius, equal=equal)
         )
         lengths, share = mapped.lengths[1], self.shares["matrix norm"]
         norm = releases.quantile(rows, lengths, high * norm, self.quantile, self.n_samples, share)
@@ -430,7 +430,10 @@ class Conditioner:
         return scales, length * math.sqrt(variances.size * least)
 
     def _matrix(self, rows, releases):
-        """Inverse root of the second moment, and a bound on the length of what it makes of mapped rows."""
+        """Inverse root of the second moment, a bound on lengths, and whether directions are alike.
+
+        The bound is on the length of what the root makes of mapped rows.
+        """
         share, n_features = self.shares["matrix"], rows.shape[1]
         sensitivity = releases.per_square + rows.sum_rounding()
         moment = releases.symmetric(rows.second_moment(), sensitivity, share) / self.n_samples
@@ -444,7 +447,8 @@ class Conditioner:
             )
             scales = np.sqrt(least / np.maximum(variances, least))
             matrix = (vectors * scales) @ vectors.T
-        return matrix, min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
+        high = min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
+        return matrix, high, bool(variances.min() >= 2 * least)  # also without the noise
 
     def _learn_sparse(self, rows, releases):
         n_features, radius = rows.shape[1], self.data_norm

@@ -167,7 +167,7 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
     last = fitted.mechanism_.mechanisms[-1]
     assert type(last) is NoisyGradientDescent
     assert last.smoothness is None  # so that no accountant takes a learnt curvature for a fact
-    assert 16 <= fitted.n_iter_ <= 256
+    assert 16 <= fitted.n_iter_ <= 100
     assert fitted.solver_ == "noisy_gd"
     assert fitted.privacy_report().as_dict()
 
@@ -325,6 +325,22 @@ def test_degenerate_rows(rows, index):
     fitted = models(epsilon=3.0)[index].fit(X, y)
     assert np.all(np.isfinite(fitted.coef_))
     assert np.all(np.isfinite(fitted.predict(X)))
+
+
+def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
+    """Few where all directions are known to be alike; momentum in place of the missing ones."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (20_000, 3))
+    y, told = (X[:, 0] > 0).astype(int), {}
+    flat = X * [1, 1, 0]
+    for name, rows, epsilon in (("alike", X, 10), ("flat", flat, 10), ("small", flat, 1)):
+        fitted = PrivateLogisticRegression(epsilon, classes=[0, 1], random_state=0).fit(rows, y)
+        told[name] = fitted.n_iter_, fitted.mechanism_.mechanisms[-1].momentum
+        assert fitted.conditioning_.row_map.equal == (name == "alike")
+    assert told["alike"][0] <= 40
+    assert 1.5 < told["flat"][0] / told["small"][0] < 3  # mu is six times as large
+    assert all(0 <= momentum < 1 for _, momentum in told.values())
+    assert told["flat"][1] > told["small"][1] > 0
 
 
 @pytest.mark.slow

@@ -46,6 +46,9 @@ class RowMap:
     unit : bool, default=False
         Whether to divide every row by its own norm, so that all but zero rows have norm 1.
         Needs a diagonal W and no centre.
+    equal : bool, default=False
+        Whether the rows that the map was learnt from are known to be of one scale in all
+        directions, once mapped. It decides how long training lasts, and no more.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class RowMap:
     norm: float
     radius: float
     unit: bool = False
+    equal: bool = False
 
     def __post_init__(self):
         weights = _frozen(self.weights, "weights")

@@ -266,7 +266,18 @@ def chunk_sums(n_chunks, n_sums):
     return sums
 
 
-def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads=1, exact=None):
+def descend(
+    theta,
+    objective,
+    rows,
+    step_size,
+    noise_std,
+    radius,
+    rng,
+    n_threads=1,
+    exact=None,
+    momentum=0.0,
+):
     """Run noisy gradient descent from ``theta``, in place, to its last iterate, which is released.
 
     The last noise is exact, see `skdpdyn.noise.release`. So is that of every step where no step is
@@ -292,10 +303,14 @@ def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads
     exact : bool or None, default=None
         Whether the noise of every step is exact, and rows leave room for the rounding of its sum.
         None: where no step is known to contract.
+    momentum : float, default=0.0
+        Part of the last move that a step repeats (Polyak's heavy ball); only where noise is exact.
     """
     rows.check(objective)
     check_noise(noise_std)
     exact = not objective.contracts if exact is None else exact
+    if momentum and not exact:
+        raise ValueError(f"momentum={momentum} needs exact noise in every step")
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
     with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
         run = _Descent(theta, objective, rows, exact, pool, n_threads)
@@ -314,10 +329,14 @@ def descend(theta, objective, rows, step_size, noise_std, radius, rng, n_threads
                 now = slice(block + steps.start, block + steps.stop)
                 run(step_size[now], noise_std[now], radius, of_block[steps])
                 first = steps.stop
-        normals[0] = 0
+        normals[0], move = 0, np.zeros(theta.size)
         for k in released:
+            start = theta.copy()
+            # a step, of gradients at the iterate, from a point that released iterates make
+            theta += momentum * move
             run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
             theta[:] = project(release(theta, noise_std[k], rng), radius)
+            move = theta - start
             run.set_point()
 
 

@@ -71,8 +71,6 @@ AUTO_INTERCEPT_SCALING = 0.25  # of data_norm
 # that limits steps (flights' log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1
 # points)
 CONDITIONED_INTERCEPT_SCALING = 0.15
-MAX_STEPS = 64  # on conditioned rows: half of them cost Adult 0.6 points, MNIST 0.7
-SPARSE_MAX_STEPS = 256  # which are shorter
 # of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
 SPARSE_CLIP = 0.4
 # of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
@@ -101,7 +99,6 @@ class _Conditioned:
     training_mu: float
     # of all that is learnt, and of training where its record is None: what the guarantee counts
     declared_mu: float
-    max_steps: int
     record: Any = None  # of training; None where its steps follow from what is learnt
 
 
@@ -305,11 +302,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if conditioned is not None:
             record = conditioned.record
             what = type(plan.solver).__name__ if record is None else type(record).__name__
-            what = (
-                f"conditioning and {what} of at most {conditioned.max_steps} steps"
-                if record is None
-                else f"conditioning and {what}"
-            )
+            what = f"conditioning and {what}"
         delta = plan.budget.delta
         spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
         print(f"[{type(self).__name__}] {spent} for {what}")
@@ -591,8 +584,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             auto_alpha if adapts else None,
             LARGEST_SPREAD if centred or matrix else 1.0,
         )
-        max_steps = SPARSE_MAX_STEPS if is_sparse else MAX_STEPS
-        conditioned = _Conditioned(conditioner, mu, training.mu, budget.mu, max_steps)
+        conditioned = _Conditioned(conditioner, mu, training.mu, budget.mu)
         if adapts:
             return Plan(
                 objective,
@@ -662,7 +654,7 @@ def _condition(plan, rows, generator, learn_target):
     if record is None:
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
         record = plan.solver.adapted(
-            plan.objective, conditioned.training_mu, adjacency, top, conditioned.max_steps
+            plan.objective, conditioned.training_mu, adjacency, top, rows.map.equal
         )
     # What was learnt chooses maps and steps, never what is spent
     spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)

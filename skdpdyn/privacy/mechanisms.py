@@ -63,6 +63,9 @@ class NoisyGradientDescent:
     rounding : float, default=0.0
         What the rounding of all steps costs at most, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
+    momentum : float, default=0.0
+        Part of the last move that a step repeats, in [0, 1). Free where every iterate is paid for.
+        Beyond 0 it needs ``smoothness=None``: no step is known to be a contraction.
 
     Examples
     --------
@@ -82,15 +85,21 @@ class NoisyGradientDescent:
     release: str = "last"
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     rounding: float = 0.0
+    momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        _settle(self, rounding=_rounding(self.rounding))
+        _settle(self, rounding=_rounding(self.rounding), momentum=_momentum(self.momentum))
         _settle(self, n_steps=_integer("n_steps", self.n_steps))
         _settle(
             self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps)
         )
         _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
         _check_descent(self)
+        if self.momentum and self.smoothness is not None:
+            raise ValueError(
+                f"momentum={self.momentum} needs smoothness=None, not {self.smoothness}: a step that "
+                "repeats the last move is not known to be a contraction"
+            )
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _values(self) == _values(other)
@@ -482,12 +491,7 @@ class PoissonSubsampled:
             raise ValueError(f"sampling_probability={self.sampling_probability} must be in (0, 1]")
         if self.step_size is not None:
             _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
-        _settle(
-            self,
-            momentum=checked_number(
-                self.momentum, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)"
-            ),
-        )
+        _settle(self, momentum=_momentum(self.momentum))
         if self.average is not None:
             checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
         if self.diameter is not None:
@@ -798,6 +802,10 @@ def _number(name: str, value: Any, positive: bool = True) -> float:
             f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}"
         )
     return number
+
+
+def _momentum(value: Any) -> float:
+    return checked_number(value, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)")
 
 
 def _rounding(value: Any) -> float:

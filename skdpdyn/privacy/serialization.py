@@ -18,7 +18,7 @@ VERSION = 1
 _ADDED: dict[int, dict[str, dict[str, Any]]] = {
     1: {
         "SampledCurve": {"adjacency": "add_remove"},
-        "NoisyGradientDescent": {"rounding": 0.0},
+        "NoisyGradientDescent": {"rounding": 0.0, "momentum": 0.0},
         "CyclicBatches": {"rounding": 0.0},
         "WithoutReplacement": {"rounding": 0.0},
         "OnePass": {"rounding": 0.0},

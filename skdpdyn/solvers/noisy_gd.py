@@ -31,6 +31,13 @@ from skdpdyn.solvers.base import (
 
 # over the learnt curvature: 1 and 4 train alike where steps are cooled; 2 is the limit
 _LONG_STEP = 1.9
+# Momentum does the work of R plain steps in the root of 24 R. On Adult, MAGIC, California, flights,
+# pen digits and MNIST at epsilon 1 and 10 (R of 65 to 1,086) scores are within one standard error of
+# those of R steps, log losses no worse; with 12 in place of 24 some are below by 0.1 points.
+_MOMENTUM_STEPS = 24.0
+# R where all directions are alike and one output is learnt, so that longer training gains nothing
+# (MAGIC and California at epsilon 10, 50 columns alike at 1,000,000 rows)
+_EQUAL_STEPS = 64.0
 _RIDGE_TIME = 0.6  # a squared loss, whose residuals have the scale of the target, needs less
 
 
@@ -51,9 +58,10 @@ class NoisyGD(Solver):
     Chourasia, Ye and Shokri (2021), Algorithm 1, from theta = 0: theta <- Proj(theta - step_size *
     gradient + noise).
 
-    On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 to 64 steps (up to
-    256 on sparse rows) as long as a curvature that was learnt privately allows: their privacy is
-    that of composition, whatever the curvature.
+    On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 steps or more, as
+    long as a curvature that was learnt privately allows. Where more than 24 would be needed, steps
+    have momentum (Polyak 1964), and their number grows with the root of n mu. Their privacy is that
+    of composition, whatever the curvature and the momentum.
 
     Parameters
     ----------
@@ -82,7 +90,8 @@ class NoisyGD(Solver):
     ----------
     R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
     noisy gradient descent, Algorithm 1. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation
-    for differential privacy: what its last iterate costs.
+    for differential privacy: what its last iterate costs. B. Polyak (1964), Some methods of speeding
+    up the convergence of iteration methods.
 
     Examples
     --------
@@ -141,7 +150,7 @@ class NoisyGD(Solver):
         """See `Solver.adapts`."""
         return is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
 
-    def adapted(self, objective, mu, adjacency, top, max_steps):
+    def adapted(self, objective, mu, adjacency, top, equal=False):
         """Return the record for conditioned rows: few long steps, paid for by composition.
 
         Parameters
@@ -155,8 +164,9 @@ class NoisyGD(Solver):
         top : float
             About the largest eigenvalue of the second moment of mapped rows with their intercept
             column. No guarantee rests on it.
-        max_steps : int
-            Number of steps that is not exceeded; training ends early there.
+        equal : bool, default=False
+            Whether mapped rows are of one scale in all directions, for which short training is
+            enough.
 
         Returns
         -------
@@ -168,12 +178,16 @@ class NoisyGD(Solver):
         longest = _LONG_STEP / (objective.loss.typical * top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # of the factors of cooled steps
-        n_steps = min(max(math.ceil(time / (mean * longest)), MIN_STEPS), max_steps)
-        step_size = min(longest, time / (mean * n_steps))
+        plain = time / (mean * longest)
+        if equal and objective.n_outputs == 1:
+            plain = min(plain, _EQUAL_STEPS)
+        n_steps = max(math.ceil(min(plain, math.sqrt(_MOMENTUM_STEPS * plain))), MIN_STEPS)
+        step_size = longest * min(plain / n_steps, 1.0)
         return NoisyGradientDescent(
             n_steps=n_steps,
             noise_multiplier=math.sqrt(n_steps) / mu,
             step_size=step_size * cooled(n_steps) if cooling else step_size,
+            momentum=max(1 - n_steps / plain, 0.0),
             sensitivity=objective.sensitivity(adjacency),
             adjacency=adjacency,
         )
@@ -188,7 +202,19 @@ class NoisyGD(Solver):
         if not exact:
             radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
         theta = np.zeros(objective.n_parameters)
-        descend(theta, objective, rows, step_size, noise_std, radius, generator, n_threads, exact)
+        momentum = mechanism.momentum
+        descend(
+            theta,
+            objective,
+            rows,
+            step_size,
+            noise_std,
+            radius,
+            generator,
+            n_threads,
+            exact,
+            momentum,
+        )
         return theta
 
     def fitted_attributes(self, mechanism):
