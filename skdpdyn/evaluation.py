@@ -131,7 +131,7 @@ def _within(value, low, high, bounds):
     )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PrivateEvaluation(ABC):
     """What `evaluate` returns: metrics with intervals, and what they cost.
 
@@ -237,7 +237,7 @@ class PrivateEvaluation(ABC):
         ]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScoreEvaluation(PrivateEvaluation):
     """Metrics of a classifier of two classes, from a histogram of its probabilities by label.
 
@@ -261,7 +261,7 @@ class ScoreEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         What ``privacy_`` does not cover: a seed.
-    thresholds : ndarray of shape (n_bins - 1,), default=None
+    thresholds : ndarray of shape (n_bins - 1,)
         Edges between the bins.
 
     Examples
@@ -276,7 +276,7 @@ class ScoreEvaluation(PrivateEvaluation):
     (True, 31)
     """
 
-    thresholds: np.ndarray | None = None
+    thresholds: np.ndarray
 
     @property
     def accuracy(self) -> Estimate:
@@ -389,7 +389,8 @@ class ScoreEvaluation(PrivateEvaluation):
             passed = np.cumsum(counts[::-1]) / max(counts.sum(), 1.0)
             passed = np.maximum.accumulate(np.clip(passed, 0, 1))
             rates.append(np.concatenate([[0.0], passed[:-1], [1.0]]))
-        return *rates, np.concatenate([[1.0], self.thresholds[::-1], [0.0]])
+        fpr, tpr = rates
+        return fpr, tpr, np.concatenate([[1.0], self.thresholds[::-1], [0.0]])
 
     def calibration_curve(self, n_groups: int = 8) -> tuple[np.ndarray, list[Estimate]]:
         """Return how often the second class occurs where it is predicted with a probability.
@@ -469,7 +470,7 @@ class ScoreEvaluation(PrivateEvaluation):
         return at + 1
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ClassEvaluation(PrivateEvaluation):
     """Metrics of a classifier of more than two classes, from noisy counts of true and predicted labels.
 
@@ -489,7 +490,7 @@ class ClassEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         What ``privacy_`` does not cover: a seed.
-    classes : ndarray of shape (n_classes,), default=None
+    classes : ndarray of shape (n_classes,)
         The labels.
     log_loss : Estimate or None, default=None
         Mean of the log losses, each at most 3 log(n_classes). A share of the budget of its own pays
@@ -507,7 +508,7 @@ class ClassEvaluation(PrivateEvaluation):
     (True, (3, 3))
     """
 
-    classes: np.ndarray | None = None
+    classes: np.ndarray
     log_loss: Estimate | None = None
 
     @property
@@ -573,7 +574,7 @@ class ClassEvaluation(PrivateEvaluation):
         return self.noisy.ratio(right.ravel(), all_of.ravel())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RegressionEvaluation(PrivateEvaluation):
     """Metrics of a regression, from noisy sums of errors, which are cut off, and of targets.
 
@@ -594,9 +595,9 @@ class RegressionEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         What ``privacy_`` does not cover: a seed.
-    target_bounds : tuple (low, high), default=None
+    target_bounds : tuple (low, high)
         Bounds that targets and predictions are clipped to.
-    largest_error : float, default=None
+    largest_error : float
         Errors beyond it count as it.
 
     Examples
@@ -611,8 +612,8 @@ class RegressionEvaluation(PrivateEvaluation):
     (True, 2.0)
     """
 
-    target_bounds: tuple[float, float] | None = None
-    largest_error: float | None = None
+    target_bounds: tuple[float, float]
+    largest_error: float
 
     @property
     def mean_absolute_error(self) -> Estimate:
