@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from skdpdyn import inspection as inspection
     from skdpdyn import linear_model as linear_model
     from skdpdyn import model_selection as model_selection
+    from skdpdyn import onnx as onnx
     from skdpdyn import preprocessing as preprocessing
     from skdpdyn import privacy as privacy
     from skdpdyn import solvers as solvers
@@ -41,6 +42,7 @@ _MODULES = [
     "inspection",
     "linear_model",
     "model_selection",
+    "onnx",
     "preprocessing",
     "privacy",
     "solvers",

@@ -27,7 +27,7 @@ from skdpdyn.conditioning import (
     shrunk,
 )
 from skdpdyn.data.local import LocalRows, sum_rounding
-from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.noise import check_random_state, generators, release
@@ -41,7 +41,7 @@ _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)
 _QUERIES = int(math.log2(_THRESHOLDS.size))  # of a binary search
 _NORM_SHARE = 0.1  # of mu^2, where a mean is released too
 
-__all__ = ["BoundsScaler", "Conditioning", "PrivateScaler"]
+__all__ = ["BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
 
 
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -170,6 +170,116 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"bounds={self.bounds!r} must be pairs (low, high) of finite numbers with low < high: not so of columns {columns}"
             )
         return array
+
+
+class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Map each row by itself, as a fitted model does before it predicts; learn nothing.
+
+    A row is scaled into the ball of radius ``radius``. With ``norm``, a row x that is longer than
+    ``norm`` as W (x - centre) is shortened further, towards the centre, until it is not. All others
+    stay as they are, so that a linear model with a fitted model's ``coef_`` and ``intercept_``
+    predicts what that model does. ``to_sklearn`` of the estimators makes such a pipeline.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Norm beyond which rows are scaled down.
+    norm : float, default=None
+        Length after W beyond which rows are shortened. None: no row is.
+    centre : array-like of shape (n_features,), default=None
+        What rows are shortened towards. None: 0.
+    weights : array-like of shape (n_features,) or (n_features, n_features), default=None
+        The diagonal of W, or W. None: 1 for each column.
+    unit : bool, default=False
+        Whether to bring every row to the length ``norm`` after W, the shorter ones too.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names, where X had string names.
+
+    Examples
+    --------
+    >>> from skdpdyn.preprocessing import RowMapper
+    >>> RowMapper(radius=1.0).fit_transform([[3.0, 4.0], [0.3, 0.4]]).round(6).tolist()
+    [[0.6, 0.8], [0.3, 0.4]]
+    """
+
+    def __init__(self, radius=1.0, *, norm=None, centre=None, weights=None, unit=False):
+        self.radius = radius
+        self.norm = norm
+        self.centre = centre
+        self.weights = weights
+        self.unit = unit
+
+    def fit(self, X, y=None):
+        """Check the map against the number of columns; the values of X are not used.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The transformer. If an error is raised, it is left as it was before.
+        """
+        with all_or_nothing(self) as mapper:
+            validated(mapper, X, accept_sparse="csr", dtype=DTYPES)
+            mapper._row_map(mapper.n_features_in_)
+        return self
+
+    def transform(self, X):
+        """Map rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        {ndarray, CSR array} of shape (n_samples, n_features)
+            The rows, in the precision of X.
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+        row_map = self._row_map(X.shape[1])
+        with silent_arithmetic():
+            if self.norm is None:
+                scale, offset = row_factors(row_norms(X), row_map.radius, X), None
+            else:
+                scale, offset, _ = row_map.factors(X)
+                scale = scale * row_map.norm
+            if sparse.issparse(X):
+                return scaled_csr(X, scale).astype(X.dtype)
+            rows = X * scale[:, None]
+            if row_map.centre is not None:
+                rows -= np.multiply.outer(offset * row_map.norm - 1, row_map.centre)
+            return rows.astype(X.dtype, copy=False)
+
+    def _row_map(self, n_features):
+        """Return the map, or an error if it is not one of so many columns."""
+        if self.norm is None and (self.centre is not None or self.weights is not None):
+            raise ValueError("norm=None shortens no row: pass norm with centre and weights")
+        weights = np.ones(n_features) if self.weights is None else self.weights
+        norm = float(self.radius if self.norm is None else self.norm)
+        row_map = RowMap(self.centre, weights, norm=norm, radius=float(self.radius), unit=self.unit)
+        if row_map.n_features != n_features:
+            raise ValueError(
+                f"weights are of {row_map.n_features} columns: X has {n_features} columns"
+            )
+        return row_map
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.centre is None
+        return tags
 
 
 class _Plan(NamedTuple):

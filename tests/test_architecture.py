@@ -89,6 +89,7 @@ LAYERS = {
     "inspection.py": (9, 6),
     "inference.py": (9, 1),
     "evaluation.py": (9, 7),
+    "onnx.py": (9, 6),
     "datasets/__init__.py": (9, 1),
     "datasets/_*.py": (9, 0),
     "__init__.py": (10, 0),
@@ -434,6 +435,7 @@ PUBLIC_MODULES = [
         "skdpdyn.inspection",
         "skdpdyn.inference",
         "skdpdyn.evaluation",
+        "skdpdyn.onnx",
     )
     if name in MODULES
 ]

@@ -11,7 +11,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 
 SEARCHES = [
     PrivateSearchCV(PrivateLogisticRegression(), {"clip": [0.5, 1.0]}, expected_trials=2),
@@ -31,6 +31,7 @@ ESTIMATORS = [
     PrivatePoissonRegressor(),
     BoundsScaler(),
     PrivateScaler(),
+    RowMapper(),
 ]
 
 

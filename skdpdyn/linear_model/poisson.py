@@ -252,6 +252,11 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         start = math.log(_residual_bound(self.target_bounds_[1])) if self.fit_intercept else 0.0
         self.coef_, self.intercept_ = coef[0], float(intercept[0]) + start
 
+    def _sklearn_model(self):
+        from sklearn.linear_model import PoissonRegressor  # slow to load
+
+        return PoissonRegressor(), np.ones(2)
+
     def predict(self, X):
         """Predict rates: expected counts for an exposure of 1.
 

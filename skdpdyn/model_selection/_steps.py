@@ -22,7 +22,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import get_tags
 
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"
@@ -216,6 +216,11 @@ def _(step, row_wise=()):
 @_verdict.register
 def _(step: BoundsScaler, row_wise=()):
     return _free("BoundsScaler scales by public bounds")
+
+
+@_verdict.register
+def _(step: RowMapper, row_wise=()):
+    return _free("RowMapper maps each row by itself")
 
 
 @_verdict.register
