@@ -228,13 +228,14 @@ class RowMap:
             if not self.is_diagonal:
                 return scaled_csr(rows, factor) @ self.weights.T
             return scaled_csr(rows, factor, self.weights)
-        scaled = rows * factor[:, None]
+        # a matrix always takes equally many rows, the last of which are zero
+        padded = np.zeros((len(rows) if self.is_diagonal else size, self.n_features))
+        scaled = padded[: len(rows)]
+        np.multiply(rows, factor[:, None], out=scaled)
         if self.centre is not None:
             scaled -= self.centre
         if self.is_diagonal:
             return np.multiply(scaled, self.weights, out=scaled)
-        padded = np.zeros((size, self.n_features))
-        padded[: len(scaled)] = scaled
         with one_blas_thread():
             return (padded @ self.weights.T)[: len(scaled)]
 
