@@ -2,6 +2,7 @@
 
 import html
 import re
+import warnings
 from contextlib import contextmanager
 from numbers import Integral
 
@@ -13,12 +14,18 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn.data.rows import check_indices
-from skdpdyn.exceptions import CalibrationError, ConvergenceError, UnsupportedMechanismError
+from skdpdyn.exceptions import (
+    CalibrationError,
+    ConvergenceError,
+    PrivacyWeakWarning,
+    UnsupportedMechanismError,
+)
 from skdpdyn.noise import seed_leaks, source_of
 from skdpdyn.privacy import privacy_report, tightest
 
 DTYPES = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
+_WEAK_EPSILON = 20
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
 
 _RESHAPE = (
@@ -224,6 +231,24 @@ def validated(estimator, X, *y, **options):
     except ValueError as error:
         named = _naming_columns(X, error)
     raise named
+
+
+def warn_of_weak_budget(budget, n_samples, stacklevel):
+    """Warn of a budget that promises little, by public numbers alone.
+
+    ``stacklevel`` is that of `warnings.warn`, counted from the caller.
+    """
+    weak = []
+    if budget.epsilon > _WEAK_EPSILON:
+        weak.append(
+            f"epsilon={budget.epsilon:g} is above {_WEAK_EPSILON}: an attacker may be almost sure of a record"
+        )
+    if budget.delta * n_samples > 1:
+        weak.append(
+            f"delta={budget.delta:g} is above 1/n_samples={1 / n_samples:.3g}: giving away one whole record would meet it"
+        )
+    for text in weak:
+        warnings.warn(text, PrivacyWeakWarning, stacklevel=stacklevel + 1)
 
 
 def check_n_jobs(n_jobs):

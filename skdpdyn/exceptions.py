@@ -5,6 +5,10 @@ class PrivacyLeakWarning(UserWarning):
     """Something that should be public was taken from the data, or the noise is not secret: the guarantee does not cover it."""
 
 
+class PrivacyWeakWarning(UserWarning):
+    """The budget itself promises little: epsilon above 20, or delta above one record in n."""
+
+
 class UnsupportedMechanismError(ValueError):
     """No theorem covers this mechanism: a hypothesis fails, or the kind of release is unknown to the accountant."""
 

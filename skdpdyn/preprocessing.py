@@ -15,6 +15,7 @@ from skdpdyn.base import (
     forget_fit,
     silent_arithmetic,
     validated,
+    warn_of_weak_budget,
 )
 from skdpdyn.conditioning import (
     ROUNDS_DOWN,
@@ -54,9 +55,9 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=(0.0, 1.0)
+    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
         Public bounds: one pair for all columns, one a column, or one for each column name. Do not
-        take them from the data.
+        take them from the data. None is an error in `fit`: there are no bounds that serve all.
     feature_range : tuple (low, high), default=(0.0, 1.0)
         What the bounds are mapped to.
 
@@ -78,7 +79,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [[0.5, 1.0], [1.0, 0.5]]
     """
 
-    def __init__(self, bounds=(0.0, 1.0), feature_range=(0.0, 1.0)):
+    def __init__(self, bounds=None, feature_range=(0.0, 1.0)):
         self.bounds = bounds
         self.feature_range = feature_range
 
@@ -137,6 +138,10 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _bounds_by_column(self):
         bounds = self.bounds
+        if bounds is None:
+            raise ValueError(
+                "bounds=None: give the public bounds of the columns, such as bounds={'age': (0, 110)}, or (0, 1) for all"
+            )
         if isinstance(bounds, dict):
             names = getattr(self, "feature_names_in_", None)
             if names is None or set(names) - set(bounds):
@@ -453,6 +458,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
         Warns
         -----
+        PrivacyWeakWarning
+            If ``epsilon`` is above 20, or ``delta`` above 1/n.
         PrivacyLeakWarning
             If ``random_state`` is an int.
         """
@@ -469,6 +476,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         mechanism = plan.mechanism
         rows, radius = LocalRows(X), float(self.data_norm)
         (generator,) = generators(self.random_state, stacklevel=4)
+        warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         if self.equalize:
             self._learn_map(rows, plan, generator)
             self._publish_plan(plan, ())

@@ -188,7 +188,7 @@ def test_a_user_vouches_for_a_function_by_name():
         search_privacy(pipeline, 60, n_features=2)
     # the user vouches for rows, not for whether they are stored sparse
     columns = make_column_transformer(
-        (FunctionTransformer(log_of_row), [0]), (BoundsScaler(), [1]), sparse_threshold=0.3
+        (FunctionTransformer(log_of_row), [0]), (BoundsScaler((0, 1)), [1]), sparse_threshold=0.3
     )
     with pytest.raises(ValueError, match="Pass sparse_threshold=0 to ColumnTransformer"):
         total_privacy(columns.fit(X), row_wise=["log_of_row"])
@@ -198,7 +198,7 @@ def test_a_user_vouches_for_a_function_by_name():
 def test_errors_name_columns_and_their_types_but_no_value(library):
     frames = pytest.importorskip(library)
     frame = frames.DataFrame({"age": [1.0, 2.0], "sex": ["secret", "b"], "day": ["c", "secret"]})
-    for model, y in ((BoundsScaler(), None), (logistic(), [0, 1])):
+    for model, y in ((BoundsScaler((0, 1)), None), (logistic(), [0, 1])):
         with pytest.raises(ValueError, match="X holds columns that are not numbers") as refused:
             model.fit(frame, y)
         text = str(refused.value)
@@ -208,7 +208,7 @@ def test_errors_name_columns_and_their_types_but_no_value(library):
         assert refused.value.__cause__ is refused.value.__context__ is None
     dates = frames.DataFrame({"age": [1.0], "day": [datetime(2020, 1, 1)]})
     with pytest.raises(ValueError, match="X holds dates or times in 'day': pass numbers"):
-        BoundsScaler().fit(dates)
+        BoundsScaler((0, 1)).fit(dates)
 
 
 # --- inside meta-estimators

@@ -29,7 +29,7 @@ ESTIMATORS = [
     PrivateRidge(),
     PrivateLinearSVC(),
     PrivatePoissonRegressor(),
-    BoundsScaler(),
+    BoundsScaler((0, 1)),
     PrivateScaler(),
     RowMapper(),
 ]

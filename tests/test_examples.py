@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROMISES = {
     "plot_contraction": "delta(0.5) = 1.241e-25 by Theorem 4",
+    "plot_counts_exposure": "85% without a claim, 0.280 claims a year",
     "plot_expected_curvature": "least 6.68e-03 (paper 6.68e-03), average 0.40 (paper 0.40)",
     "plot_intervals": "answered: 11 of 11 coefficients",
     "plot_ledger": "charged after the cancellation: epsilon 0.6375",

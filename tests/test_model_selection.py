@@ -670,9 +670,11 @@ FREE = [
     FunctionTransformer(np.arctan),
     FunctionTransformer(),
     "passthrough",
-    make_pipeline(Normalizer(), BoundsScaler()),
-    make_union(Normalizer(), BoundsScaler()),
-    make_column_transformer((BoundsScaler(), [0]), remainder="passthrough", sparse_threshold=0),
+    make_pipeline(Normalizer(), BoundsScaler((0, 1))),
+    make_union(Normalizer(), BoundsScaler((0, 1))),
+    make_column_transformer(
+        (BoundsScaler((0, 1)), [0]), remainder="passthrough", sparse_threshold=0
+    ),
     make_column_transformer((Normalizer(), [0]), remainder="passthrough", sparse_threshold=0),
     FunctionTransformer(np.arctan, np.tan, check_inverse=False),
     SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True),
@@ -698,7 +700,7 @@ class _PipelineOfItsOwn(Pipeline):
 NOT_FREE = [
     _LearnsBounds(),
     _Centres(),
-    _PipelineOfItsOwn([("scaler", BoundsScaler())]),
+    _PipelineOfItsOwn([("scaler", BoundsScaler((0, 1)))]),
     StandardScaler(),
     FunctionTransformer(lambda rows: rows - rows.mean(axis=0)),
     OneHotEncoder(),
@@ -706,8 +708,8 @@ NOT_FREE = [
     OrdinalEncoder(),
     make_pipeline(Normalizer(), StandardScaler()),
     make_union(Normalizer(), StandardScaler()),
-    make_column_transformer((BoundsScaler(), [0]), remainder=StandardScaler()),
-    make_column_transformer((BoundsScaler(), lambda rows: [0])),
+    make_column_transformer((BoundsScaler((0, 1)), [0]), remainder=StandardScaler()),
+    make_column_transformer((BoundsScaler((0, 1)), lambda rows: [0])),
     FrozenEstimator(FunctionTransformer(lambda rows: rows / np.abs(rows).max())),
     FunctionTransformer(np.frompyfunc(lambda number: number, 1, 1)),
     FunctionTransformer(np.arctan, kw_args={"out": np.empty((200, 3))}),
@@ -1032,7 +1034,7 @@ def test_scikit_learn_counts_what_is_stored(zeros, kind):
     rows = np.ones((100, 2))
     rows[:zeros, 1] = 0.0
     step = make_column_transformer(
-        (BoundsScaler(), []), ("passthrough", [0, 1]), sparse_threshold=0.75
+        (BoundsScaler((0, 1)), []), ("passthrough", [0, 1]), sparse_threshold=0.75
     )
     assert sparse.issparse(step.fit_transform(sparse.csr_array(rows))) == (kind == "sparse")
     with pytest.raises(ValueError, match="choose between sparse"):
@@ -1094,7 +1096,7 @@ def test_totals_compose():
         make_pipeline(Normalizer(), other),
         GaussianDP(0.2),
         tightest(Gaussian(5.0)),
-        BoundsScaler(),
+        BoundsScaler((0, 1)),
     )
     assert total.mu == pytest.approx(
         math.sqrt(one.privacy_.mu**2 + other.privacy_.mu**2 + 2 * 0.2**2), rel=1e-12
@@ -1112,7 +1114,7 @@ def test_totals_compose():
     assert f"{total.epsilon(1e-6):.6g}" in text.splitlines()[-1]
     assert f"{total.epsilon(1e-3):.6g}" in total.report(delta=1e-3)
     assert pickle.loads(pickle.dumps(total)) == total
-    assert total_privacy(BoundsScaler()).mu == 0
+    assert total_privacy(BoundsScaler((0, 1))).mu == 0
     with_search = total_privacy(search().fit(X, Y), one)
     assert with_search.epsilon(1e-4) > 2.0
     grid = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=KFold(4)).fit(X, Y)

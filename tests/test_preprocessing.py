@@ -84,7 +84,9 @@ def test_two_columns_take_a_pair_each():
 
 
 def test_default_is_the_unit_interval():
-    np.testing.assert_array_equal(BoundsScaler().fit_transform([[-0.5, 0.25, 2.0]]), [[0, 0.25, 1]])
+    np.testing.assert_array_equal(
+        BoundsScaler((0, 1)).fit_transform([[-0.5, 0.25, 2.0]]), [[0, 0.25, 1]]
+    )
 
 
 def test_bounds_by_column_name():
@@ -163,18 +165,18 @@ def test_error_names_the_column_without_bounds():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_refuses_what_is_not_finite(bad):
-    scaler = BoundsScaler().fit(ROWS)
+    scaler = BoundsScaler((0, 1)).fit(ROWS)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         scaler.transform([[bad, 0.0]])
     with pytest.raises(ValueError, match=r"NaN|infinity"):
-        BoundsScaler().fit([[bad, 0.0]])
+        BoundsScaler((0, 1)).fit([[bad, 0.0]])
 
 
 def test_refuses_unfitted_and_other_widths():
     with pytest.raises(NotFittedError, match="BoundsScaler instance is not fitted yet"):
-        BoundsScaler().transform(ROWS)
+        BoundsScaler((0, 1)).transform(ROWS)
     with pytest.raises(ValueError, match="X has 1 features, but BoundsScaler is expecting 2"):
-        BoundsScaler().fit(ROWS).transform(ROWS[:, :1])
+        BoundsScaler((0, 1)).fit(ROWS).transform(ROWS[:, :1])
 
 
 def test_parameters_are_stored_as_given():
@@ -187,9 +189,9 @@ def test_parameters_are_stored_as_given():
 
 
 def test_feature_names_out():
-    assert BoundsScaler().fit(ROWS).get_feature_names_out().tolist() == ["x0", "x1"]
+    assert BoundsScaler((0, 1)).fit(ROWS).get_feature_names_out().tolist() == ["x0", "x1"]
     frame = pd.DataFrame(ROWS, columns=["a", "b"])
-    assert BoundsScaler().fit(frame).get_feature_names_out().tolist() == ["a", "b"]
+    assert BoundsScaler((0, 1)).fit(frame).get_feature_names_out().tolist() == ["a", "b"]
 
 
 def test_pandas_in_and_out():
@@ -269,7 +271,7 @@ def test_bounds_that_are_no_numbers_are_refused():
 
 def test_a_failed_fit_leaves_the_scaler_as_it_was():
     X = np.random.default_rng(0).random((5, 3))
-    scaler = BoundsScaler().fit(X)
+    scaler = BoundsScaler((0, 1)).fit(X)
     before = dict(vars(scaler))
     scaler.set_params(bounds=[(0, 1)] * 2)
     with pytest.raises(ValueError, match="bounds has shape"):
@@ -286,7 +288,7 @@ def test_a_failed_fit_leaves_the_scaler_as_it_was():
 
 def test_what_was_fitted_transforms_whatever_was_set_since():
     X = np.random.default_rng(0).random((5, 3))
-    scaler = BoundsScaler().fit(X).set_params(feature_range=(1, 0))
+    scaler = BoundsScaler((0, 1)).fit(X).set_params(feature_range=(1, 0))
     np.testing.assert_array_equal(scaler.transform(X), X)
 
 
@@ -298,7 +300,7 @@ def test_dates_are_refused(unit):
     )
     for rows in (X, pd.DataFrame(X)):
         for estimator in (
-            BoundsScaler(),
+            BoundsScaler((0, 1)),
             PrivateScaler(1.0, 1e-5),
             PrivateLogisticRegression(classes=[0, 1]),
         ):

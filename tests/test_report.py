@@ -352,7 +352,7 @@ def test_displays_follow_the_reader_in_light_and_dark(fitted, tmp_path):
         entry.settle(fitted)
     with pytest.warns(PrivacyLeakWarning):
         seeded = LOGISTIC.model(random_state=3).fit(*LOGISTIC.data())
-    total = total_privacy(make_pipeline(BoundsScaler(), seeded))
+    total = total_privacy(make_pipeline(BoundsScaler((0, 1)), seeded))
     for shown in (fitted.privacy_report(), total, ledger):
         page = shown._repr_html_()
         assert "@media (prefers-color-scheme: dark)" in page

@@ -140,7 +140,7 @@ def test_masked_cells_are_refused(model):
         (search.fit, (X, LABELS)),
         (search.fit, (DENSE, y)),
         (PrivateScaler().fit, (X,)),
-        (BoundsScaler().fit, (X,)),
+        (BoundsScaler((0, 1)).fit, (X,)),
     ):
         with pytest.raises(ValueError, match="masked cells"):
             function(*arguments)
@@ -256,7 +256,7 @@ def probes():
                 )
     yield "labels from y", PrivateLogisticRegression().fit
     yield "bounds from y", PrivateRidge().fit
-    for scaler in (PrivateScaler(), BoundsScaler()):
+    for scaler in (PrivateScaler(), BoundsScaler((0, 1))):
         name = type(scaler).__name__
         yield f"{name}.fit", lambda X, y, scaler=scaler: scaler.fit(X)
         fitted = type(scaler)().fit(DENSE)

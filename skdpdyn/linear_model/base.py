@@ -25,6 +25,7 @@ from skdpdyn.base import (
     scored,
     silent_arithmetic,
     validated,
+    warn_of_weak_budget,
 )
 from skdpdyn.conditioning import (
     CURVATURE,
@@ -156,6 +157,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             For the name of a parameter that does not exist, or one of the solver's where ``solver``
             is a name.
         """
+        refuse_elsewhere(params.keys() - self.get_params())
         solver = params.get("solver", self.solver)
         nested = next((name for name in params if name.startswith("solver__")), None)
         if (
@@ -232,6 +234,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
         Warns
         -----
+        PrivacyWeakWarning
+            If ``epsilon`` is above 20, or ``delta`` above 1/n.
         PrivacyLeakWarning
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
@@ -250,6 +254,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         target = self._encode_target(y, **of_records)
         plan = self._plan(*X.shape, target.loss, sparse.issparse(X))
         (generator,) = generators(self.random_state, stacklevel=4)
+        warn_of_weak_budget(plan.budget, X.shape[0], stacklevel=3)
         if self.verbose:
             self._tell(plan)
         rows = LocalRows(X, target.values, exposure=target.exposure)
@@ -455,8 +460,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=adjacency
         )
-        if not solver.pure:
-            _ = budget.mu  # refuses delta=0
+        if budget.delta == 0 and not solver.pure:
+            raise ValueError(
+                f"delta={self.delta!r} must be in (0, 1): Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary. "
+                f"solver={self.solver!r} has no other noise. What has: solver=ObjectivePerturbation(noise='gamma') or "
+                "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
+            )
         solver.check_loss(loss)
         if not self._conditions(solver, budget, n_samples, n_features):
             objective = self._objective(
@@ -1040,6 +1049,24 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 def _scaling(low, high, centred):
     """Centre and half-range that map the target's bounds to [-1, 1]; without an intercept there is nothing to centre."""
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
+
+
+_ELSEWHERE = {
+    "C": "the strength of the penalty is alpha: scikit-learn's C is 1/(n_samples * alpha). alpha='auto' needs no tuning",
+    "class_weight": "weigh classes by a threshold on decision_function that is chosen without the records",
+    "sample_weight": "a weight is a part of the record, and would change how far one record can move the model: every record "
+    "counts once. For counts of unequal exposure see PrivatePoissonRegressor's exposure",
+    "max_iter": "the number of steps is a parameter of a solver, which noise depends on: solver=NoisyGD(n_steps=...)",
+    "tol": "training takes a number of steps that is fixed beforehand: stopping by what the records say would be a release",
+    "warm_start": "every fit spends its own budget and begins anew",
+}
+"""Where to find what users of scikit-learn look for."""
+
+
+def refuse_elsewhere(names):
+    """Refuse parameters of scikit-learn's models that private ones do not have, with what to do instead."""
+    for name in sorted(names & _ELSEWHERE.keys()):
+        raise ValueError(f"{name} is no parameter of private models: {_ELSEWHERE[name]}")
 
 
 # floating point can square these, and multiply them by the shape of any data

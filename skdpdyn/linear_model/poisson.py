@@ -187,6 +187,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
         Warns
         -----
+        PrivacyWeakWarning
+            If ``epsilon`` is above 20, or ``delta`` above 1/n.
         PrivacyLeakWarning
             If target bounds are taken from y, or ``random_state`` is an int.
         """

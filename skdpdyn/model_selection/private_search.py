@@ -22,6 +22,7 @@ from skdpdyn.base import (
     quoting_no_records,
     refuse_unreadable,
     silent_arithmetic,
+    warn_of_weak_budget,
 )
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
@@ -221,6 +222,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
         Warns
         -----
+        PrivacyWeakWarning
+            If ``epsilon`` is above 20, or ``delta`` above 1/n.
         PrivacyLeakWarning
             If classes or target bounds were taken from y, or ``random_state`` is an int.
         """
@@ -243,6 +246,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
+        warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         held, train = self._held_out(n_samples, splitting)
         candidates = self._candidates()
         number = number_of_trials(plan.mechanism, drawing)

@@ -1,0 +1,81 @@
+"""Answers to what users get wrong first: weak budgets, bounds that were not given, parameters of other libraries."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
+from skdpdyn.exceptions import PrivacyWeakWarning
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+from skdpdyn.solvers import SOLVERS, NoisyGD, ObjectivePerturbation, OutputPerturbation
+
+X = np.random.default_rng(0).uniform(-0.5, 0.5, (100, 2))
+Y = (X[:, 0] > 0).astype(int)
+SOLVER = NoisyGD(n_steps=3)
+FITS = {
+    "logistic": PrivateLogisticRegression(classes=[0, 1], solver=SOLVER),
+    "poisson": PrivatePoissonRegressor(target_bounds=(0, 2), solver=SOLVER),
+    "scaler": PrivateScaler(),
+    "search": PrivateSearchCV(
+        PrivateLogisticRegression(classes=[0, 1], solver=SOLVER), {"clip": [0.3, 0.5]}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "said"),
+    [
+        (20.0, 0.01, []),
+        (21.0, 1e-3, ["epsilon=21 is above 20"]),
+        (1.0, 0.02, ["delta=0.02 is above 1/n_samples=0.01"]),
+        (30.0, 0.5, ["epsilon=30 is above 20", "delta=0.5 is above 1/n_samples=0.01"]),
+    ],
+)
+def test_weak_budgets_are_warned_of_once_at_the_line_of_the_user(name, epsilon, delta, said):
+    model = FITS[name].set_params(epsilon=epsilon, delta=delta)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, Y)
+    assert [w.category for w in caught] == [PrivacyWeakWarning] * len(said)
+    for warning, start in zip(caught, said, strict=True):
+        assert str(warning.message).startswith(start)
+        assert warning.filename == __file__
+
+
+def test_a_pure_budget_names_the_solvers_that_can_keep_it():
+    model = PrivateLogisticRegression(delta=0, classes=[0, 1])
+    with pytest.raises(
+        ValueError, match=r"delta=0 must be in \(0, 1\).*ObjectivePerturbation"
+    ) as error:
+        model.fit(X, Y)
+    named = [kind for kind in set(SOLVERS.values()) if kind.__name__ in str(error.value)]
+    assert set(named) == {ObjectivePerturbation, OutputPerturbation}
+    for kind in named:
+        assert model.set_params(solver=kind(noise="gamma")).fit(X, Y).delta_ == 0
+
+
+@pytest.mark.parametrize("model", [PrivateRidge(), FITS["logistic"]], ids=["ridge", "logistic"])
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("C", r"scikit-learn's C is 1/\(n_samples \* alpha\)"),
+        ("sample_weight", "every record counts once"),
+        ("max_iter", r"solver=NoisyGD\(n_steps=...\)"),
+        ("tol", "a number of steps that is fixed beforehand"),
+        ("warm_start", "begins anew"),
+    ],
+)
+def test_parameters_of_scikit_learn_are_answered(model, name, answer):
+    with pytest.raises(ValueError, match=f"{name} is no parameter of private models: .*{answer}"):
+        model.set_params(**{name: 1.0})
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        model.set_params(nonsense=1.0)
+
+
+def test_bounds_must_be_given():
+    """(0, 1) for all columns by default would make every age 1."""
+    with pytest.raises(ValueError, match=r"bounds=None: give the public bounds"):
+        BoundsScaler().fit(X)
