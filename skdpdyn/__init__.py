@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         PrivateSoftmaxRegression,
     )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0rc1"
 
 __all__ = [
     "PrivateLinearSVC",

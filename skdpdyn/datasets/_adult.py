@@ -8,6 +8,8 @@ from importlib import resources
 import numpy as np
 from sklearn.utils import Bunch
 
+from skdpdyn.datasets._pandas import pandas
+
 # Public facts about the variables, not computed from these records: documented ranges, rounded
 # outwards
 BOUNDS = {
@@ -98,7 +100,7 @@ def load_adult(*, return_X_y=False, as_frame=True, complete=True):
     feature_names = list(columns)
     frame = None
     if as_frame:
-        import pandas as pd
+        pd = pandas()
 
         frame = pd.DataFrame({**columns, "income": target})
         data, target = frame[feature_names], frame["income"]

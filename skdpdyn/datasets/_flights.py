@@ -8,6 +8,8 @@ from importlib import resources
 import numpy as np
 from sklearn.utils import Bunch
 
+from skdpdyn.datasets._pandas import pandas
+
 # Public facts about the variables, not computed from these records: the calendar, the clock, and
 # limits of domestic flights, rounded outwards
 BOUNDS = {
@@ -94,7 +96,7 @@ def load_flights(
     feature_names = list(columns)
     frame = None
     if as_frame:
-        import pandas as pd
+        pd = pandas()
 
         frame = pd.DataFrame({**columns, **delays, "late": target})
         data, target = frame[feature_names], frame["late"]

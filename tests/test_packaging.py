@@ -1,0 +1,35 @@
+"""What a user reads who lacks an extra; ``.ci/package`` builds and installs the packages."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skdpdyn
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("loader", ["load_adult", "load_flights"])
+def test_without_pandas_the_error_has_the_line_to_paste(loader):
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"
+        f"from skdpdyn.datasets import {loader}\n"
+        f"print({loader}(as_frame=False).data.shape[0] > 1000)\n"
+        f"try:\n    {loader}()\nexcept ImportError as error:\n    print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [
+        "True",
+        'as_frame=True needs pandas: pip install "skdpdyn[plot]", or pass as_frame=False',
+    ]
+
+
+def test_one_version_everywhere():
+    project = (ROOT / "pyproject.toml").read_text()
+    assert f'\nversion = "{skdpdyn.__version__}"\n' in project
+    assert f"\n## {skdpdyn.__version__} (" in (ROOT / "CHANGELOG.md").read_text()
+    extras = set(re.findall(r"^(\w+) = \[", project.split("optional-dependencies]")[1], re.M))
+    assert {"plot", "test", "dev", "doc", "onnx"} <= extras
