@@ -33,7 +33,7 @@ def test_each_tells_its_options(name, capsys, monkeypatch):
 
 
 def test_documents_name_benchmarks_that_exist():
-    texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "doc").glob("*.rst"))]
+    texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "doc").rglob("*.rst"))]
     named = {name for text in texts for name in re.findall(r"python -m benchmarks (\w+)", text)}
     assert named <= set(runner.NAMES)
     assert "accuracy" in named

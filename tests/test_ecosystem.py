@@ -266,7 +266,7 @@ def test_calibration_needs_labels_that_were_numbered_before():
 
 
 def test_every_meta_estimator_of_the_table_exists():
-    table = (Path(__file__).parents[1] / "doc" / "meta_estimators.rst").read_text()
+    table = (Path(__file__).parents[1] / "doc" / "guide" / "meta.rst").read_text()
     names = set(re.findall(r"`sklearn\.([\w.]+)\.(\w+)`", table))
     assert len(names) > 12
     for module, name in names:

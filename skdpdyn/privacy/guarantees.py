@@ -235,7 +235,9 @@ class Guarantee(ABC):
         return numerically(self._parts() + other._parts(), self.adjacency)
 
     def with_accuracy(self, accuracy: float | None) -> Any:
-        """Return the same guarantee, computed up to another relative error of epsilon, on the safe side, where it is numerical.
+        """Return the same guarantee, computed up to another relative error of epsilon.
+
+        The error is on the safe side. Only numerical guarantees have one.
 
         Parameters
         ----------
