@@ -86,7 +86,7 @@ def test_pipelines_keep_the_names_of_columns_and_models_without_one_say_so():
     assert plain[0].feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names should match"):
         plain.predict(frame[["b", "a", "c"]])
-    assert total_privacy(plain[0]).free == (("", "RowMapper maps each row by itself"),)
+    assert total_privacy(plain[0][0]).free == (("", "RowMapper maps each row by itself"),)
     with pytest.raises(ValueError, match="LogisticRegression learns from the records without"):
         total_privacy(plain)
     with pytest.raises(NotImplementedError, match="has no counterpart in scikit-learn"):
