@@ -523,7 +523,7 @@ BAD_FITS = [
         {"classes": ["a", "b"]},
         X,
         Y,
-        r"in classes=\['a', 'b'\], which are strings: .*pass classes=\[0, 1, ...\]",
+        r"in classes=\['a', 'b'\], which are strings: .*paste: classes=range\(2\)$",
     ),
     ({}, X, Y.astype(str), "which are numbers"),
     ({"classes": [0]}, X, Y, "two classes are needed, and there is only one class"),
