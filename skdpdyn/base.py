@@ -264,6 +264,11 @@ def check_n_jobs(n_jobs):
         )
 
 
+def of_persons(estimator) -> str:
+    """Return what to say behind a number of records if they are persons."""
+    return " persons" if getattr(estimator, "privacy_unit_", "record") == "person" else ""
+
+
 class PrivateEstimatorMixin:
     """Show what a fit spent: by a report, and by a line below the representation.
 
@@ -290,6 +295,7 @@ class PrivateEstimatorMixin:
             public=self._public_facts(),
             randomness=source_of(self.leaks_),
             leaks=self.leaks_,
+            unit=getattr(self, "privacy_unit_", "record"),
         )
 
     def _publish_plan(self, plan, leaks):
@@ -300,7 +306,8 @@ class PrivateEstimatorMixin:
 
     def _spent(self):
         """Say in one line what the fit spent, and on what it does not hold."""
-        line = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({self.privacy_.adjacency}, bound {self.bound_})"
+        unit = f"{self.privacy_.adjacency}, " + ("of one person, " if of_persons(self) else "")
+        line = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({unit}bound {self.bound_})"
         return line + "".join(f"; NOT PRIVATE: {leak}" for leak in self.leaks_)
 
     def _repr_html_(self):

@@ -31,6 +31,7 @@ __all__ = [
     "FittedConditioning",
     "Releases",
     "bounded_spread",
+    "learn_class_weights",
     "learn_target",
     "parts_of",
     "shares_of",
@@ -51,6 +52,7 @@ SHARES = {
 SPARSE_DIAGONAL = 0.1
 CURVATURE, SPARSE_CURVATURE = 0.005, 0.002
 TARGET = 0.01  # each of the target's mean and scale
+CLASS_COUNTS = 0.01  # of how many records each class has
 
 ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
 # n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
@@ -268,9 +270,8 @@ class Releases:
         low, enough = -1, _GRID - 1
         for _ in range(_COUNTS):
             middle = (low + enough) // 2
-            within = values <= grid[middle]
-            count = math.fsum(rows.weight[within]) if rows.weight.size else np.count_nonzero(within)
-            if self.release(float(count), 1.0, share / _COUNTS) >= quantile * n_samples:
+            count = rows.count(values <= grid[middle])
+            if self.release(count, 1.0, share / _COUNTS) >= quantile * n_samples:
                 enough = middle
             else:
                 low = middle
@@ -283,10 +284,11 @@ def bounded_spread(rows: LocalRows) -> LocalRows:
     return rows if excess <= 1 else rows.with_norm(rows.map.norm * excess * (1 + 1e-9))
 
 
-def can_sum(n_samples: int, n_features: int) -> bool:
+def can_sum(n_samples: int, n_features: int, most_rows: int = 1) -> bool:
     """Return whether sums over mapped rows tell one record among so many, under every map within `LARGEST_SPREAD`."""
     try:
-        sum_rounding(n_samples, n_features, 4 * mapping_error(n_features, LARGEST_SPREAD))
+        of_terms = 4 * mapping_error(n_features, LARGEST_SPREAD)
+        sum_rounding(n_samples, n_features, of_terms, most_rows)
     except ValueError:
         return False
     return True
@@ -346,6 +348,8 @@ class Conditioner:
         Of the directions' second moments, in noise standard deviations (in the operator norm).
     given : Conditioning or None, default=None
         Moments that are public already.
+    maps : bool, default=True
+        Whether rows are mapped at all; else only what is known of targets is learnt.
     """
 
     n_samples: int
@@ -354,6 +358,7 @@ class Conditioner:
     quantile: float = NORM_QUANTILE
     threshold: float = 1.0
     given: Conditioning | None = None
+    maps: bool = True
 
     def learn(self, rows: LocalRows, releases: Releases) -> LocalRows:
         """Return the rows under the map that is learnt of them; ``releases`` holds what that cost.
@@ -371,6 +376,8 @@ class Conditioner:
         -------
         LocalRows
         """
+        if not self.maps:
+            return rows
         if self.given is not None:
             return bounded_spread(rows.with_map(self.given.row_map(rows.shape[1], self.data_norm)))
         if rows.is_sparse:
@@ -540,6 +547,23 @@ def learn_target(
         rows, np.abs(values - mean), 2.0, TARGET_QUANTILE, n_samples, shares["target scale"]
     )
     return mean, scale
+
+
+def learn_class_weights(
+    rows: LocalRows, n_classes: int, conditioner: Conditioner, releases: Releases
+) -> np.ndarray:
+    """Return weights of the classes in inverse proportion to their private counts; the largest is 1.
+
+    A count below the noise's standard deviation is taken for that. A record adds a vector of norm 1
+    at the most: a person the parts of the rows in each class.
+    """
+    counts = [rows.count(rows.y == code) for code in range(n_classes)]
+    share = conditioner.shares["class counts"]
+    sensitivity = releases.per_square
+    noisy = releases.release(counts, sensitivity, share)
+    least = sensitivity * releases.noise_multiplier(share)
+    noisy = np.maximum(noisy, least)
+    return noisy.min() / noisy
 
 
 def shrunk(mean: np.ndarray, noise_std: float, radius: float) -> np.ndarray:

@@ -49,6 +49,9 @@ class Objective:
     spread : float, default=1.0
         Public bound on `RowMap.spread` of the map that rows go through, by which sums round more.
         1: none.
+    most_rows : int, default=1
+        Public bound on the number of rows of one record. More than one where a record is a person,
+        whose rows have weights that add up to at most 1.
     """
 
     loss: Loss
@@ -59,6 +62,7 @@ class Objective:
     clip: float = math.inf
     intercept_scaling: float = 0.0
     spread: float = 1.0
+    most_rows: int = 1
 
     @property
     def row_norm(self):
@@ -170,8 +174,8 @@ class Objective:
 
         A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the
         most, in whatever order they are added; a residual by its curvature times that, and by its
-        own evaluation. A sum of m vectors rounds by m^2/4 eps L, as in `LocalRows.bounded`, and
-        each of them by a few eps L.
+        own evaluation. A sum of m vectors whose weights add up to w rounds by m w eps/2 L at the
+        most, and each of them by a few eps L.
 
         Parameters
         ----------
@@ -199,4 +203,4 @@ class Objective:
         # an exponential, as of counts, rounds relative to itself, which its derivative bounds
         evaluation = (16 + 2 * self.n_outputs) * max(1.0, self.loss.smoothness)
         residual = self.loss.smoothness * raw + evaluation * (1 + largest)
-        return _EPS * (residual * self.row_norm + (8 + n_summed / 4) * self.lipschitz)
+        return _EPS * (residual * self.row_norm + (8 + n_summed / 2) * self.lipschitz)

@@ -13,6 +13,7 @@ from skdpdyn.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
     forget_fit,
+    of_persons,
     silent_arithmetic,
     validated,
     warn_of_weak_budget,
@@ -27,14 +28,15 @@ from skdpdyn.conditioning import (
     shares_of,
     shrunk,
 )
-from skdpdyn.data.local import LocalRows, sum_rounding
+from skdpdyn.data.local import LocalRows, rows_of, sum_rounding
+from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
 from skdpdyn.privacy.calibration import check_shape, least_noise
-from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_count, checked_flag, is_auto
 
 _BLOCK = 4096  # rows that are looked at together
 # of the largest possible norm: what the bound on centred rows is chosen from
@@ -334,6 +336,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         pipeline. Give the model after it ``conditioning=None``.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    max_rows_per_person : int or "auto", default="auto"
+        Public number of rows of one person that are looked at at the most, in a fit with
+        ``groups``: of more, so many, evenly spaced in their order. "auto": 100, fewer of more than
+        a million persons.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.
@@ -359,7 +365,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     epsilon_, delta_ : float
         The budget spent.
     n_samples_ : int
-        Number of records, public.
+        Number of records, or of persons after a fit with ``groups``, public.
+    privacy_unit_ : str
+        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     data_norm_ : float
         The bound used.
     leaks_ : tuple of str
@@ -395,6 +403,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         quantile=0.5,
         equalize=False,
         adjacency="replace_one",
+        max_rows_per_person="auto",
         random_state=None,
     ):
         self.epsilon = epsilon
@@ -404,6 +413,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.quantile = quantile
         self.equalize = equalize
         self.adjacency = adjacency
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
     def privacy_cost(self, n_samples, n_features):
@@ -424,17 +434,18 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return self._plan(*check_shape(n_samples, n_features)).guarantee
 
     def __setstate__(self, state):
-        super().__setstate__({"equalize": False} | state)  # version 0.1 had no such parameter
+        # version 0.1 had no such parameters
+        super().__setstate__({"equalize": False, "max_rows_per_person": "auto"} | state)
 
     def _public_facts(self):
         return (
-            f"n_samples={self.n_samples_}",
+            f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
             "every parameter of the scaler",
         )
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, groups=None):
         """Learn the mean and the bound, spending at most (epsilon, delta).
 
         Parameters
@@ -443,6 +454,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             Finite rows. Those longer than ``data_norm`` are scaled down to it.
         y : None, default=None
             Ignored.
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is: integers or strings, one id a person. The guarantee is then for a
+            whole person with all rows, and ``n_samples_`` the number of persons. None: every row is
+            a record by itself.
 
         Returns
         -------
@@ -452,7 +467,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Raises
         ------
         ValueError, TypeError
-            If a parameter or X is invalid.
+            If a parameter, X or groups is invalid.
         CalibrationError
             If no noise is known to meet the budget.
 
@@ -466,24 +481,27 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         check_random_state(self.random_state)
         checked_flag(self.with_mean, "with_mean")
         with all_or_nothing(self) as scaler, silent_arithmetic():
-            scaler._fit(X)
+            scaler._fit(X, groups)
         return self
 
-    def _fit(self, X):
+    def _fit(self, X, groups):
         X = self._rows(X, reset=True)
-        n_samples, n_features = X.shape
+        (n_samples, n_features), codes = X.shape, None
+        if groups is not None:
+            codes = person_codes(groups, n_samples)
+            n_samples = int(codes.max()) + 1
         plan = self._plan(n_samples, n_features)
-        mechanism = plan.mechanism
-        rows, radius = LocalRows(X), float(self.data_norm)
+        mechanism, most_rows = plan.mechanism, self._most_rows(n_samples)
+        rows, radius = rows_of(X, None, codes, most_rows), float(self.data_norm)
+        X = rows.X
         (generator,) = generators(self.random_state, stacklevel=4)
         warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         if self.equalize:
             self._learn_map(rows, plan, generator)
-            self._publish_plan(plan, ())
-            self.n_samples_, self.data_norm_ = n_samples, radius
+            self._publish(plan, n_samples, codes)
             return
         noise = [part.noise_multiplier for part in mechanism.mechanisms]
-        within = radius * (1 - sum_rounding(n_samples, n_features))
+        within = radius * (1 - sum_rounding(n_samples, n_features, most_rows=most_rows))
         mean, norms = None, rows.norms * row_factors(rows.norms, within, X)
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
@@ -496,21 +514,28 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         low, high = 0, thresholds.size - 1
         for count_std in noise:  # a record changes a count by 1 under both adjacencies
             middle = (low + high) // 2
-            (count,) = release(
-                [np.count_nonzero(norms <= thresholds[middle])], count_std, generator
-            )
+            (count,) = release([rows.count(norms <= thresholds[middle])], count_std, generator)
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         forget_fit(self)
         self.mean_, self.scale_ = mean, float(thresholds[high])
+        self._publish(plan, n_samples, codes)
+
+    def _publish(self, plan, n_samples, codes):
         self._publish_plan(plan, ())
-        self.n_samples_, self.data_norm_ = n_samples, radius
+        self.n_samples_, self.data_norm_ = n_samples, float(self.data_norm)
+        self.privacy_unit_ = "record" if codes is None else "person"
+
+    def _most_rows(self, n_samples):
+        if is_auto(self.max_rows_per_person):
+            return auto_rows(n_samples)
+        return checked_count(self.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
 
     def _learn_map(self, rows, plan, generator):
         releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
         conditioner = Conditioner(
-            rows.shape[0],
+            rows.n_records,
             float(self.data_norm),
-            self._shares(*rows.shape, plan.budget),
+            self._shares(rows.n_records, rows.shape[1], plan.budget),
             self.quantile,
         )
         row_map = conditioner.learn(rows, releases).map
@@ -602,8 +627,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         )
         _ = budget.mu  # refuses delta=0
         checked_flag(self.equalize, "equalize")
+        most_rows = self._most_rows(n_samples)
         if self.equalize:
-            if not can_sum(n_samples, n_features):
+            if not can_sum(n_samples, n_features, most_rows):
                 raise ValueError(
                     f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False"
                 )
@@ -620,7 +646,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
                     f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
                 )
             return _Plan(mechanism, "composition", guarantee, budget)
-        sum_rounding(n_samples, n_features)  # refuses more records than a sum can tell one among
+        sum_rounding(
+            n_samples, n_features, most_rows=most_rows
+        )  # refuses more records than a sum can tell one among
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 

@@ -112,8 +112,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a score's sensitivity halved",
-        "(len(held) * plan.score_mu)",
-        "(2 * len(held) * plan.score_mu)",
+        "(n_held * plan.score_mu)",
+        "(2 * n_held * plan.score_mu)",
         "tests/test_model_selection.py -k score",
     ),
     Mutation(
@@ -136,7 +136,7 @@ MUTATIONS = [
     ),
     Mutation(
         "chunks of CSR rows follow what they store",
-        "return chunks.count_chunks(self.shape, self.dtype, self.is_sparse, n_sums)",
+        "return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)",
         "return max(1, self.X.nnz // 40_000) if self.is_sparse else 1",
         "tests/test_kernels.py -k chunk",
     ),

@@ -60,6 +60,7 @@ LAYERS = {
     "data/rows.py": (6, 5),
     "data/chunks.py": (6, 5),
     "data/row_map.py": (6, 6),
+    "data/persons.py": (6, 6),
     "data/local.py": (6, 7),
     "conditioning.py": (6, 8),
     "kernels/blas.py": (6, 0),

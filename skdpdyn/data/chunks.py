@@ -37,15 +37,22 @@ def _count_chunks(n_samples, row_bytes, n_sums):
 def largest_number_in_order(objective) -> float:
     """Return how many vectors are summed one after the other at the most, whatever the kind of rows.
 
-    These are the rows of a chunk, and then the chunks.
+    These are the rows of a chunk, and then the chunks, more of them where a record has more rows.
     """
     row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
     n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
     n_chunks = _count_chunks(objective.n_samples, row_bytes, n_sums)
-    return objective.n_samples / n_chunks + _CHUNK_MULTIPLE + max(n_chunks, _MAX_CHUNKS)
+    in_order = objective.most_rows * max(n_chunks, _MAX_CHUNKS)
+    return objective.n_samples / n_chunks + _CHUNK_MULTIPLE + in_order
 
 
-def chunk_edges(n_samples: int, n_chunks: int) -> np.ndarray:
-    """Return where chunks begin and end: multiples of 16 rows, whatever the number of threads."""
+def chunk_edges(n_samples: int, n_chunks: int, n_rows: int | None = None) -> np.ndarray:
+    """Return where chunks begin and end: multiples of 16 rows, whatever the number of threads.
+
+    The size of a chunk follows from the public number of records alone. Where these have several
+    rows each (``n_rows`` in all) there are more chunks, up to as many times as the most rows of a
+    record.
+    """
+    n_rows = n_samples if n_rows is None else n_rows
     size = -(-n_samples // (n_chunks * _CHUNK_MULTIPLE)) * _CHUNK_MULTIPLE
-    return np.append(np.arange(0, n_samples, size), n_samples)
+    return np.append(np.arange(0, n_rows, size), n_rows)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.data import chunks
+from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, block_size, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.kernels.blas import one_blas_thread
@@ -51,6 +52,11 @@ class LocalRows:
     exposure : ndarray of shape (n_samples,) or None, default=None
         Number of each row, > 0 and finite, that the derivative of its loss is multiplied by before
         it is clipped: it changes what is learnt, and not by how much a row counts. None for 1.
+    persons : Persons or None, default=None
+        Whose each row is, where a record is a person; the weights of a person's rows add up to at
+        most 1. None: every row is a record.
+    most_rows : int, default=1
+        Public bound on the number of rows of a record.
 
     Raises
     ------
@@ -67,8 +73,10 @@ class LocalRows:
     ((2, 2), [1.0, 0.2])
     """
 
-    def __init__(self, X, y=None, weight=None, map=None, exposure=None):
+    def __init__(self, X, y=None, weight=None, map=None, exposure=None, persons=None, most_rows=1):
         self.X = canonical_rows(X)
+        self.persons: Persons | None = persons
+        self.most_rows = most_rows
         self.y = np.empty(0) if y is None else y
         self.weight = np.empty(0)
         if weight is not None:
@@ -109,10 +117,26 @@ class LocalRows:
         rows.map = replace(self.map, norm=norm)
         return rows
 
+    def weighted_by(self, factor: np.ndarray) -> "LocalRows":
+        """Return the same rows with weights times ``factor``, a number in [0, 1] for each row."""
+        rows = copy.copy(self)
+        rows.weight = np.ascontiguousarray(factor * (rows.weight if rows.weight.size else 1.0))
+        return rows
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return self.X.shape
+
+    @property
+    def n_records(self) -> int:
+        """Number of records, which is public; of their rows where each is one."""
+        return self.shape[0] if self.persons is None else self.persons.n_persons
+
+    @property
+    def of_persons(self) -> bool:
+        """Whether a record is a person, whose rows may be several."""
+        return self.persons is not None
 
     @property
     def dtype(self) -> np.dtype:
@@ -126,11 +150,12 @@ class LocalRows:
 
     def count_chunks(self, n_sums: int) -> int:
         """Return the largest number of chunks, see `skdpdyn.data.chunks.count_chunks`."""
-        return chunks.count_chunks(self.shape, self.dtype, self.is_sparse, n_sums)
+        shape = self.n_records, self.shape[1]
+        return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)
 
     def chunk_edges(self, n_chunks: int) -> np.ndarray:
         """Return where chunks begin and end, see `skdpdyn.data.chunks.chunk_edges`."""
-        return chunks.chunk_edges(self.shape[0], n_chunks)
+        return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
 
     def check(self, objective) -> None:
         """Refuse rows that are not those of the objective; its compiled loops do not look.
@@ -141,11 +166,13 @@ class LocalRows:
             If the shape of X, the number of targets or the norm of rows is another.
         """
         shape = objective.n_samples, objective.n_features
-        if self.shape != shape or len(self.y) != objective.n_samples:
+        if (self.n_records, self.shape[1]) != shape or len(self.y) != self.shape[0]:
             raise ValueError(
                 f"X has shape {self.shape} and y has {len(self.y)} targets: the objective has "
                 f"n_samples={objective.n_samples}, n_features={objective.n_features}"
             )
+        if self.persons is not None and self.persons.largest > objective.most_rows:
+            raise ValueError("a person has more rows than the objective's most_rows")
 
     # --- the numbers of each row ------------------------------------------------------------------
 
@@ -210,8 +237,11 @@ class LocalRows:
         """Return whether gradients of float32 rows may be summed in that precision.
 
         Where `Objective.allows_single` does, and what rows are multiplied by stays within the
-        normal numbers whatever the map, and rounding does not grow too much.
+        normal numbers whatever the map, and rounding does not grow too much. Not where records are
+        persons: with one more row of theirs all blocks round anew.
         """
+        if self.of_persons:
+            return False
         if not objective.allows_single or self.map is None:
             return objective.allows_single
         row_map = self.map
@@ -233,7 +263,10 @@ class LocalRows:
         chunks of n rows by (c + 1) n/4 eps L; two runs, by twice that. Partial sums of one output
         or of several round alike. Changing a row changes the rounding of its own block, of the
         float64 sums of its chunk, and of the sum of the chunks, nothing else. But a record that
-        joins a batch moves the rows that follow, and every block and every chunk rounds anew.
+        joins a batch, or has another number of rows, moves the rows that follow, and every block
+        and every chunk rounds anew. With weights that add up to n in all, each of up to n k/m
+        chunks, k the most rows of a record, rounds by m/2 eps L times its weight, a block by 16 eps
+        L times its weight and a little, and the sum of the chunks by n k/m n/2 eps L.
 
         With a map the sums are those of the parts of mapped rows, larger by `growth`; the map of
         their sum then rounds by as many eps/2 as it has terms.
@@ -247,7 +280,7 @@ class LocalRows:
         dtype : dtype, default=None
             Precision that blocks are summed in; None for that of X.
         aligned : bool, default=True
-            Whether every row is summed at the same place with a record and without it.
+            Whether every row is summed at the same place with a record and without it, and has weight 1.
 
         Raises
         ------
@@ -286,6 +319,17 @@ class LocalRows:
 
     # --- sums for conditioning --------------------------------------------------------------------
     # Of rows a block at a time, in float64. See `sum_rounding`.
+
+    def count(self, chosen: np.ndarray) -> float:
+        """Return the weight of the chosen rows, the number of them where all weigh 1.
+
+        Weights are rounded down to a public unit in whose multiples sums are exact: a record moves
+        a count by 1 at the most, to the last digit.
+        """
+        if not self.weight.size:
+            return float(np.count_nonzero(chosen))
+        unit = 2.0 ** (53 - self.n_records.bit_length())
+        return float(np.sum(np.floor(self.weight[chosen] * unit))) / unit
 
     def column_sums(self, factor: np.ndarray | None = None) -> np.ndarray:
         """Return the sum of ``factor * weight * x`` over all rows, without the map.
@@ -360,7 +404,8 @@ class LocalRows:
 
     def sum_rounding(self) -> float:
         """Return how much sums over these rows may round, see the function `sum_rounding`."""
-        return sum_rounding(*self.shape, None if self.map is None else 4 * self.map.error)
+        of_terms = None if self.map is None else 4 * self.map.error
+        return sum_rounding(self.n_records, self.shape[1], of_terms, self.most_rows)
 
     def _weighted(self, factor, part=slice(None)):
         return factor * self.weight[part] if self.weight.size else factor
@@ -380,18 +425,52 @@ class LocalRows:
             yield part, rows
 
 
-def sum_rounding(n_samples: int, n_features: int, of_terms: float | None = None) -> float:
+def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> LocalRows:
+    """Return the rows that are used, whose they are, and their weights.
+
+    Parameters
+    ----------
+    X, y : ndarray or CSR array of shape (n_rows, n_features), ndarray of shape (n_rows,) or None
+        All rows and targets. They are copied where some are not used.
+    codes : ndarray of shape (n_rows,) or None
+        Number of each row's person, see `skdpdyn.data.persons.person_codes`; None: every row is a
+        record.
+    most_rows : int
+        Public number of rows of a person that are used at the most.
+    exposure : ndarray of shape (n_rows,) or None, default=None
+        Exposure of each row, see `LocalRows`.
+
+    Returns
+    -------
+    LocalRows
+    """
+    if codes is None:
+        return LocalRows(X, y, exposure=exposure, most_rows=most_rows)
+    used, persons, weight = by_person(codes, most_rows)
+    if used is not None:
+        X, *rest = (None if part is None else part[used] for part in (X, y, exposure))
+        y, exposure = rest
+    weight = weight if weight.size else None
+    return LocalRows(X, y, weight, None, exposure, persons, most_rows)
+
+
+def sum_rounding(
+    n_samples: int, n_features: int, of_terms: float | None = None, most_rows: int = 1
+) -> float:
     """Return how much sums over rows may round in two runs together, over their largest term.
 
-    A block of m rows rounds by m^2 eps at the most, and the sum of n/m blocks by n/2 eps with every
-    block: a function of public numbers and of the map alone.
+    A block of m rows rounds by m/2 eps times their weight at the most, and the sum of n k/m blocks
+    by n/2 eps with every block, k the most rows of a record: a function of public numbers and of
+    the map alone.
 
     Parameters
     ----------
     n_samples, n_features : int
-        Numbers of rows and columns.
+        Numbers of records and columns.
     of_terms : float or None, default=None
         Rounding of each term, over the largest; None: of d numbers of a row without a map.
+    most_rows : int, default=1
+        Public bound on the number of rows of a record, whose weights add up to at most 1.
 
     Returns
     -------
@@ -404,7 +483,8 @@ def sum_rounding(n_samples: int, n_features: int, of_terms: float | None = None)
     """
     size = block_size(n_features)
     of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
-    rounding = (2 * size**2 + n_samples**2 / size) * _EPS + 2 * n_samples * of_terms
+    sums = 2 * size * max(size, n_samples) + most_rows * n_samples**2 / size
+    rounding = sums * _EPS + 2 * n_samples * of_terms
     if not rounding < 0.5:
         raise ValueError(
             f"n_samples={n_samples}: sums in float64 cannot tell one record among so many"
@@ -440,7 +520,8 @@ def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> flo
     chunk = objective.n_samples / n_chunks + 16
     n_blocks, n_moved = (1, chunk)
     if not aligned:
-        n_blocks, n_moved = objective.n_samples / 32 + n_chunks, objective.n_samples
+        n_chunks *= objective.most_rows
+        n_blocks, n_moved = objective.n_samples / 16 + n_chunks, objective.n_samples
     double_sums = n_moved * chunk + n_chunks * objective.n_samples
     blocks = 640 * np.finfo(dtype).eps * n_blocks
     room = (blocks + double_sums * _EPS + mapping * objective.n_samples * _EPS) * growth

@@ -141,11 +141,16 @@ class FixedBatches:
 
 
 def _run(
-    draw, gather, chunk_gradients, residual, rng, size, index, X, y, row_scale, bound, row_offset, row_weight, rows, target,
-    scale, limit, offset, weight, weights, intercept, shift, intercept_scaling, chunk_sum, order, matrix, centre, scratch,
-    alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
+    draw, gather, chunk_gradients, residual, rng, size, index, row_of, first_of, drawn, X, y, row_scale, bound,
+    row_offset, row_weight, rows, target, scale, limit, offset, weight, weights, intercept, shift, intercept_scaling,
+    chunk_sum, order, matrix, centre, scratch, alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius,
+    theta, velocity,
 ):  # fmt: skip
-    """Run some steps: ``theta`` holds the start, then the last iterate, ``velocity`` the direction."""
+    """Run some steps: ``theta`` holds the start, then the last iterate, ``velocity`` the direction.
+
+    Where records have several rows, ``drawn`` receives those of a batch: of record i they are
+    ``row_of[first_of[i]:first_of[i + 1]]``.
+    """
     gradient, partial, batch = (
         np.empty(chunk_sum.size),
         np.zeros(chunk_sum.size),
@@ -160,11 +165,19 @@ def _run(
         if matrix.size:
             map_point(theta, order, matrix, centre, weights, shift, scratch)
         draw(rng, first_step + k, size, index, batch)
+        chosen = index
+        if first_of.size:
+            chosen, last = drawn, 0
+            for i in range(batch[0], batch[1]):
+                for row in range(first_of[index[i]], first_of[index[i] + 1]):
+                    drawn[last] = row_of[row]
+                    last += 1
+            batch[0], batch[1] = 0, last
         gradient[:] = 0
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(
-                X, y, row_scale, bound, row_offset, row_weight, index[: batch[1]], first, last, rows, target, scale, limit,
+                X, y, row_scale, bound, row_offset, row_weight, chosen[: batch[1]], first, last, rows, target, scale, limit,
                 offset, weight,
             )  # fmt: skip
             chunk_sum[0] = np.nan
@@ -224,9 +237,10 @@ def compiled_run(family, dtype):
     problem = family.rows_type(dtype), *(_vector,) * 5, family.room_type(dtype), *(_output,) * 5
     point = _output, _output, _output, _f64, _output, readonly(np.uintp), *map_types, _f64, _f64
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64
+    of_records = readonly(np.uintp), readonly(np.int64), _index
     signature = types.void(
-        *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index, *problem, *point, *schedule,
-        _output, _output,
+        *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index, *of_records, *problem, *point,
+        *schedule, _output, _output,
     )  # fmt: skip
     return entry(signature)(_run)
 
@@ -318,6 +332,7 @@ def descend_on_batches(
         rng,
         batches.size,
         batches.index(objective.n_samples),
+        *_rows_of_records(rows),
         *problem,
         weights,
         intercept,
@@ -333,6 +348,7 @@ def descend_on_batches(
     run = compiled_run(family, dtype)
     work = (
         batches.expected(objective.n_samples)
+        * (rows.shape[0] / objective.n_samples)
         * min(objective.n_features, _MOST_COLUMNS)
         * objective.n_outputs
     )
@@ -377,3 +393,10 @@ def descend_on_batches(
             print(f"step {k + 1} of {n_steps}")
     if average_weights is not None:
         theta[:] = average
+
+
+def _rows_of_records(rows):
+    """Return the rows of each record, and room for a batch's; empty where every row is a record."""
+    if rows.persons is None or rows.persons.largest == 1:
+        return np.empty(0, np.uintp), np.empty(0, np.int64), np.empty(0, np.uintp)
+    return rows.persons.rows, rows.persons.first, np.empty(rows.shape[0], np.uintp)

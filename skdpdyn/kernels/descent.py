@@ -361,7 +361,7 @@ class _Descent:
         n_sums = n_weights + 2 * n_outputs
         edges = rows.chunk_edges(n_chunks)
         bounded_rows = (
-            rows.bounded(objective, n_chunks, precision)
+            rows.bounded(objective, n_chunks, precision, aligned=single)
             if exact
             else rows.bounded_without_room(objective)
         )

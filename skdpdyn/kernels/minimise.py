@@ -199,7 +199,7 @@ class _Gradient:
         self.objective, self._order = objective, order
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
         self._kernel = compiled_some_chunks(family, rows.dtype.name)
-        bounded = rows.bounded(objective.unclamped(), n_chunks, np.float64)
+        bounded = rows.bounded(objective.unclamped(), n_chunks, np.float64, aligned=False)
         self._problem = objective.loss.residual, family.rows(rows.X), rows.y, *bounded
         self._weights, self._intercept, self._edges = (
             np.zeros(n_weights),

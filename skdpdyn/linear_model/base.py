@@ -21,6 +21,7 @@ from skdpdyn.base import (
     all_or_nothing,
     check_n_jobs,
     forget_fit,
+    of_persons,
     quoting_no_records,
     scored,
     silent_arithmetic,
@@ -28,6 +29,7 @@ from skdpdyn.base import (
     warn_of_weak_budget,
 )
 from skdpdyn.conditioning import (
+    CLASS_COUNTS,
     CURVATURE,
     LARGEST_SPREAD,
     LEAST_STRENGTH,
@@ -40,11 +42,13 @@ from skdpdyn.conditioning import (
     FittedConditioning,
     Releases,
     can_sum,
+    learn_class_weights,
     pays_for_matrix,
     shares_of,
     strength_of,
 )
-from skdpdyn.data.local import LocalRows
+from skdpdyn.data.local import rows_of
+from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
@@ -61,7 +65,14 @@ from skdpdyn.privacy import (
     composition,
 )
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
-from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
+from skdpdyn.privacy.checks import (
+    as_float,
+    checked_choice,
+    checked_count,
+    checked_flag,
+    is_auto,
+    is_named,
+)
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 from skdpdyn.solvers.base import AUTO_FORGETTING
@@ -177,7 +188,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         n_samples : int
-            Number of records.
+            Number of records; of persons, for a fit with ``groups``.
         n_features : int
             Number of columns of X.
 
@@ -199,14 +210,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def _public_facts(self):
         return (
-            f"n_samples={self.n_samples_}",
+            f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
             "every parameter of the estimator",
             "the sets of possible labels or target bounds",
         )
 
-    def fit(self, X, y):
+    def fit(self, X, y, groups=None):
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -215,6 +226,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Finite rows. Those longer than ``data_norm`` are scaled down to it.
         y : array-like of shape (n_samples,)
             Targets.
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is: integers or strings, one id a person. The guarantee is then for a
+            whole person with all rows and labels, whatever their number: a row of a person with k
+            rows has weight 1/k, and of more than ``max_rows_per_person`` rows so many are used.
+            ``n_samples_`` is the number of persons, which is public; that of rows is not. None:
+            every row is a record by itself.
 
         Returns
         -------
@@ -224,7 +241,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError, TypeError
-            If a parameter, X or y is invalid.
+            If a parameter, X, y or groups is invalid, or ``solver`` cannot learn by person.
         UnsupportedMechanismError
             If ``bound`` does not apply to what the solver would run.
         CalibrationError
@@ -240,10 +257,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
         with all_or_nothing(self) as model, silent_arithmetic():
-            model._fit(X, y)
+            model._fit(X, y, groups)
         return self
 
-    def _fit(self, X, y, **of_records):
+    def _fit(self, X, y, groups=None, **of_records):
         check_random_state(self.random_state)
         self._options()
         y = as_labels(y, getattr(self, "classes", None))
@@ -252,16 +269,28 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         )
         X = canonical_rows(X)
         target = self._encode_target(y, **of_records)
-        plan = self._plan(*X.shape, target.loss, sparse.issparse(X))
+        n_samples, codes = X.shape[0], None
+        if groups is not None:
+            codes = person_codes(groups, n_samples)
+            n_samples = int(codes.max()) + 1
+        plan = self._plan(n_samples, X.shape[1], target.loss, sparse.issparse(X))
+        if codes is not None:
+            self._check_persons(plan.solver)
         (generator,) = generators(self.random_state, stacklevel=4)
         warn_of_weak_budget(plan.budget, X.shape[0], stacklevel=3)
         if self.verbose:
             self._tell(plan)
-        rows = LocalRows(X, target.values, exposure=target.exposure)
+        rows = rows_of(X, target.values, codes, plan.objective.most_rows, target.exposure)
         record, units = plan.mechanism, (0.0, 1.0)
+        weights = self._label_weights(target)
         if plan.conditioning is not None:
-            rows, record, parts, units = _condition(plan, rows, generator, self._learn_target)
+            rows, record, parts, units, learnt = _condition(
+                plan, rows, generator, self._learn_target
+            )
+            weights = weights if learnt is None else learnt
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
+        if weights is not None:
+            rows = rows.weighted_by(weights[rows.y.astype(np.intp)])
         theta = plan.solver.solve(
             plan.objective,
             record,
@@ -273,6 +302,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         forget_fit(self)
         self._publish_plan(plan, target.leaks)
         objective = plan.objective
+        self.privacy_unit_ = "record" if codes is None else "person"
         self.n_samples_, self.alpha_, self.clip_ = (
             objective.n_samples,
             objective.alpha,
@@ -285,6 +315,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         names = [name for name, solver in SOLVERS.items() if type(plan.solver) is solver]
         self.solver_ = names[0] if names else type(plan.solver).__name__
         self.conditioning_ = None if rows.map is None else FittedConditioning(rows.map)
+        if weights is not None:
+            self.class_weight_ = dict(
+                zip(target.attributes["classes_"].tolist(), weights.tolist(), strict=True)
+            )
         for name, value in {**target.attributes, **plan.solver.fitted_attributes(record)}.items():
             setattr(self, name, value)
         self._unpack(
@@ -398,7 +432,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def __setstate__(self, state):
         # version 0.1 had no such parameter, nor what it does
-        super().__setstate__({"conditioning": None} | state)
+        super().__setstate__({"conditioning": None, "max_rows_per_person": "auto"} | state)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -467,7 +501,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
             )
         solver.check_loss(loss)
-        if not self._conditions(solver, budget, n_samples, n_features):
+        most_rows = self._most_rows(solver, n_samples)
+        maps = self._conditions(solver, budget, n_samples, n_features, most_rows)
+        if not maps and not self._buys_counts(solver, budget):
             objective = self._objective(
                 loss,
                 n_samples,
@@ -479,13 +515,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 solver,
                 budget,
                 self._auto_clip,
+                most_rows,
             )
             record = solver.mechanism(objective, budget, self.bound)
             mechanism = least_noise(record, budget, bound=self.bound)
             solver.check_mechanism(objective, mechanism)
             bound, guarantee = judge(mechanism, budget.delta, self.bound)
             return Plan(objective, solver, mechanism, bound, guarantee, budget)
-        return self._conditioned_plan(loss, n_samples, n_features, is_sparse, budget, solver)
+        return self._conditioned_plan(
+            loss, n_samples, n_features, is_sparse, budget, solver, most_rows, maps
+        )
 
     def _objective(
         self,
@@ -499,6 +538,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         solver,
         budget,
         auto_clip,
+        most_rows,
         auto_alpha=None,
         spread=1.0,
     ):
@@ -520,6 +560,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             clip=clip,
             intercept_scaling=intercept_scaling,
             spread=spread,
+            most_rows=most_rows,
         )
         if alpha is None:
             alpha = (
@@ -530,7 +571,26 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             objective = replace(objective, alpha=alpha)
         return objective
 
-    def _conditions(self, solver, budget, n_samples, n_features):
+    def _most_rows(self, solver, n_samples):
+        """Return the public bound on the rows of a record, for which all sums leave room."""
+        if is_auto(self.max_rows_per_person):
+            return 1 if solver.pays_for_rows else auto_rows(n_samples)
+        return checked_count(self.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
+
+    def _check_persons(self, solver):
+        """Refuse groups where nothing is proven of a person's rows."""
+        if not solver.takes_persons:
+            raise ValueError(
+                f"groups: solver={self.solver!r} has no proof for persons with several rows. Use solver='noisy_gd', "
+                "'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
+            )
+        if solver.pays_for_rows and is_auto(self.max_rows_per_person):
+            raise ValueError(
+                f"groups: solver={self.solver!r} costs more the more rows a person may have. Give max_rows_per_person, a "
+                "public number"
+            )
+
+    def _conditions(self, solver, budget, n_samples, n_features, most_rows):
         """Return whether a fit learns a map of rows first, by public numbers alone; refuse what asks for it in vain."""
         conditioning = self.conditioning
         if conditioning is None:
@@ -546,7 +606,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 return False
             return strength_of(
                 n_samples, budget.mu, budget.adjacency
-            ) >= LEAST_STRENGTH and can_sum(n_samples, n_features)
+            ) >= LEAST_STRENGTH and can_sum(n_samples, n_features, most_rows)
         if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
             raise ValueError(
                 f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning"
@@ -556,14 +616,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} "
                 "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
             )
-        if not can_sum(n_samples, n_features):
+        if not can_sum(n_samples, n_features, most_rows):
             raise ValueError(
                 f"conditioning={conditioning!r}: n_samples={n_samples} are too many to sum. Use conditioning=None"
             )
         return True
 
-    def _conditioned_plan(self, loss, n_samples, n_features, is_sparse, budget, solver):
-        """Return the plan of a fit that learns a map of rows first."""
+    def _conditioned_plan(
+        self, loss, n_samples, n_features, is_sparse, budget, solver, most_rows, maps
+    ):
+        """Return the plan of a fit that learns a map of rows first, or the number of records of each class."""
         data_norm, alpha, clip, intercept_scaling, adjacency, _ = self._options()
         centred, bounded = self.fit_intercept, math.isfinite(loss.lipschitz)
         given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
@@ -572,7 +634,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 "conditioning's mean centres rows, which fit_intercept=False does not allow: pass mean=None"
             )
         adapts = (
-            solver.adapts
+            maps
+            and solver.adapts
             and self._schedule_is_known
             and is_named(self.bound, "tightest", "composition")
         )
@@ -580,7 +643,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         # round
         matrix = bounded or centred
         mu = budget.mu * ROUNDS_DOWN
-        if given is None:
+        if given is None and maps:
             shares = shares_of(
                 n_samples,
                 n_features,
@@ -593,11 +656,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         else:
             shares = {}
         loss = self._adapted_loss(loss) if adapts else loss
-        shares |= self._target_shares(centred, adapts)
+        if self._buys_counts(solver, budget):
+            shares["class counts"] = CLASS_COUNTS
+        if maps:
+            shares |= self._target_shares(centred, adapts)
         if adapts:
             shares["curvature"] = SPARSE_CURVATURE if is_sparse else CURVATURE
         wanted = None  # what the shares add up to
-        if given is None and not is_auto(self.conditioning):
+        if not maps:
+            pass
+        elif given is None and not is_auto(self.conditioning):
             wanted = float(self.conditioning)
         elif given is None and not adapts:
             # the same for sparse rows: what is spent must not depend on them
@@ -617,9 +685,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             quantile=NORM_QUANTILE if bounded else RIDGE_NORM_QUANTILE,
             threshold=1.0 if bounded else 0.5,
             given=given,
+            maps=maps,
         )
         training = budget.part(left * ROUNDS_DOWN**2)
-        if self.fit_intercept:
+        if maps and self.fit_intercept:
             intercept_scaling = (
                 CONDITIONED_INTERCEPT_SCALING
                 if is_auto(self.intercept_scaling)
@@ -637,15 +706,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             loss,
             n_samples,
             n_features,
-            1.0,
+            1.0 if maps else data_norm,
             alpha,
-            None if clip is None else clip / data_norm,
+            clip if clip is None or not maps else clip / data_norm,
             intercept_scaling,
             solver,
             training,
-            auto_clip,
+            auto_clip if maps else self._auto_clip,
+            most_rows,
             auto_alpha if adapts else None,
-            LARGEST_SPREAD if centred or matrix else 1.0,
+            LARGEST_SPREAD if maps and (centred or matrix) else 1.0,
         )
         conditioned = _Conditioned(conditioner, mu, training.mu, budget.mu)
         if adapts:
@@ -683,6 +753,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             replace(conditioned, declared_mu=declared_mu, record=record),
         )
 
+    def _buys_counts(self, solver, budget):
+        """Return whether the fit buys the number of records of each class; refuse what asks for it in vain."""
+        return False
+
+    def _label_weights(self, target):
+        """Return the public weight of each class, by its code; None for 1."""
+        return
+
     # of conditioned rows: its constants were chosen for the losses of this package
     _schedule_is_known = False
 
@@ -704,16 +782,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
 
 def _condition(plan, rows, generator, learn_target):
-    """Return the rows under their map, the record of training, those of what was learnt before, and the target's units."""
+    """Return the rows under their map, the record of training, and what was learnt of rows and targets before."""
     conditioned, adjacency = plan.conditioning, plan.budget.adjacency
     conditioner = conditioned.conditioner
     releases = Releases(conditioned.mu, adjacency, generator)
     rows, record = conditioner.learn(rows, releases), conditioned.record
-    if not rows.map.spread <= plan.objective.spread:
+    if rows.map is not None and not rows.map.spread <= plan.objective.spread:
         raise ValueError(
             "the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept"
         )
-    units = learn_target(rows, conditioner, releases)
+    units = learn_target(rows, conditioner, releases) if conditioner.maps else (0.0, 1.0)
+    weights = None
+    if "class counts" in conditioner.shares:
+        n_classes = max(2, plan.objective.n_outputs)
+        weights = learn_class_weights(rows, n_classes, conditioner, releases)
     if record is None:
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
         record = plan.solver.adapted(
@@ -725,7 +807,7 @@ def _condition(plan, rows, generator, learn_target):
         raise CalibrationError(
             "the parts of this fit cost more than it declares: please report this"
         )
-    return rows, record, tuple(releases.parts), units
+    return rows, record, tuple(releases.parts), units, weights
 
 
 def _in_units_of_x(coef, intercept, row_map, centre, scale):
@@ -755,6 +837,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         solver="auto",
         bound="tightest",
         adjacency="replace_one",
+        max_rows_per_person="auto",
+        class_weight=None,
         random_state=None,
         n_jobs=None,
         verbose=0,
@@ -765,15 +849,20 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.data_norm = data_norm
         self.clip = clip
         self.classes = classes
+        self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.conditioning = conditioning
         self.solver = solver
         self.bound = bound
         self.adjacency = adjacency
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def __setstate__(self, state):
+        super().__setstate__({"class_weight": None} | state)
 
     def _encode_target(self, y):
         if self.classes is None:
@@ -788,6 +877,42 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             return self._target(codes, classes, ("classes were taken from y",))
         classes = self._public_classes()
         return self._target(codes_of(y, classes), classes)
+
+    def _buys_counts(self, solver, budget):
+        weight = self.class_weight
+        if weight is None or (isinstance(weight, dict) and weight):
+            return False
+        if is_named(weight, "balanced"):
+            raise ValueError(
+                "class_weight='balanced' weighs by the number of records of each class, and these are private. Pass "
+                "{label: weight} of public numbers, or 'private', which buys noisy counts with a part of the budget"
+            )
+        if not is_named(weight, "private"):
+            raise ValueError(
+                f"class_weight={weight!r} must be None, a dict of labels and weights that is not empty, or 'private'"
+            )
+        if solver.pure or not budget.delta > 0 or is_named(self.bound, "langevin"):
+            raise ValueError(
+                f"class_weight='private': solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} leaves "
+                "no part of the budget for Gaussian noise on counts. Pass {label: weight}"
+            )
+        return True
+
+    def _label_weights(self, target):
+        if not isinstance(self.class_weight, dict):
+            return None
+        classes = target.attributes["classes_"]
+        position = {label: code for code, label in enumerate(classes.tolist())}
+        weights = np.ones(classes.size)
+        for label, weight in self.class_weight.items():
+            if label not in position:
+                raise ValueError(f"class_weight has the label {label!r}, which is none of classes")
+            if not 0 <= as_float(weight) < math.inf:
+                raise ValueError(f"class_weight={weight!r} of {label!r} must be a number >= 0")
+            weights[position[label]] = weight
+        if not weights.max() > 0:
+            raise ValueError("class_weight must be above 0 for one class at least")
+        return weights / weights.max()
 
     def _public_classes(self):
         """Return the classes that were passed, sorted."""
@@ -931,6 +1056,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         solver="auto",
         bound="tightest",
         adjacency="replace_one",
+        max_rows_per_person="auto",
         random_state=None,
         n_jobs=None,
         verbose=0,
@@ -947,6 +1073,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         self.solver = solver
         self.bound = bound
         self.adjacency = adjacency
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

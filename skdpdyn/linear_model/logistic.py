@@ -62,6 +62,17 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    max_rows_per_person : int or "auto", default="auto"
+        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
+        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
+        100, fewer of more than a million persons. "objective_perturbation", which pays for them,
+        needs a number.
+    class_weight : dict, "private" or None, default=None
+        Weights of the classes by label, public numbers, 1 for labels that are not there: divided by
+        the largest, so that rarer classes count more and no record more than it would by itself. A
+        sum of so much smaller weights under the same noise: raise the budget or weigh less where
+        that drowns. "private": in inverse proportion to noisy counts, which take 0.01 of mu^2.
+        "balanced" is refused, for the counts that it needs are private.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.
@@ -113,7 +124,11 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         ones, are scaled to that length. None: rows are scaled into the ball of radius
         ``data_norm``.
     n_samples_ : int
-        Number of records, public.
+        Number of records, or of persons after a fit with ``groups``, public.
+    privacy_unit_ : str
+        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
+    class_weight_ : dict
+        Weights of the classes, the largest 1; absent without ``class_weight``.
     leaks_ : tuple of str
         What ``privacy_`` does not cover: labels taken from y, a seed. Empty for a private fit.
     n_features_in_ : int

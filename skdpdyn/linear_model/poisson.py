@@ -76,6 +76,11 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    max_rows_per_person : int or "auto", default="auto"
+        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
+        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
+        100, fewer of more than a million persons. "objective_perturbation", which pays for them,
+        needs a number.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.
@@ -126,7 +131,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         ones, are scaled to that length. None: rows are scaled into the ball of radius
         ``data_norm``.
     n_samples_ : int
-        Number of records, public.
+        Number of records, or of persons after a fit with ``groups``, public.
+    privacy_unit_ : str
+        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         What ``privacy_`` does not cover: bounds taken from y, a seed. Empty for a private fit.
     n_features_in_ : int
@@ -155,7 +162,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
     _schedule_is_known = True
 
-    def fit(self, X, y, exposure=None):
+    def fit(self, X, y, exposure=None, groups=None):
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -168,6 +175,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             What each count is of, such as years insured or thousands of persons: finite numbers >
             0. It is a part of the record, as private as the count; it need not be bounded, for it
             only says where the residual is 0. None: 1 for each.
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is: integers or strings, one id a person. The guarantee is then for a
+            whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
 
         Returns
         -------
@@ -177,7 +187,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         Raises
         ------
         ValueError, TypeError
-            If a parameter, X, y or an exposure is invalid.
+            If a parameter, X, y, groups or an exposure is invalid.
         UnsupportedMechanismError
             If ``bound`` does not apply to what the solver would run.
         CalibrationError
@@ -193,7 +203,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             If target bounds are taken from y, or ``random_state`` is an int.
         """
         with all_or_nothing(self) as model, silent_arithmetic():
-            model._fit(X, y, exposure=exposure)
+            model._fit(X, y, groups, exposure=exposure)
         return self
 
     def _loss_of(self, target_bounds):

@@ -71,6 +71,11 @@ class PrivateRidge(PrivateLinearRegressor):
         `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    max_rows_per_person : int or "auto", default="auto"
+        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
+        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
+        100, fewer of more than a million persons. "objective_perturbation", which pays for them,
+        needs a number.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.
@@ -122,7 +127,9 @@ class PrivateRidge(PrivateLinearRegressor):
         ones, are scaled to that length. None: rows are scaled into the ball of radius
         ``data_norm``.
     n_samples_ : int
-        Number of records, public.
+        Number of records, or of persons after a fit with ``groups``, public.
+    privacy_unit_ : str
+        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         What ``privacy_`` does not cover: bounds taken from y, a seed. Empty for a private fit.
     n_features_in_ : int

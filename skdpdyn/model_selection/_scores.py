@@ -44,11 +44,15 @@ class Score(ABC):
     def constant(self):
         """Return the constant prediction of a search without a trial, from public numbers alone."""
 
-    def mean(self, estimator, X, y):
+    def mean(self, estimator, X, y, weight=None):
         """Exact mean over the held-out records: to be released with noise only."""
         terms = self.terms(estimator, X, y)
         # NaN too: one record must not decide
-        return float(np.mean(np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)))
+        terms = np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)
+        if weight is None:
+            return float(np.mean(terms))
+        # the mean over persons of the means over their rows
+        return math.fsum(weight * terms) / round(math.fsum(weight))
 
     def in_units(self, score):
         """Return a mean of terms in units of the score."""

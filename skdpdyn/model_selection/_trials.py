@@ -5,6 +5,8 @@ import threading
 import warnings
 
 from scipy import optimize
+from sklearn import config_context
+from sklearn.pipeline import Pipeline
 
 from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.exceptions import CalibrationError
@@ -35,12 +37,24 @@ class _Silence:
 _SILENCE = _Silence()
 
 
-def run_trial(estimator, score, X, y, X_held, y_held):
+def run_trial(estimator, score, X, y, X_held, y_held, groups=None, weight=None):
     """Fit a candidate, and return it with its exact score."""
     # in this worker; a warning for each trial would tell how many there were
     with _SILENCE, silent_arithmetic():
-        quoting_no_records(estimator.fit, X, y)
-        return estimator, quoting_no_records(score.mean, estimator, X_held, y_held)
+        if groups is None:
+            quoting_no_records(estimator.fit, X, y)
+        else:  # by name, whatever is requested
+            with config_context(enable_metadata_routing=False):
+                quoting_no_records(estimator.fit, X, y, **{name_of_groups(estimator): groups})
+        return estimator, quoting_no_records(score.mean, estimator, X_held, y_held, weight)
+
+
+def name_of_groups(estimator):
+    """Return the name by which the model at the end of an estimator is given groups."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__{name_of_groups(last)}"
+    return "groups"
 
 
 def number_of_trials(mechanism, generator):

@@ -19,11 +19,13 @@ from skdpdyn.base import (
     all_or_nothing,
     check_n_jobs,
     forget_fit,
+    of_persons,
     quoting_no_records,
     refuse_unreadable,
     silent_arithmetic,
     warn_of_weak_budget,
 )
+from skdpdyn.data.persons import person_codes
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
@@ -119,7 +121,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     epsilon_, delta_ : float
         The budget spent.
     n_samples_ : int
-        Number of records, public.
+        Number of records, or of persons after a fit with ``groups``, public.
+    privacy_unit_ : str
+        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         What ``privacy_`` does not cover. Empty for a private search.
     n_features_in_ : int
@@ -194,7 +198,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X, y):
+    def fit(self, X, y, groups=None):
         """Search, spending at most (epsilon, delta).
 
         Parameters
@@ -203,6 +207,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             Rows, as the estimator takes them.
         y : array-like of shape (n_samples,)
             Targets.
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is: integers or strings, one id a person. Whole persons are then held
+            out, the model is fitted by person, a score is the mean over persons, and the guarantee
+            is for a whole person. ``n_samples_`` is the number of persons. With ``test_size``, not
+            with ``holdout``.
 
         Returns
         -------
@@ -236,19 +245,27 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
         with all_or_nothing(self) as search, silent_arithmetic():
-            search._fit(X, y)
+            search._fit(X, y, groups)
         return self
 
-    def _fit(self, X, y):
+    def _fit(self, X, y, groups):
         refuse_unreadable(X, y)
         X, y = quoting_no_records(indexable, X, self._target(y))
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_samples, codes = X.shape[0] if hasattr(X, "shape") else len(X), None
+        if groups is not None:
+            codes = person_codes(groups, n_samples)
+            n_samples = int(codes.max()) + 1
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
         warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         held, train = self._held_out(n_samples, splitting)
+        n_held, by_person = len(held), ()
         candidates = self._candidates()
+        if codes is not None:
+            self._check_persons(candidates, plan, public)
+            held, train = (np.flatnonzero(np.isin(codes, persons)) for persons in (held, train))
+            by_person = codes[train], 1 / np.bincount(codes)[codes[held]]
         number = number_of_trials(plan.mechanism, drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = (
@@ -260,7 +277,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         # what is printed for each trial would tell how many there were
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
             delayed(run_trial)(
-                candidates.build(candidate, plan.trial_budget, public, seed), plan.score, *parts
+                candidates.build(candidate, plan.trial_budget, public, seed),
+                plan.score,
+                *parts,
+                *by_person,
             )
             for candidate, seed in zip(drawn, seeds, strict=True)
         )
@@ -268,11 +288,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             plan.check(last_step(winner).privacy_)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
         # digits of the sum
-        score_std = (1 + 64 * len(held) * np.finfo(float).eps) / (len(held) * plan.score_mu)
+        score_std = (1 + 64 * n_held * np.finfo(float).eps) / (n_held * plan.score_mu)
         scores = release([score for _, score in outcomes], score_std, noise)
         forget_fit(self)
         self._publish_plan(plan, leaks)
         self.n_samples_ = n_samples
+        self.privacy_unit_ = "record" if codes is None else "person"
         if number == 0:
             self.best_estimator_, self.best_params_, self.best_score_ = (
                 plan.score.constant(),
@@ -324,11 +345,21 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _public_facts(self):
         return (
-            f"n_samples={self.n_samples_}",
+            f"n_samples={self.n_samples_}" + of_persons(self),
             "the candidates",
             "which records are held out",
             "every parameter",
         )
+
+    def _check_persons(self, candidates, plan, public):
+        """Refuse what cannot search by person, whichever candidates are drawn."""
+        if self.holdout is not None:
+            raise ValueError(
+                "groups: holdout holds positions of rows, and whole persons must be held out. Use test_size"
+            )
+        for candidate in candidates.pool():
+            model = last_step(candidates.build(candidate, plan.trial_budget, public, None))
+            model._check_persons(model._options()[-1])
 
     def _candidates(self):
         return Candidates(self.estimator, self.param_distributions)

@@ -148,6 +148,7 @@ def calibrate(
     smoothness: float,
     n_steps: int | str = "curvature",
     adjacency: Adjacency | str = "replace_one",
+    group_size: int = 1,
 ) -> Mechanism:
     """Return the noisy gradient descent that a budget pays for.
 
@@ -181,11 +182,15 @@ def calibrate(
         smoothness), and the noise the least that the exact last-iterate bound allows.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
+    group_size : int, default=1
+        Most records of one group, such as a person, whom the budget is for: the noise grows with
+        it. See `GaussianDP.group`.
 
     Returns
     -------
     NoisyGradientDescent
-        Its tightest guarantee meets (epsilon, delta); but for "theorem4", within 1e-6 of epsilon.
+        Its tightest guarantee meets (epsilon, delta), for ``group_size`` records at once; but for
+        "theorem4", within 1e-6 of epsilon.
 
     Raises
     ------
@@ -204,6 +209,10 @@ def calibrate(
     >>> m = calibrate(advantage=0.1, n_samples=10_000, n_features=50, lipschitz=1.0, strong_convexity=0.01, smoothness=0.26)
     >>> round(tightest(m).advantage, 8)
     0.1
+    >>> m = calibrate(mu=0.3, n_samples=10_000, n_features=50, lipschitz=1.0, strong_convexity=0.01, smoothness=0.26,
+    ...               group_size=3)
+    >>> round(tightest(m).guarantee.group(3).mu, 8)
+    0.3
     """
     target, budget = check_target(epsilon, delta, mu, advantage)
     if isinstance(epsilon, Budget) and epsilon.adjacency != Adjacency(adjacency):
@@ -211,6 +220,10 @@ def calibrate(
             f"adjacency={str(adjacency)!r} must be that of the budget, {str(epsilon.adjacency)!r}"
         )
     adjacency = Adjacency(adjacency)
+    if checked_count(group_size, "group_size") > 1:
+        if is_named(n_steps, "theorem4"):
+            raise ValueError("n_steps='theorem4' is printed for one record, not for group_size > 1")
+        target, budget = target / group_size * (1 - 1e-15), None  # mu grows with the group
     n_samples, n_features = check_shape(n_samples, n_features)
     for name, value in (("lipschitz", lipschitz), ("smoothness", smoothness)):
         if not 1e-100 <= as_float(value) <= 1e100:

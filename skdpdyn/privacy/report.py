@@ -14,6 +14,7 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
+from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
@@ -99,6 +100,7 @@ class PrivacyReport:
         mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
         leaks = assumed[LEAKS]
         relation = str(guarantee.adjacency)
+        unit = _unit(spent)
         lines = ["# Privacy", ""]
         if not leaks:
             lines += [f"Not private in this run: {NONE_SEEN}.", ""]
@@ -116,7 +118,7 @@ class PrivacyReport:
             )
             + ".",
             "",
-            "Someone who knows all records but one, and guesses about that one from what was released, has at most:",
+            f"Someone who knows all {unit}s but one, and guesses about that one from what was released, has at most:",
             "",
             *_bullets(
                 f"{name}: {_shown(value)}" for name, value in self.sections["attacker"].items()
@@ -124,7 +126,7 @@ class PrivacyReport:
             "",
             "## To whom",
             "",
-            f"To every single record. Neighbouring data sets ({relation}): {NEIGHBOURS[relation]}.",
+            f"To every single {unit}. Neighbouring data sets ({relation}): {_neighbours(relation, unit)}.",
             "",
             "Not protected against:",
             "",
@@ -213,6 +215,23 @@ def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
     ]
 
 
+_PERSON = "one person, with all rows"
+_GROUPS_OF_PERSONS = (
+    "groups of persons: what k of them have in common costs more, k mu where the guarantee has a mu; "
+    "epsilon and delta grow faster"
+)
+
+
+def _unit(spent: dict[str, Any]) -> str:
+    """Return whom a report says that its guarantee is for."""
+    return "person" if spent.get("protected") == _PERSON else "record"
+
+
+def _neighbours(relation: str, unit: str) -> str:
+    """Say which data sets are neighbours."""
+    return NEIGHBOURS[relation].replace("record", unit)
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(_shown, value)) or "nothing"
@@ -229,6 +248,7 @@ def privacy_report(
     public: Any = (),
     randomness: str = "not told",
     leaks: Any = (),
+    unit: str = "record",
 ) -> PrivacyReport:
     """Report on a release, from public values only.
 
@@ -250,6 +270,8 @@ def privacy_report(
         Where the noise came from, and against whom that protects.
     leaks : sequence of str, default=()
         What the guarantee does not hold for in this very run.
+    unit : {"record", "person"}, default="record"
+        Whom the guarantee is for: a record that is one row, or a person with any number of them.
 
     Returns
     -------
@@ -266,8 +288,10 @@ def privacy_report(
     """
     leaks = [*leaks, *getattr(guarantee, "leaks", ())]
     guarantee = getattr(guarantee, "guarantee", guarantee)  # of `tightest`, or of a total
-    spent = {
-        "neighbours": f"{guarantee.adjacency}: {NEIGHBOURS[guarantee.adjacency]}",
+    checked_choice(unit, "unit", ("record", "person"))
+    spent: dict[str, Any] = {} if unit == "record" else {"protected": _PERSON}
+    spent |= {
+        "neighbours": f"{guarantee.adjacency}: {_neighbours(guarantee.adjacency, unit)}",
         "epsilon": float(guarantee.epsilon(delta)),
         "delta": float(delta),
     }
@@ -290,7 +314,12 @@ def privacy_report(
             "randomness": randomness,
             LEAKS: leaks,
         },
-        "not protected against": {str(number): text for number, text in enumerate(NOT_COVERED, 1)},
+        "not protected against": {
+            str(number): _GROUPS_OF_PERSONS
+            if unit == "person" and text.startswith("groups:")
+            else text
+            for number, text in enumerate(NOT_COVERED, 1)
+        },
     }
     stored = {"mechanism": to_dict(mechanism), "guarantee": to_dict(guarantee)}
     return PrivacyReport({title: entries for title, entries in sections.items() if entries}, stored)
@@ -357,7 +386,9 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
         raise ValueError(
             f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record"
         )
-    again = privacy_report(mechanism, guarantee, delta=delta, bound=bound).as_dict()
+    again = privacy_report(
+        mechanism, guarantee, delta=delta, bound=bound, unit=_unit(spent)
+    ).as_dict()
     for title in ("spent", "attacker", "theorem"):
         _compare(report[title], again[title], title, max(_ROUNDING, guarantee.accuracy))
     for name, claimed in report.get("other bounds", {}).items():

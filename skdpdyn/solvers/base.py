@@ -62,10 +62,18 @@ class Solver(BaseEstimator, ABC):
         Whether its release has a guarantee with delta = 0.
     maps_rows : bool
         Whether ``solve`` trains on rows under ``rows.map``. Others are never given a map.
+    takes_persons : bool
+        Whether a record may be a person with several rows, by ``rows.persons`` and weights that add
+        up to at most 1 for each of them. Others refuse groups.
+    pays_for_rows : bool
+        Whether its release costs more the more rows a record may have. Then their number is one,
+        unless a user declares another.
     """
 
     pure = False
     maps_rows = False
+    takes_persons = False
+    pays_for_rows = False
 
     @property
     def adapts(self) -> bool:

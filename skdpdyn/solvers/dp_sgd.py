@@ -76,6 +76,8 @@ class DPSGD(Solver):
     (True, 200, 7.0)
     """
 
+    takes_persons = True
+
     def __init__(
         self,
         n_steps="auto",
@@ -213,7 +215,7 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probabi
         n_steps,
         radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
         lipschitz=step_lipschitz(step_size, objective.alpha, steepest),
-        n_summed=gathered_in_order(objective.n_samples),
+        n_summed=gathered_in_order(objective.n_samples * objective.most_rows),
         repeats=repeats,
     )
 

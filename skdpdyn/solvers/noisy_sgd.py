@@ -151,6 +151,11 @@ class NoisySGD(Solver):
         self.stopping = stopping
 
     @property
+    def takes_persons(self):
+        """Whether records may be persons: not in the order of the rows, in which they have no place."""
+        return not is_named(self.sampling, "cyclic", "one_pass")
+
+    @property
     def pure(self):
         """Whether its release has a guarantee with delta = 0."""
         return is_named(self.distribution, "laplace")
@@ -415,7 +420,7 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, batch_size):
         n_steps,
         radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
         lipschitz=max(1.0, step_lipschitz(step_size, objective.strong_convexity, smoothness)),
-        n_summed=gathered_in_order(batch_size),
+        n_summed=gathered_in_order(batch_size * objective.most_rows),
     )
 
 

@@ -69,6 +69,9 @@ class ObjectivePerturbation(Solver):
     1.0
     """
 
+    takes_persons = True
+    pays_for_rows = True
+
     def __init__(self, noise="gaussian", tolerance="auto"):
         self.noise = noise
         self.tolerance = tolerance
@@ -96,7 +99,7 @@ class ObjectivePerturbation(Solver):
         shrinkage = (
             AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
         )
-        trace, rank = objective.trace, objective.loss.rank
+        trace, rank = objective.trace, _rank(objective)
         # curvature of the record
         largest = rank * math.expm1(min(AUTO_TILT * budget.epsilon / rank, 700.0))
         return max(
@@ -120,7 +123,7 @@ class ObjectivePerturbation(Solver):
         check_condition(objective)
         constants = {
             "curvature": objective.trace / (objective.n_samples * objective.alpha),
-            "rank": objective.loss.rank,
+            "rank": _rank(objective),
             "distribution": self.noise,
             "adjacency": budget.adjacency,
         }
@@ -191,6 +194,11 @@ class ObjectivePerturbation(Solver):
         slope = linear_scale * largest_norm(linear.distribution, objective.n_parameters)
         least = 4 * largest_rounding(objective, objective.minimiser_norm(slope), slope=slope)
         return unit, least + 2 * _term_error(objective, linear_scale)
+
+
+def _rank(objective):
+    """Return the largest rank of a record's Hessian, and dimension of where its gradients are: more rows, more of it."""
+    return min(objective.loss.rank * objective.most_rows, objective.n_parameters)
 
 
 def _term_error(objective, linear_scale):

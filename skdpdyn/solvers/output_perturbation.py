@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpdyn.data.chunks import largest_number_in_order
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import (
@@ -17,6 +18,7 @@ from skdpdyn.kernels.minimise import (
 from skdpdyn.noise import release
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
+from skdpdyn.rounding import gathered_in_order
 from skdpdyn.solvers.base import Solver, checked_steps
 
 _EPS = np.finfo(np.float64).eps
@@ -70,7 +72,11 @@ class Descent:
         moved = eta * survives * adjacency.sum_sensitivity(objective.lipschitz) / self.batch_size
         # of the ball that no iterate leaves
         radius = objective.lipschitz * min(np.sum(eta), 1 / alpha if alpha else math.inf)
-        rounding = objective.gradient_rounding(radius, objective.n_features, self.batch_size)
+        if self.n_batches == 1:
+            in_order = largest_number_in_order(objective)
+        else:
+            in_order = gathered_in_order(self.batch_size * objective.most_rows)
+        rounding = objective.gradient_rounding(radius, objective.n_features, in_order)
         rounded = 2 * np.sum(survives * (eta * rounding + 8 * _EPS * radius))
         return (np.max(np.sum(moved.reshape(-1, self.n_batches), axis=0)) + rounded) * (
             1 + 4 * _EPS * eta.size
@@ -165,6 +171,8 @@ class OutputPerturbation(Solver):
     >>> bool(model.score(X, y) > 0.8), round(model.epsilon_, 4)
     (True, 1.0)
     """
+
+    takes_persons = True
 
     def __init__(
         self, method="minimiser", noise="gaussian", n_epochs="auto", batch_size=50, tolerance="auto"

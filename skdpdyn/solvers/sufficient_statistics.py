@@ -48,6 +48,8 @@ class SufficientStatistics(Solver):
     (True, 0.2062)
     """
 
+    takes_persons = True
+
     _shares = (0.05, 0.55, 0.4)  # of mu^2: least eigenvalue, X'X, X'y
 
     def check_loss(self, loss):
@@ -88,7 +90,7 @@ class SufficientStatistics(Solver):
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
         moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
 
-        gram, moment = self._statistics(objective, rows.X, rows.y)
+        gram, moment = self._statistics(objective, rows.X, rows.y, rows.weight)
         size = objective.n_parameters
         with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]
@@ -109,10 +111,11 @@ class SufficientStatistics(Solver):
         """See `Solver.fitted_attributes`: there are no steps, and each statistic has a noise of its own."""
         return {}
 
-    def _statistics(self, objective, X, y):
+    def _statistics(self, objective, X, y, weight=None):
         """X'X and X'y of the scaled rows with their intercept column, a few rows at a time."""
         X = canonical_rows(X)
         scale = row_factors(row_norms(X), objective.data_norm, X)
+        weighted = weight is not None and weight.size
         gram = np.zeros((objective.n_parameters, objective.n_parameters))
         moment = np.zeros(objective.n_parameters)
         d, constant = objective.n_features, objective.intercept_scaling
@@ -120,17 +123,21 @@ class SufficientStatistics(Solver):
             for first in range(0, X.shape[0], _ROWS):
                 part = slice(first, first + _ROWS)
                 target = np.clip(y[part], -1, 1)
+                factor, ones = scale[part], np.ones(len(target))
+                if weighted:
+                    ones = np.sqrt(weight[part])  # of each of the two that are multiplied
+                    factor, target = factor * ones, target * ones
                 if sparse.issparse(X):
-                    rows = sparse.diags_array(scale[part]) @ X[part].astype(np.float64)
-                    gram[:d, :d] += (rows.T @ rows).toarray()
+                    scaled = sparse.diags_array(factor) @ X[part].astype(np.float64)
+                    gram[:d, :d] += (scaled.T @ scaled).toarray()
                 else:
-                    rows = X[part] * scale[part, None]
-                    gram[:d, :d] += rows.T @ rows
-                moment[:d] += rows.T @ target
+                    scaled = X[part] * factor[:, None]
+                    gram[:d, :d] += scaled.T @ scaled
+                moment[:d] += scaled.T @ target
                 if constant:
-                    gram[d, :d] += constant * np.asarray(rows.sum(axis=0)).ravel()
-                    gram[d, d] += constant**2 * len(target)
-                    moment[d] += constant * np.sum(target)
+                    gram[d, :d] += constant * (scaled.T @ ones)
+                    gram[d, d] += constant**2 * (ones @ ones)
+                    moment[d] += constant * (ones @ target)
         gram[:d, d:] = gram[d:, :d].T
         return gram, moment
 
@@ -142,7 +149,7 @@ def _rounding(objective):
     most, in whatever order, and the sum of the blocks by their number times that; an eigenvalue of
     a matrix of d columns and norm n B^2 by a few d eps n B^2.
     """
-    in_order = _ROWS + 16 + objective.n_samples / _ROWS
+    in_order = _ROWS + 16 + objective.most_rows * objective.n_samples / _ROWS
     rounding = (
         (in_order + 16 * objective.n_parameters) * objective.n_samples * np.finfo(np.float64).eps
     )

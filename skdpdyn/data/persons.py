@@ -1,0 +1,190 @@
+"""Whose each row is, where the record that is protected is a person with any number of rows.
+
+Every row of a person with k rows has weight 1/k, so that what a person adds to a sum is a mean of
+what rows add, and no larger than one of them: sensitivity and curvature are those of one row. The
+weight depends on the person's own rows alone. Divisors are the number of persons, which is public;
+the number of rows is not, and nothing that is shown may depend on it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+AUTO_ROWS = 100
+"""Most rows of a person that are used by default: their mean is known well enough from so many."""
+MOST_ROWS = 10**9
+"""Most rows of a person that may be asked for."""
+_AUTO_TOTAL = 10**8  # rows in all: beyond, room for the rounding of their sums would be felt
+_ROOM = 1 - 8 * np.finfo(np.float64).eps  # so that rounded weights of a person add up to at most 1
+
+
+def auto_rows(n_samples: int) -> int:
+    """Return the most rows of a person that are used by default: 100, or fewer of more than a million persons."""
+    return max(1, min(AUTO_ROWS, _AUTO_TOTAL // n_samples))
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """Whose each row is.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows,)
+        Numbers of the rows, person by person.
+    first : ndarray of shape (n_persons + 1,)
+        Where in ``rows`` those of each person begin, and where the last ones end.
+    """
+
+    rows: np.ndarray
+    first: np.ndarray
+
+    @property
+    def n_persons(self) -> int:
+        """Number of persons, which is public."""
+        return len(self.first) - 1
+
+    @property
+    def largest(self) -> int:
+        """Largest number of rows of a person."""
+        return int(np.max(np.diff(self.first)))
+
+    def of(self, persons: np.ndarray) -> np.ndarray:
+        """Return the numbers of these persons' rows, in the order of the rows."""
+        chosen = np.zeros(self.n_persons, dtype=bool)
+        chosen[persons] = True
+        return np.sort(self.rows[np.repeat(chosen, np.diff(self.first))])
+
+
+def person_codes(groups, n_rows: int) -> np.ndarray:
+    """Return the number of each row's person, in the order in which persons first appear.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,)
+        Ids: integers, finite floats or strings.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If an id is missing or of another kind, their number is another, or all rows are of one
+        person. No id is quoted.
+
+    Examples
+    --------
+    >>> from skdpdyn.data.persons import person_codes
+    >>> person_codes(["b", "a", "b", "c"], 4).tolist()
+    [0, 1, 0, 2]
+    """
+    try:
+        ids = np.asarray(groups)
+        if ids.dtype.kind in "US" and not isinstance(groups, np.ndarray):
+            ids = np.asarray(groups, dtype=object)  # numpy makes text of numbers beside text
+    except Exception:
+        ids = np.empty((0, 0))
+    if ids.ndim != 1:
+        raise ValueError("groups must be an array-like of one id for each row of X")
+    if len(ids) != n_rows:
+        raise ValueError("groups must hold one id for each row of X: there are more or fewer")
+    if ids.dtype.kind == "O":
+        codes = _codes_of_objects(ids)
+    elif ids.dtype.kind in "biufUS":
+        if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
+            raise ValueError(_MISSING)
+        _, found, codes = np.unique(ids, return_index=True, return_inverse=True)
+        rank = np.empty(len(found), dtype=np.int64)
+        rank[np.argsort(found)] = np.arange(len(found))
+        codes = rank[codes]
+    else:
+        raise ValueError(_KINDS)
+    if codes.size and not np.any(codes):
+        raise ValueError(
+            "groups says that all rows are of one person: nothing can be learnt of one person without "
+            "telling of them. Leave groups out if rows are of different persons"
+        )
+    return codes
+
+
+_MISSING = (
+    "groups holds missing ids (None or NaN): every row needs an owner. Give rows of unknown owners "
+    "ids of their own only if each is of another person"
+)
+_KINDS = "groups must hold integers, or strings: one kind of ids, equal for rows of one person"
+
+
+def _codes_of_objects(ids):
+    """Return the number of each id of any objects, in the order in which they first appear."""
+    numbers: dict = {}
+    for one in ids.tolist():
+        if _is_missing(one):
+            raise ValueError(_MISSING)
+    try:
+        codes = np.array([numbers.setdefault(one, len(numbers)) for one in ids.tolist()], np.int64)
+    except TypeError:
+        raise ValueError(_KINDS) from None
+    if len({isinstance(one, str) for one in numbers}) > 1:
+        raise ValueError(_KINDS)
+    return codes
+
+
+def _is_missing(value):
+    try:
+        return value is None or bool(value != value)
+    except Exception:  # pandas' NA is neither
+        return True
+
+
+def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Persons, np.ndarray]:
+    """Return which rows are used, whose they are, and their weights.
+
+    Of a person with more than ``most_rows`` so many are used, evenly spaced in the order of the
+    rows: which ones depends on no value.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,)
+        Number of each row's person, as `person_codes` returns it.
+    most_rows : int
+        Public number of rows of a person that are used at the most.
+
+    Returns
+    -------
+    used : ndarray of shape (n_used,) or None
+        Numbers of the rows that are used; None: all.
+    persons : Persons
+        Of the used rows, which are counted anew.
+    weight : ndarray of shape (n_used,) or (0,)
+        1/k of each row of a person with k rows, rounded so that k of them add up to at most 1.
+        Empty where everyone has one row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.data.persons import by_person
+    >>> used, persons, weight = by_person(np.array([0, 1, 0, 0]), most_rows=2)
+    >>> used.tolist(), persons.n_persons, weight.round(6).tolist()
+    ([1, 2, 3], 2, [1.0, 0.5, 0.5])
+    """
+    used, (rows, counts, first) = None, _sorted(codes)
+    if np.any(counts > most_rows):
+        place = np.arange(len(rows)) - np.repeat(first[:-1], counts)
+        of = np.repeat(counts, counts)
+        most = np.minimum(of, most_rows)
+        used = np.sort(rows[(place + 1) * most // of > place * most // of])
+        codes = codes[used]
+        rows, counts, first = _sorted(codes)
+    weight = np.empty(0)
+    if np.any(counts > 1):
+        weight = np.where(counts == 1, 1.0, _ROOM / counts)[codes]
+    return used, Persons(rows.astype(np.uintp), first), weight
+
+
+def _sorted(codes):
+    """Return numbers of rows person by person, how many each has, and where they begin."""
+    counts = np.bincount(codes)
+    return np.argsort(codes, kind="stable"), counts, np.append(0, np.cumsum(counts))

@@ -1,0 +1,487 @@
+"""Persons with any number of rows: what one of them can move, who counts, and what a fit tells; weights of classes too."""
+
+import math
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sklearn
+from problems import generator
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.data.local import rows_of, sum_rounding
+from skdpdyn.data.persons import auto_rows, by_person, person_codes
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, descend_on_batches
+from skdpdyn.kernels.descent import descend
+from skdpdyn.kernels.minimise import minimise
+from skdpdyn.losses import logistic, softmax, squared
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.objective import Objective
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+from skdpdyn.privacy import Budget, NoisyGradientDescent, calibrate, check_report, tightest
+from skdpdyn.solvers import NoisyGD, NoisySGD, OutputPerturbation, SufficientStatistics
+
+N, D, MOST = 60, 4, 1000
+LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
+
+
+def table(target_rows, target_label, seed=0, direction=0):
+    """Rows of N persons, one of whom has so many rows of norm 1 in one direction; interleaved with those of the others."""
+    rng = np.random.default_rng(seed)
+    owners = np.repeat(np.arange(1, N), rng.integers(1, 6, N - 1))
+    X = rng.uniform(-0.4, 0.4, (len(owners), D))
+    y = (X[:, 1] > 0).astype(float)
+    places = np.linspace(0, len(owners), target_rows).astype(int)
+    X = np.insert(X, places, np.eye(D)[direction], axis=0)
+    return X, np.insert(y, places, target_label), np.insert(owners, places, 0)
+
+
+def rows(X, y, owners, layout="dense"):
+    return rows_of(LAYOUTS[layout](X), y, person_codes(owners, len(owners)), MOST)
+
+
+def problem(loss=logistic, **changes):
+    constants = {"clip": 0.3, "alpha": 0.5, "intercept_scaling": 0.0} | changes
+    return Objective(loss, N, D, 1.0, most_rows=MOST, **constants)
+
+
+def full_batch(objective, data):
+    theta = np.zeros(objective.n_parameters)
+    descend(theta, objective, data, np.full(3, 0.4), np.zeros(3), math.inf, generator())
+    return theta
+
+
+def of_batches(batches, divisor):
+    def run(objective, data):
+        theta = np.zeros(objective.n_parameters)
+        descend_on_batches(
+            theta, objective, data, batches=batches, divisor=divisor, step_size=np.full(3, 0.4),
+            noise_std=np.zeros(3), radius=math.inf, rng=generator(),
+        )  # fmt: skip
+        return theta
+
+    return run
+
+
+def moved(objective, divisor):
+    """What one record can move three steps of 0.4 by."""
+    contraction = 1 - 0.4 * objective.alpha
+    return 0.4 * 2 * objective.lipschitz / divisor * (1 + contraction + contraction**2)
+
+
+def minimiser(objective, data):
+    return minimise(objective, data, tolerance=1e-12)
+
+
+ORDER = np.random.default_rng(5).permutation(N)
+RUNS = {
+    "descent": (full_batch, lambda o: moved(o, N)),
+    "one batch": (of_batches(FixedBatches(N, ORDER), N), lambda o: moved(o, N)),
+    "permutation": (of_batches(FixedBatches(N // 3, ORDER), N // 3), lambda o: 0.8 * o.lipschitz * 3 / N),
+    "poisson": (of_batches(PoissonBatches(1.0), N), lambda o: moved(o, N)),
+    "fresh": (of_batches(FreshBatches(N), N), lambda o: moved(o, N)),
+    "minimiser": (minimiser, lambda o: (o.sensitivity(Budget(1, 1e-5).adjacency) + 2e-12) / o.alpha),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 1000), (1000, 7), (3, 2)])
+def test_a_whole_person_moves_a_run_by_as_much_as_one_row_and_no_more(run, layout, before, after):
+    """A clipped residual keeps its sign whatever theta, so that the bound is attained."""
+    objective = problem()
+    one = rows(*table(before, 1.0), layout)
+    other = rows(*table(after, 0.0), layout)
+    compute, bound = RUNS[run]
+    distance = np.linalg.norm(compute(objective, one) - compute(objective, other))
+    assert 0.9 * bound(objective) <= distance <= bound(objective) * (1 + 1e-9)
+
+
+def test_the_rows_of_a_softmax_and_mixed_labels_of_one_person_stay_within_the_bound():
+    objective = problem(softmax(3), clip=math.inf, alpha=0.0)
+    X, y, owners = table(50, 2.0)
+    y[owners == 0] = np.arange(50) % 3
+    one, other = rows(X, y, owners), rows(*table(1000, 0.0))
+    distance = np.linalg.norm(full_batch(objective, one) - full_batch(objective, other))
+    assert 0 < distance <= moved(objective, N)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
+    """Frobenius norm sqrt 2 where a direction is exchanged for an orthogonal one, 2 where a vector turns round."""
+    one, other = (rows(*table(*what), layout) for what in ((1000, 1.0, 0, 0), (3, 0.0, 0, 2)))
+    plain = RowMap(None, np.ones(D), norm=1.0, radius=1.0)
+    room = sum_rounding(N, D, 4 * plain.error, MOST)
+    sums = [data.column_sums() for data in (one, other)]
+    assert np.linalg.norm(sums[0] - sums[1]) == pytest.approx(math.sqrt(2), abs=1e-9)
+    for name in ("column_squares", "second_moment"):
+        first, second = (getattr(data.with_map(plain), name)() for data in (one, other))
+        # what is mapped has norm 1 less a few eps
+        assert np.linalg.norm(first - second) == pytest.approx(math.sqrt(2), abs=1e-9)
+        assert np.linalg.norm(first - second) <= math.sqrt(2) + room
+    counts = [data.count(data.norms > 0.99) for data in (one, other)]
+    assert counts == pytest.approx([1, 1], abs=1e-11)
+    assert max(counts) <= 1
+    objective = problem(squared, intercept_scaling=0.5, alpha=0.0)
+    solver = SufficientStatistics()
+    gram, moment = solver._statistics(objective, one.X, one.y, one.weight)
+    gram2, moment2 = solver._statistics(objective, other.X, other.y, other.weight)
+    bound = math.sqrt(2) * objective.row_norm**2
+    assert 0.8 * bound < np.linalg.norm(gram - gram2) <= bound * (1 + 1e-9)
+    assert gram[-1, -1] == pytest.approx(0.25 * N)
+    assert np.linalg.norm(moment - moment2) <= 2 * objective.row_norm
+
+
+def test_batches_hold_whole_persons():
+    """Each person has a column of their own: its entry is the part of their rows that was drawn."""
+    counts = np.random.default_rng(0).integers(1, 30, N)
+    owners = np.random.default_rng(1).permutation(np.repeat(np.arange(N), counts))
+    codes = person_codes(owners, len(owners))
+    objective = Objective(logistic, N, N, 1.0, clip=0.3, most_rows=30)
+    data = rows_of(np.eye(N)[codes], np.ones(len(codes)), codes, 30)
+    seen = []
+    for batches in (FreshBatches(20), PoissonBatches(0.3), FixedBatches(20, ORDER)):
+        drawn = []
+        for seed in range(50):
+            theta = np.zeros(N)
+            descend_on_batches(
+                theta, objective, data, batches=batches, divisor=1.0, step_size=np.ones(1), noise_std=np.zeros(1),
+                radius=math.inf, rng=generator(seed),
+            )  # fmt: skip
+            whole = theta / 0.3
+            assert np.all((np.abs(whole) < 1e-12) | (np.abs(whole - 1) < 1e-9))
+            drawn.append(int(np.sum(whole > 0.5)))
+        seen.append(drawn)
+    assert set(seen[0]) == set(seen[2]) == {20}
+    # 50 draws of 60 persons: six standard deviations, failure below 1e-8
+    assert abs(sum(seen[1]) - 900) < 6 * math.sqrt(3000 * 0.3 * 0.7)
+
+
+def test_an_attack_on_a_person_with_a_thousand_rows_keeps_to_the_guarantee():
+    """The best attack on a saturated gradient is a threshold along it: its mu is a mean over a standard deviation."""
+    objective, n_runs = problem(clip=0.1), 1000
+    record = NoisyGradientDescent(
+        n_steps=2, noise_multiplier=2.0, step_size=0.4, strong_convexity=0.5, smoothness=0.75,
+        sensitivity=objective.sensitivity(Budget(1, 1e-5).adjacency),
+    )  # fmt: skip
+    mu, seen = tightest(record).guarantee.mu, []
+    for what in ((1000, 1.0), (1, 0.0)):
+        data, rng = rows(*table(*what)), np.random.default_rng()
+        seen.append(
+            [NoisyGD().solve(objective, record, data, generator=rng)[0] for _ in range(n_runs)]
+        )
+    reached = abs(np.mean(seen[0]) - np.mean(seen[1])) / math.sqrt(
+        (np.var(seen[0]) + np.var(seen[1])) / 2
+    )
+    # five standard errors on either side: failure below 1e-6
+    error = 5 * math.sqrt(2 / n_runs + mu**2 / (4 * n_runs))
+    assert 0.95 * mu - error < reached < mu + error
+
+
+# --- weights and numbers ---------------------------------------------------------------------------
+
+
+def test_weights_of_a_person_add_up_to_at_most_one_and_to_nearly_that():
+    for size in [*range(2, 1001), 10**6]:
+        weight = by_person(np.append(np.zeros(size, int), 1), 10**6)[2][0]
+        assert 1 - 1e-13 < size * Fraction(weight) < 1
+
+
+def test_the_number_of_rows_shapes_nothing_but_the_number_of_chunks():
+    """Chunks are of as many rows as with one a person: at most MOST times as many chunks."""
+    n_persons = 2000
+    few = np.arange(n_persons)
+    many = np.repeat(few, 7)
+    sizes = []
+    for codes in (few, many):
+        data = rows_of(np.ones((len(codes), 3)), np.zeros(len(codes)), codes, MOST)
+        n_chunks = data.count_chunks(8)
+        edges = data.chunk_edges(n_chunks)
+        sizes.append((n_chunks, edges[1] - edges[0]))
+        assert edges[-1] == len(codes)
+        assert len(edges) - 1 <= MOST * n_chunks
+        assert data.sum_rounding() == sum_rounding(n_persons, 3, None, MOST)
+    assert sizes[0] == sizes[1]
+
+
+def test_rows_beyond_the_public_number_are_left_out_evenly():
+    codes = np.array([0] * 10 + [1] * 2 + [2])
+    used, persons, weight = by_person(codes, 3)
+    assert used.tolist() == [3, 6, 9, 10, 11, 12]
+    assert np.diff(persons.first).tolist() == [3, 2, 1]
+    assert weight == pytest.approx([1 / 3] * 3 + [0.5] * 2 + [1])
+    assert by_person(np.arange(3), 1)[0] is None
+    assert (auto_rows(1000), auto_rows(10**7), auto_rows(10**9)) == (100, 10, 1)
+    with pytest.raises(ValueError, match="most_rows"):
+        rows(*table(1000, 1.0)).check(Objective(logistic, N, D, 1.0, most_rows=999))
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([1, 2, None], "missing"),
+        ([1.0, 2.0, math.nan], "missing"),
+        (["a", "b", math.nan], "missing"),
+        (np.array([1, 2, math.inf]), "missing"),
+        (["a", 1, 2], "one kind"),
+        ([[], {}, []], "one id|one kind"),
+        (np.array([1, 2, 3], "M8[D]"), "one kind"),
+        ([[1], [2], [3]], "one id for each"),
+        ([1, 2], "one id for each"),
+        (7, "one id for each"),
+        (["same"] * 3, "one person"),
+    ],
+)
+def test_ids_that_say_nothing_are_refused_without_being_quoted(groups, message):
+    with pytest.raises(ValueError, match=message) as error:
+        person_codes(groups, 3)
+    assert "same" not in str(error.value)
+
+
+def test_ids_of_any_kind_number_persons_as_they_appear():
+    pandas = pytest.importorskip("pandas")
+    for ids in (["b", "a", "b"], [9, 2, 9], [9.0, 2.0, 9.0], pandas.Series(["b", "a", "b"]),
+                pandas.Series([9, 2, 9], dtype="Int64"), pandas.Categorical(["b", "a", "b"])):  # fmt: skip
+        assert person_codes(ids, 3).tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="missing"):
+        person_codes(pandas.Series([9, 2, None], dtype="Int64"), 3)
+
+
+# --- estimators ------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(-0.5, 0.5, (1500, 3))
+Y = (X[:, 0] > 0).astype(int)
+OWNERS = RNG.integers(0, 400, 1500)
+UNIQUE = RNG.permutation(1500)
+
+
+def quietly(estimator, *data, **fit_params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the seed
+        return estimator.fit(*data, **fit_params)
+
+
+SOLVERS = ["auto", "noisy_sgd", "dp_sgd", "output_perturbation", OutputPerturbation("permutation_sgd"),
+           OutputPerturbation("gradient_descent", n_epochs=5), "objective_perturbation"]  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_row_a_person_gives_the_bits_of_a_fit_without_groups(solver, layout):
+    model = PrivateLogisticRegression(classes=[0, 1], solver=solver, random_state=1)
+    if solver == "objective_perturbation":
+        model.set_params(max_rows_per_person=1)
+    data = LAYOUTS[layout](X), Y
+    alone = quietly(model, *data)
+    coef, guarantee = alone.coef_, alone.privacy_
+    by = quietly(model, *data, groups=UNIQUE)
+    assert np.array_equal(by.coef_, coef)
+    assert (by.privacy_, by.privacy_unit_) == (guarantee, "person")
+    by = quietly(model, *data, groups=OWNERS)
+    assert by.n_samples_ == len(set(OWNERS))
+    assert by.privacy_ == model.privacy_cost(by.n_samples_, 3)
+    told = [value for value in vars(by).values() if isinstance(value, int | float)]
+    assert 1500 not in told
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateRidge(target_bounds=(0, 1), random_state=1),
+        PrivateRidge(target_bounds=(0, 1), solver="sufficient_statistics", random_state=1),
+        PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=1),
+        PrivateScaler(random_state=1),
+        PrivateScaler(equalize=True, random_state=1),
+    ],
+)
+def test_the_other_estimators_too(model):
+    learnt = next(name for name in ("coef_", "mean_") if hasattr(quietly(model, X, Y), name))
+    alone = getattr(model, learnt)
+    assert np.array_equal(getattr(quietly(model, X, Y, groups=UNIQUE), learnt), alone)
+    by = quietly(model, X, Y, groups=OWNERS)
+    assert by.n_samples_ == len(set(OWNERS))
+    assert by.privacy_ == model.privacy_cost(by.n_samples_, 3)
+
+
+def test_rows_of_a_person_are_used_up_to_the_public_number():
+    """All rows of a person but the used one say the opposite: they are not seen."""
+    X3, wrong = np.repeat(X, 3, axis=0), np.repeat(1 - Y, 3)
+    wrong[2::3] = Y  # the last of three is used
+    model = PrivateLogisticRegression(classes=[0, 1], max_rows_per_person=1, random_state=1)
+    by = quietly(model, X3, wrong, groups=np.repeat(np.arange(1500), 3)).coef_
+    assert np.array_equal(by, quietly(model, X, Y).coef_)
+
+
+def test_a_report_says_whom_it_is_for_and_passes_its_own_check():
+    model = quietly(PrivateLogisticRegression(classes=[0, 1]), X, Y, groups=OWNERS)
+    report = model.privacy_report()
+    assert "one person" in str(report)
+    assert "every single person" in report.to_model_card()
+    assert f"{model.n_samples_} persons" in str(report)
+    check_report(report.to_json())
+    assert "of one person" in model._spent()
+    assert "one person, with" not in str(quietly(model, X, Y).privacy_report())
+    assert pickle.loads(pickle.dumps(model)).privacy_unit_ == "record"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": NoisySGD(sampling="cyclic")}, "no proof for persons"),
+        ({"solver": NoisySGD(sampling="one_pass")}, "no proof for persons"),
+        ({"solver": "dp_svrg"}, "no proof for persons"),
+        ({"solver": "bassily_sgd"}, "no proof for persons"),
+        ({"solver": "objective_perturbation"}, "max_rows_per_person"),
+        ({"max_rows_per_person": 0}, "max_rows_per_person"),
+        ({"max_rows_per_person": 1.5}, "max_rows_per_person"),
+    ],
+)
+def test_what_cannot_take_persons_says_so(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        quietly(PrivateLogisticRegression(classes=[0, 1], **parameters), X, Y, groups=OWNERS)
+    with pytest.raises(ValueError, match="max_rows_per_person"):
+        PrivateScaler(max_rows_per_person="all").fit(X, groups=OWNERS)
+
+
+def test_objective_perturbation_pays_for_the_rank_of_a_person():
+    """J = m log(1 + b2 / (m Lambda)), m the rows or the parameters, whichever are fewer: b2 / Lambda in the limit."""
+    ranks = {}
+    for most in (1, 2, 50):
+        model = PrivateLogisticRegression(
+            classes=[0, 1], solver="objective_perturbation", max_rows_per_person=most
+        )
+        record = quietly(model, X, Y, groups=OWNERS).mechanism_.mechanisms[0]
+        ranks[most] = record.rank
+        assert record.tilt == record.rank * math.log1p(record.curvature / record.rank)
+        assert model.epsilon_ <= 1
+    assert ranks == {1: 1, 2: 2, 50: 4}
+
+
+def test_groups_reach_the_model_through_pipelines_and_searches():
+    model = PrivateLogisticRegression(classes=[0, 1], conditioning=None)
+    named = make_pipeline(BoundsScaler((-0.5, 0.5)), model)
+    quietly(named, X, Y, privatelogisticregression__groups=OWNERS)
+    assert named[-1].privacy_unit_ == "person"
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = PrivateScaler(0.1).set_fit_request(groups=True)
+        model = model.set_fit_request(groups=True)
+        pipeline = quietly(make_pipeline(scaler, model), X, Y, groups=OWNERS)
+        assert [step.privacy_unit_ for step in pipeline] == ["person"] * 2
+        assert [step.n_samples_ for step in pipeline] == [len(set(OWNERS))] * 2
+        search = GridSearchCV(model, {"alpha": [0.01]}, cv=GroupKFold(2))
+        best = quietly(search, X, Y, groups=OWNERS).best_estimator_
+        assert (best.privacy_unit_, best.n_samples_) == ("person", len(set(OWNERS)))
+
+
+@pytest.mark.parametrize("test_size", [0.2, None])
+def test_a_private_search_holds_out_whole_persons(test_size, monkeypatch):
+    model = make_pipeline(BoundsScaler((-0.5, 0.5)), PrivateLogisticRegression(classes=[0, 1]))
+    grid = {"privatelogisticregression__alpha": [0.001, 0.01]}
+    search = PrivateSearchCV(model, grid, epsilon=3.0, test_size=test_size, expected_trials=2)
+    seen = []
+
+    def watched(estimator, *arguments, run=PrivateLogisticRegression.fit, **options):
+        seen.append(options["groups"])
+        return run(estimator, *arguments, **options)
+
+    monkeypatch.setattr(PrivateLogisticRegression, "fit", watched)
+    quietly(search, X, Y, groups=OWNERS)
+    n_persons = len(set(OWNERS))
+    trained = n_persons if test_size is None else n_persons - math.ceil(test_size * n_persons)
+    assert {len(set(groups)) for groups in seen} == {trained}
+    counts = sorted(np.bincount(OWNERS)[np.unique(OWNERS)].tolist())
+    if test_size is None:
+        assert sorted(np.unique(seen[0], return_counts=True)[1].tolist()) == counts
+    assert (search.n_samples_, search.privacy_unit_) == (n_persons, "person")
+    assert search.privacy_ == search.privacy_cost(n_persons, 3)
+    assert "one person" in str(search.privacy_report())
+    with pytest.raises(ValueError, match="Use test_size"):
+        quietly(PrivateSearchCV(model, grid, holdout=[1, 2]), X, Y, groups=OWNERS)
+
+
+def test_the_score_of_a_search_is_a_mean_over_persons():
+    """One person with 90 wrong rows and nine with one right row each: 0.9."""
+    from skdpdyn.model_selection._scores import Accuracy
+
+    class Right:
+        def predict(self, X):
+            return np.ones(len(X))
+
+    y = np.append(np.zeros(90), np.ones(9))
+    weight = np.append(np.full(90, 1 / 90), np.ones(9))
+    assert Accuracy([0, 1]).mean(Right(), np.zeros((99, 1)), y, weight) == pytest.approx(0.9)
+
+
+def test_noise_for_a_group_with_a_cap():
+    problem = {"n_samples": 1000, "n_features": 5, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.3}  # fmt: skip
+    record = calibrate(1.0, 1e-6, group_size=5, **problem)
+    assert tightest(record).guarantee.group(5).epsilon(1e-6) <= 1.0
+    assert tightest(record).guarantee.group(5).epsilon(1e-6) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="theorem4"):
+        calibrate(1.0, 1e-6, group_size=2, n_steps="theorem4", **problem)
+
+
+# --- weights of classes ----------------------------------------------------------------------------
+
+
+def test_a_class_weight_multiplies_the_gradients_of_its_records():
+    """Records of weight 0 are not there, but for the public divisor."""
+    model = PrivateLogisticRegression(
+        classes=[0, 1], class_weight={0: 0, 1: 5}, conditioning=None, random_state=1
+    )
+    by = quietly(model, X, Y).coef_
+    assert model.class_weight_ == {0: 0.0, 1: 1.0}
+    zeroed = X * (Y == 1)[:, None]
+    model.set_params(fit_intercept=False)
+    assert np.allclose(quietly(model, X, Y).coef_, quietly(model, zeroed, Y).coef_, atol=1e-9)
+    assert by.shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"conditioning": None}, {"conditioning": 0.3}, {"solver": "objective_perturbation"}],
+)
+def test_private_class_weights_are_paid_for(parameters):
+    y = (X[:, 0] > 0.4).astype(int)  # a tenth
+    model = PrivateLogisticRegression(
+        epsilon=5.0, classes=[0, 1], class_weight="private", **parameters
+    )
+    quietly(model, X, y)
+    assert model.class_weight_[1] == 1
+    # noise of 5 records on counts of 150 and 1,350: six standard deviations
+    assert model.class_weight_[0] == pytest.approx(1 / 9, abs=0.04)
+    assert model.epsilon_ <= 5
+    assert model.privacy_ == model.privacy_cost(1500, 3)
+    assert tightest(model.mechanism_, delta=model.delta_).guarantee.epsilon(model.delta_) <= 5
+    assert np.mean(model.predict(X)[y == 1]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("balanced", "of each class, and these are private"),
+        ("fair", "None, a dict"),
+        ({7: 1.0}, "none of classes"),
+        ({0: -1.0}, "number >= 0"),
+        ({0: math.nan}, "number >= 0"),
+        ({0: 0.0, 1: 0.0}, "above 0"),
+    ],
+)
+def test_weights_that_would_tell_or_mean_nothing_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        PrivateLogisticRegression(classes=[0, 1], class_weight=weights).fit(X, Y)
+
+
+def test_counts_need_gaussian_noise():
+    model = PrivateLogisticRegression(
+        classes=[0, 1], class_weight="private", delta=0, solver=OutputPerturbation(noise="gamma")
+    )
+    with pytest.raises(ValueError, match="class_weight='private'"):
+        model.privacy_cost(1000, 3)
