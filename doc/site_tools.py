@@ -45,6 +45,8 @@ def write_inventory(path: Path):
 EASIEST_FIRST = [
     "plot_attacker.py",
     "plot_counts_exposure.py",
+    "plot_persons.py",
+    "plot_rare_classes.py",
     "plot_ledger.py",
     "plot_private_evaluation.py",
     "plot_intervals.py",
