@@ -277,7 +277,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if codes is not None:
             self._check_persons(plan.solver)
         (generator,) = generators(self.random_state, stacklevel=4)
-        warn_of_weak_budget(plan.budget, X.shape[0], stacklevel=3)
+        warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         if self.verbose:
             self._tell(plan)
         rows = rows_of(X, target.values, codes, plan.objective.most_rows, target.exposure)
