@@ -450,8 +450,8 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
     if used is not None:
         X, *rest = (None if part is None else part[used] for part in (X, y, exposure))
         y, exposure = rest
-    weight = weight if weight.size else None
-    return LocalRows(X, y, weight, None, exposure, persons, most_rows)
+    weights = weight if weight.size else None
+    return LocalRows(X, y, weights, None, exposure, persons, most_rows)
 
 
 def sum_rounding(
