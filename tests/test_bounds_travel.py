@@ -149,6 +149,31 @@ def test_json_refuses_what_it_does_not_know():
     assert all(kind.__dataclass_params__.frozen for kind in TYPES.values())
 
 
+def test_steps_stored_before_momentum_are_read():
+    """Documents as 0.2.0 wrote them, of version 1, had none, and those of 0.3.0rc1 had it."""
+    steps = (
+        '{"version": 1, "type": "NoisyGradientDescent", "n_steps": 4, "noise_multiplier": 1.5, '
+        '"step_size": 0.5, "strong_convexity": 0.0, "smoothness": null, "diameter": null, '
+        '"sensitivity": 0.1, "release": "last", "adjacency": "replace_one", "rounding": 0.0}'
+    )
+    record = NoisyGradientDescent(
+        n_steps=4, noise_multiplier=1.5, step_size=0.5, sensitivity=0.1, rounding=0.0
+    )
+    assert from_json(steps) == record
+    assert from_json(steps).momentum == 0.0
+    stored = json.loads(steps)
+    inner = {name: value for name, value in stored.items() if name != "version"}
+    whole = {"version": 1, "type": "Composition", "mechanisms": [inner]}
+    assert from_json(json.dumps(whole)) == Composition((record,))
+    # written with it, it is kept; lost since, it is refused
+    assert from_json(json.dumps({**stored, "momentum": 0.5})).momentum == 0.5
+    with pytest.raises(ValueError, match="not a stored NoisyGradientDescent"):
+        from_json(json.dumps({**stored, "version": 2}))
+    for field in ("rounding", "sensitivity"):  # of version 1, or before
+        with pytest.raises(ValueError, match="not a stored NoisyGradientDescent"):
+            from_json(json.dumps({name: value for name, value in stored.items() if name != field}))
+
+
 def documents():
     """What is stored of every record, and of every guarantee of it."""
     others = (

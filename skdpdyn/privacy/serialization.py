@@ -12,20 +12,22 @@ from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.stored import TYPES, is_whole
 
-VERSION = 1
-"""Version of the documents that `to_json` writes. Those without one, which 0.1 wrote, are of version 0."""
+VERSION = 2
+"""Version of the documents that `to_json` writes: 0.2 wrote 1, and 0.1 none, which counts as 0."""
 
 _ADDED: dict[int, dict[str, dict[str, Any]]] = {
     1: {
         "SampledCurve": {"adjacency": "add_remove"},
-        "NoisyGradientDescent": {"rounding": 0.0, "momentum": 0.0},
+        "NoisyGradientDescent": {"rounding": 0.0},
         "CyclicBatches": {"rounding": 0.0},
         "WithoutReplacement": {"rounding": 0.0},
         "OnePass": {"rounding": 0.0},
         "GaussianDP": {"failure": 0.0},
         "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None, "rounding": 0.0},
         "OutputPerturbation": dict.fromkeys(("statistic", "n_epochs", "batch_size", "tolerance")),
-    }
+    },
+    # 0.3.0rc1 wrote the field in documents of version 1
+    2: {"NoisyGradientDescent": {"momentum": 0.0}},
 }
 """Fields that a version added to a type, with what documents before it meant by their absence."""
 
@@ -46,7 +48,7 @@ def to_json(value: Any) -> str:
     --------
     >>> from skdpdyn.privacy import GaussianDP, from_json, to_json
     >>> to_json(GaussianDP(0.5))
-    '{"version": 1, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one", "failure": 0.0}'
+    '{"version": 2, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one", "failure": 0.0}'
     >>> from_json(to_json(GaussianDP(0.5))).mu
     0.5
     """
