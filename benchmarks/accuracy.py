@@ -361,8 +361,8 @@ class Result:
     what: str = "earlier fits"  # those are
 
     HEAD = (
-        f"{'solver':>34} {'adjacency':>11} {'epsilon':>7} {'setting':>17} {'score':>7} {'+-':>6} {'log loss':>8} "
-        f"{'+-':>6} {'goal':>14} {'seconds':>8} {'steps':>6} {'ran':>10}"
+        f"{'model':<20} {'adjacency':>11} {'epsilon':>7} {'score':>7} {'+-':>6} {'log loss':>8} "
+        f"{'+-':>6} {'goal':>13} {'seconds':>7} {'steps':>5}"
     )
 
     def __getattr__(self, name):
@@ -372,6 +372,13 @@ class Result:
     def score(self):
         """The mean over the splits."""
         return mean_and_error([fit.score for fit in self.fits])[0]
+
+    @property
+    def model(self):
+        """What ran: the class that is not private, or the solver and a setting that is no default."""
+        name = {"not private": self.ran, "default": f"default: {self.ran}"}
+        name = name.get(self.solver, self.solver)
+        return name + (f", {self.setting}" if self.setting not in ("", "default") else "")
 
     def __str__(self):
         score, score_error = mean_and_error([fit.score for fit in self.fits])
@@ -389,9 +396,9 @@ class Result:
             else f"{self.goal:.3f} " + ("met" if short <= 0 else f"-{short:.4f}")
         )
         line = (
-            f"{self.solver:>34} {self.adjacency:>11} {self.epsilon:>7g} {self.setting:>17} {score:>7.4f} "
-            f"{score_error:>6.4f} {loss:>8.4f} {loss_error:>6.4f} {goal:>14} "
-            f"{np.median([fit.seconds for fit in self.fits]):>8.2f} {self.steps!s:>6} {self.ran:>10}"
+            f"{self.model:<20} {self.adjacency or 'not private':>11} {self.epsilon:>7g} "
+            f"{score:>7.4f} {score_error:>6.4f} {loss:>8.4f} {loss_error:>6.4f} {goal:>13} "
+            f"{np.median([fit.seconds for fit in self.fits]):>7.2f} {self.steps!s:>5}"
         )
         for name in ("score", "log_loss") if math.isfinite(loss) else ("score",):
             pairs = [(fit, self.earlier[fit.key]) for fit in self.fits if fit.key in self.earlier]
@@ -400,7 +407,7 @@ class Result:
                     [getattr(fit, name) - float(old[name]) for fit, old in pairs]
                 )
                 label = f"{name} less that of {len(pairs)} {self.what}"
-                line += f"\n{label:>80} {gain:>+8.4f} +- {error:.4f}"
+                line += f"\n{label:>60} {gain:>+8.4f} +- {error:.4f}"
         return line
 
 
@@ -510,7 +517,8 @@ def run(name, problem, arguments, earlier):
             goal = best.score - OF_NOT_PRIVATE[name, epsilon]
         default = measure(problem, private, some, **row, setting="default")
         if isinstance(default, Exception):
-            line = f"{row['solver']:>34} {adjacency:>11} {epsilon:>7g}  skipped: {str(default).splitlines()[0]}"
+            why = str(default).splitlines()[0]
+            line = f"{row['solver']:<20} {adjacency:>11} {epsilon:>7g}  skipped: {why}"
             print(line, flush=True)
             continue
         result = Result(default, goal if n_rows is None else None, earlier)
