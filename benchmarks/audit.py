@@ -5,10 +5,10 @@
 - Exact: claim and loss as mu. Solvers of steps and output perturbation learn a loss whose gradient
   does not depend on the parameters, so that what they release is normal; the loss is the distance
   of two runs with a billionth of the noise, over the standard deviation of the coordinates that
-  hold noise alone (20,000 of them: a standard error of 0.5 %). Sufficient statistics and the scaler
-  are replayed: their releases are recorded on one data set and repeated on its neighbour, and the
-  loss is the root of the sum of squares of distance over noise, the largest over some pairs of
-  neighbours.
+  hold noise alone (20,000 of them: a standard error of 0.5 %). Sufficient statistics, the scaler
+  and the default on conditioned rows are replayed: their releases are recorded on one data set and
+  repeated on its neighbour, and the loss is the root of the sum of squares of distance over noise,
+  the largest over some pairs of neighbours.
 - Many runs: claim and loss as advantage, the largest TPR - FPR of an attacker. Four records of one
   column, of which three have empty rows; one record has a row of full norm and another label, or an
   empty row under add_remove. The attack is a threshold on the line through the means of some runs,
@@ -20,6 +20,7 @@ All at epsilon = 1, delta = 0.01. A true claim is exceeded by chance alone.
 import argparse
 import math
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -27,14 +28,22 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, preprocessing
+from skdpdyn import (
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    conditioning,
+    preprocessing,
+)
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.kernels import descent
+from skdpdyn.linear_model.base import _condition
 from skdpdyn.losses import Loss
 from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import Adjacency, composition
-from skdpdyn.solvers import SOLVERS, sufficient_statistics
+from skdpdyn.privacy import Adjacency, Gaussian, composition
+from skdpdyn.solvers import SOLVERS, NoisyGD, sufficient_statistics
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -48,6 +57,7 @@ NORMAL = [
     ("output_perturbation", {"method": "permutation_sgd", "n_epochs": 2, "batch_size": 5}),
 ]
 N_SAMPLES, N_COLUMNS, REPEATS = 20, 4001, 20
+TOP = 100.0  # a curvature for which steps on conditioned rows are many, and have momentum
 
 MANY_RUNS = [
     *[(name, {}) for name in SOLVERS],
@@ -98,8 +108,11 @@ def label(name, options):
     return " ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
-def normal_release(name, options, adjacency):
-    """Return the loss of a solver whose release is normal: the distance without noise, over the noise."""
+def normal_release(name, options, adjacency, top=None):
+    """Return the loss of a solver whose release is normal: the distance without noise, over the noise.
+
+    With ``top``, a curvature that was learnt, steps are those of conditioned rows.
+    """
     solver = SOLVERS[name](**options)
     model = PrivateLogisticRegression(
         **BUDGET,
@@ -109,7 +122,11 @@ def normal_release(name, options, adjacency):
         classes=[0, 1],
         solver=solver,
     )
-    plan = model._plan(N_SAMPLES, N_COLUMNS, CONSTANT)
+    plan, what = model._plan(N_SAMPLES, N_COLUMNS, CONSTANT), label(name, options)
+    if top is not None:
+        record = NoisyGD().adapted(plan.objective, plan.guarantee.mu, adjacency, top)
+        plan = replace(plan, mechanism=record, guarantee=composition(record))
+        what += f" n_steps={record.n_steps} momentum={record.momentum:.2f}"
     X, y = np.zeros((N_SAMPLES, N_COLUMNS)), np.ones(N_SAMPLES)
     X[-1, 0] = 1.0  # the last record, whom no later step of a pass hides
     X_neighbour, y_neighbour = X.copy(), y.copy()
@@ -128,10 +145,12 @@ def normal_release(name, options, adjacency):
         plan.mechanism, noise_multiplier=1e-9 * np.asarray(plan.mechanism.noise_multiplier)[()]
     )
     distance = np.linalg.norm(solve(X, y, quiet) - solve(X_neighbour, y_neighbour, quiet))
-    noise = [solve(X, y, seed=seed)[1:] for seed in range(REPEATS)]
+    # every step on conditioned rows adds exact noise, which takes its time
+    n_repeats = REPEATS if top is None else REPEATS // 4
+    noise = [solve(X, y, seed=seed)[1:] for seed in range(n_repeats)]
     loss = distance / np.sqrt(np.mean(np.square(noise)))
     error = loss / math.sqrt(2 * np.size(noise))
-    return Row(label(name, options), adjacency, plan.guarantee.mu, loss, error)
+    return Row(what, adjacency, plan.guarantee.mu, loss, error)
 
 
 class Recorder:
@@ -150,16 +169,20 @@ class Recorder:
         return outcome.copy()
 
 
-def replay(module, run, data, neighbour):
+def replay(modules, run, data, neighbour):
     """Return the loss of each release of ``run``, as mu, when the outcomes are the same on the neighbour."""
-    first = Recorder()
-    with patch.object(module, "release", first):
-        run(data)
-    second = Recorder(first.outcomes)
-    with patch.object(module, "release", second):
-        run(neighbour)
+
+    def recorded(recorder, rows):
+        with ExitStack() as patches:
+            for module in modules:
+                patches.enter_context(patch.object(module, "release", recorder))
+            run(rows)
+        return recorder
+
+    first = recorded(Recorder(), data)
+    second = recorded(Recorder(first.outcomes), neighbour)
     pairs = zip(first.points, second.points, first.scales, strict=True)
-    return np.array([np.linalg.norm(one - other) / scale for one, other, scale in pairs])
+    return np.array([np.linalg.norm((one - other) / scale) for one, other, scale in pairs])
 
 
 def replayed(title, names, adjacency, mechanism, claim, losses):
@@ -214,7 +237,7 @@ def statistics(adjacency):
         for row, target in changes:
             X_neighbour, y_neighbour = X.copy(), y.copy()
             X_neighbour[-1], y_neighbour[-1] = row, target
-            losses.append(replay(sufficient_statistics, run, (X, y), (X_neighbour, y_neighbour)))
+            losses.append(replay([sufficient_statistics], run, (X, y), (X_neighbour, y_neighbour)))
     names = ("least eigenvalue", "X'X", "X'y")
     parts = gaussian_parts(plan.mechanism)
     return replayed("sufficient_statistics", names, adjacency, parts, plan.guarantee.mu, losses)
@@ -232,7 +255,7 @@ def scaler(adjacency, with_mean):
         opposite, empty = X.copy(), X.copy()
         opposite[-1], empty[-1] = [-1.0, 0.0], [0.0, 0.0]
         for neighbour in (opposite, empty) if adjacency == Adjacency.REPLACE_ONE else (empty,):
-            losses.append(replay(preprocessing, model.fit, X, neighbour))
+            losses.append(replay([preprocessing], model.fit, X, neighbour))
     names = ["mean"] * with_mean + ["counts"] * (len(losses[0]) - with_mean)
     title = "PrivateScaler" if with_mean else "PrivateScaler with_mean=False"
     return replayed(
@@ -240,11 +263,51 @@ def scaler(adjacency, with_mean):
     )
 
 
+def default(adjacency):
+    """Return the losses of a whole fit of the default: of what it learns of rows, of all its steps, and of all."""
+    n_samples, losses = 2000, []
+    model = PrivateLogisticRegression(**BUDGET, adjacency=adjacency, classes=[0, 1])
+    plan = model._plan(n_samples, 2, model._public_loss())
+
+    def run(data):
+        generator = generators(0)[0]
+        rows, record, parts, *_ = _condition(plan, LocalRows(*data), generator, model._learn_target)
+        plan.solver.solve(plan.objective, record, rows, generator=generator)
+        return parts, record
+
+    # the changed record: with or against the label of others like it, long or short
+    for length, label in product((1.0, 0.01), (0.0, 1.0)):
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.choice([-0.5, 0.5], n_samples), rng.uniform(-0.1, 0.1, n_samples)])
+        y = (X[:, 0] > 0).astype(float)
+        X[-1], y[-1] = [length, 0.0], label
+        weight = np.ones(n_samples)
+        weight[-1] = 0.0  # a record that is not there
+        neighbours = [(X, y, weight)]
+        if adjacency == Adjacency.REPLACE_ONE:
+            changes = [([0.0, 1.0], 1 - label), ([-length, 0.0], label), ([length, 0.0], 1 - label)]
+            neighbours = [
+                (np.vstack([X[:-1], row]), np.append(y[:-1], target)) for row, target in changes
+            ]
+        for neighbour in neighbours:
+            losses.append(replay([conditioning, descent], run, (X, y), neighbour))
+    learnt, training = run((X, y))
+    steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
+    parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
+    counts = {"radius": 6, "mean": 1, "spread": 6, "diagonal": 1, "norm": 6}
+    counts |= {"matrix": 1, "matrix norm": 6, "curvature": 1, "steps": training.n_steps}
+    names = [name for name, count in counts.items() for _ in range(count)]
+    title = f"default, momentum={training.momentum:.2f}"
+    return replayed(title, names, adjacency, parts, plan.guarantee.mu, losses)
+
+
 def exact():
     """Return the rows of the first table, one after the other."""
     for adjacency in Adjacency:
         for name, options in NORMAL:
             yield normal_release(name, options, adjacency)
+        yield normal_release("noisy_gd", {}, adjacency, top=TOP)
+        yield from default(adjacency)
         yield from statistics(adjacency)
         yield from scaler(adjacency, True)
         yield from scaler(adjacency, False)
@@ -315,29 +378,33 @@ def as_rst(rows):
 PAGE = """Audits
 ======
 
-``python -m benchmarks audit --rst doc/audit.rst`` writes this page: what every solver and scaler claims to leak
-at most, beside what its worst-case neighbours show, at epsilon = 1 and delta = 0.01. A true claim is exceeded
-by chance alone.
+``python -m benchmarks audit --rst doc/audit.rst`` writes this page: what every solver and scaler
+claims to leak at most, beside what its worst-case neighbours show, at epsilon = 1 and delta = 0.01.
+A true claim is exceeded by chance alone.
 
 Exact losses
 ------------
 
-Claim and loss as mu of Gaussian differential privacy. Solvers of steps and output perturbation learn a loss
-whose gradient does not depend on the parameters, so that what they release is normal; the loss is the distance
-of two runs with a billionth of the noise, over the standard deviation of the coordinates that hold noise
-alone (a standard error of 0.5 %). ``noisy_gd`` with equal steps attains its claim: the bound is that of the last
-iterate, and no smaller one is true. Sufficient statistics and the scaler are replayed: the outcomes on one data
-set are repeated on its neighbour, and the loss is that of the pair that shows most. Under add_remove all their
-statistics attain their claims together; under replace_one no pair moves all of them as far as it can move one.
+Claim and loss as mu of Gaussian differential privacy. Solvers of steps and output perturbation
+learn a loss whose gradient does not depend on the parameters, so that what they release is normal;
+the loss is the distance of two runs with a billionth of the noise, over the standard deviation of
+the coordinates that hold noise alone (a standard error of 0.5 %). ``noisy_gd`` with equal steps
+attains its claim: the bound is that of the last iterate, and no smaller one is true. With momentum
+it pays for every step, and the last iterate alone, which is what a fit releases, shows less.
+Sufficient statistics, the scaler and the default are replayed: the outcomes on one data set are
+repeated on its neighbour, and the loss is that of the pair that shows most. Of the default all is
+replayed: what it learns of rows, and every step. Under add_remove all the statistics of the first
+two attain their claims together; under replace_one no pair moves all of them as far as it can move
+one.
 
 {exact}
 
 Many runs
 ---------
 
-Claim and loss as advantage, TPR - FPR of an attacker who knows all records but one: four records of one column,
-and the standard error of {n_runs:,} runs on either data set, which judge a threshold that was chosen on others.
-What an attack shows is a lower bound on what leaks.
+Claim and loss as advantage, TPR - FPR of an attacker who knows all records but one: four records of
+one column, and the standard error of {n_runs:,} runs on either data set, which judge a threshold
+that was chosen on others. What an attack shows is a lower bound on what leaks.
 
 {many_runs}
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.privacy import Adjacency
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # also where tests run on an installed package
@@ -62,6 +63,21 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
         == 3
     )
     assert {"sufficient_statistics: all", "PrivateScaler: all"} <= attained
+    last = [row for row in rows if re.match(r"noisy_gd n_steps=\d+ momentum=0\.[1-9]", row.what)]
+    assert [row.adjacency for row in last] == ["replace_one", "add_remove"]
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency):
+    """What is learnt of rows and every step, replayed on neighbours: each part alone, and all."""
+    rows = {row.what.split(": ")[1]: row for row in audit.default(Adjacency(adjacency))}
+    assert {"mean", "matrix", "curvature", "steps", "all"} <= set(rows)
+    for row in rows.values():
+        assert re.match(r"default, momentum=0\.[1-9]", row.what)
+        assert row.loss <= row.claim * (1 + 1e-6), row
+    if adjacency == "add_remove":  # the steps' claim is no larger than it must be
+        assert rows["steps"].loss > 0.98 * rows["steps"].claim
+        assert rows["all"].loss > 0.95 * rows["all"].claim
 
 
 @pytest.mark.slow
@@ -81,4 +97,9 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
     exceeded = {
         re.match(r"\w+", row.what)[0] for row in exact_rows(audit) if row.loss > 1.5 * row.claim
     }
-    assert exceeded == {"output_perturbation", "sufficient_statistics", "PrivateScaler"}
+    assert exceeded == {
+        "output_perturbation",
+        "sufficient_statistics",
+        "PrivateScaler",
+        "default",
+    }
