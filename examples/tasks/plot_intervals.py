@@ -106,8 +106,9 @@ if "public" in globals():
         places + 0.25,
         xerr=1.96 * errors,
         fmt="s",
+        capsize=3,
         fillstyle="none",
-        label="public, 95 %",
+        label="no privacy, 95 %",
     )
 ax.axvline(0, color="0.7", linewidth=1)
 ax.set_yticks(places, summary.names)

@@ -65,10 +65,11 @@ print(total_privacy(model, evaluation, disjoint=True).report(delta=1e-7))
 # ------
 
 plt.style.use("tableau-colorblind10")
-figure, axes = plt.subplots(1, 2, figsize=(9, 4.6))
+figure, axes = plt.subplots(1, 2, figsize=(9, 5.2), layout="constrained")
 PrivateRocCurveDisplay.from_evaluation(evaluation, ax=axes[0])
-PrivateCalibrationDisplay.from_evaluation(evaluation, n_groups=16, ax=axes[1])
+PrivateCalibrationDisplay.from_evaluation(evaluation, n_groups=8, linestyle="none", ax=axes[1])
 axes[0].set_title("Late flights: ROC curve")
-axes[1].set_title("Calibration")
-figure.tight_layout()
+axes[1].set_title("Late flights: calibration")
+for ax in axes:
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), frameon=False)
 plt.show()

@@ -28,7 +28,8 @@ X = BoundsScaler(adult.bounds).fit_transform(adult.data[numbers])
 y = np.asarray(adult.target == adult.target_names[1]) & (X[:, numbers.index("age")] < 0.25)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 
-figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
+plt.style.use("tableau-colorblind10")
+figure, axes = plt.subplots(figsize=(6, 5.4), layout="constrained")
 for weight in (None, {True: 20, False: 1}, "private"):
     model = PrivateLogisticRegression(
         epsilon=1.0, classes=[False, True], class_weight=weight, data_norm=2.0
@@ -44,4 +45,12 @@ for weight in (None, {True: 20, False: 1}, "private"):
 # What was bought of the counts is on the model: it is a release that was paid for.
 
 print(model.class_weight_)
+axes.plot([0, 1], [0, 1], ":", color="0.5", label="guessing")
+axes.set(
+    title="Above 50,000 dollars before 40: ranking needs no weights",
+    xlabel="false alarms: share of the others who are flagged",
+    ylabel="recall: share of the rare class that is found",
+)
+axes.get_legend().remove()
+figure.legend(loc="outside lower center", ncols=1, frameon=False)
 plt.show()
