@@ -32,6 +32,7 @@ __all__ = [
     "Releases",
     "bounded_spread",
     "learn_class_weights",
+    "learn_ranges",
     "learn_target",
     "parts_of",
     "shares_of",
@@ -64,7 +65,9 @@ RADIUS_QUANTILE = 0.9
 # long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
 NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85
 TARGET_QUANTILE = 0.95
+RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # of a column's values; crude bounds may be far too wide
 _COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
+RANGE_COUNTS = _COUNTS  # of each column
 _BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
 # of the largest one: columns are brought together by a factor of 10,000 at the most
 _LEAST_VARIANCE = 1e-8
@@ -260,13 +263,15 @@ class Releases:
         quantile: float,
         n_samples: int,
         share: float,
+        octaves: float = _OCTAVES,
     ) -> float:
         """Return one of 64 numbers up to ``high`` that about this part of the values is within.
 
-        By six counts in a binary search, each of which one record moves by 1 at the most, under
-        both relations. ``values`` are of one row each.
+        The numbers are evenly spaced on a log scale, over so many ``octaves``. By six counts in a
+        binary search, each of which one record moves by 1 at the most, under both relations.
+        ``values`` are of one row each.
         """
-        grid = high * 2.0 ** (-_OCTAVES * np.arange(_GRID)[::-1] / (_GRID - 1))
+        grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
         low, enough = -1, _GRID - 1
         for _ in range(_COUNTS):
             middle = (low + enough) // 2
@@ -564,6 +569,43 @@ def learn_class_weights(
     least = sensitivity * releases.noise_multiplier(share)
     noisy = np.maximum(noisy, least)
     return noisy.min() / noisy
+
+
+def learn_ranges(
+    rows: LocalRows, crude: np.ndarray, share: float, releases: Releases
+) -> np.ndarray:
+    """Return a private range of each column of dense rows, within public crude bounds.
+
+    A range reaches from the point of the crude bounds that is nearest to 0 as far as about 95 % of
+    the column's values do. That distance is searched for on a log scale, from the crude bounds'
+    largest one down to a millionth of it, as `Releases.quantile` does: by `RANGE_COUNTS` counts.
+
+    Parameters
+    ----------
+    rows : LocalRows
+        Dense rows.
+    crude : ndarray of shape (n_features, 2)
+        Public bounds. What lies outside of them counts as the nearer one.
+    share : float
+        Part of mu^2 of all ranges together.
+    releases : Releases
+        What releases counts.
+
+    Returns
+    -------
+    ndarray of shape (n_features, 2)
+    """
+    n_samples, n_features = rows.n_records, rows.shape[1]
+    ranges = np.array(crude, dtype=np.float64)
+    for column, (low, high) in enumerate(crude.tolist()):
+        origin = min(max(0.0, low), high)
+        values = np.abs(np.clip(rows.X[:, column].astype(np.float64), low, high) - origin)
+        farthest = max(high - origin, origin - low)
+        reach = releases.quantile(
+            rows, values, farthest, RANGE_QUANTILE, n_samples, share / n_features, RANGE_OCTAVES
+        )
+        ranges[column] = max(low, origin - reach), min(high, origin + reach)
+    return ranges
 
 
 def shrunk(mean: np.ndarray, noise_std: float, radius: float) -> np.ndarray:

@@ -19,11 +19,13 @@ from skdpdyn.base import (
     warn_of_weak_budget,
 )
 from skdpdyn.conditioning import (
+    RANGE_COUNTS,
     ROUNDS_DOWN,
     Conditioner,
     Conditioning,
     Releases,
     can_sum,
+    learn_ranges,
     parts_of,
     shares_of,
     shrunk,
@@ -36,13 +38,21 @@ from skdpdyn.exceptions import CalibrationError
 from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
 from skdpdyn.privacy.calibration import check_shape, least_noise
-from skdpdyn.privacy.checks import as_float, checked_choice, checked_count, checked_flag, is_auto
+from skdpdyn.privacy.checks import (
+    as_float,
+    checked_choice,
+    checked_count,
+    checked_flag,
+    is_auto,
+    is_named,
+)
 
 _BLOCK = 4096  # rows that are looked at together
 # of the largest possible norm: what the bound on centred rows is chosen from
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)
 _QUERIES = int(math.log2(_THRESHOLDS.size))  # of a binary search
 _NORM_SHARE = 0.1  # of mu^2, where a mean is released too
+_RANGE_SHARE = 0.3  # of mu^2, for the ranges of all columns
 
 __all__ = ["BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
 
@@ -116,7 +126,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         with all_or_nothing(self) as scaler:
             validated(scaler, X, dtype=DTYPES)
-            scaler.bounds_, scaler.feature_range_ = scaler._bounds_by_column(), (low, high)
+            scaler.bounds_ = _bounds_by_column(self.bounds, "bounds", scaler)
+            scaler.feature_range_ = (low, high)
         return self
 
     def transform(self, X):
@@ -138,45 +149,45 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
         return scaled.astype(X.dtype, copy=False)
 
-    def _bounds_by_column(self):
-        bounds = self.bounds
-        if bounds is None:
-            raise ValueError(
-                "bounds=None: give the public bounds of the columns, such as bounds={'age': (0, 110)}, or (0, 1) for all"
+
+def _bounds_by_column(bounds, name, estimator):
+    """Return public bounds of shape (n_features, 2), or an error that calls the parameter by its name."""
+    given, names = bounds, getattr(estimator, "feature_names_in_", None)
+    n_features = estimator.n_features_in_
+    if bounds is None:
+        raise ValueError(
+            f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, 110)}}, or (0, 1) for all"
+        )
+    if isinstance(bounds, dict):
+        if names is None or set(names) - set(bounds):
+            missing = (
+                "X has no column names"
+                if names is None
+                else f"no bounds for {sorted(set(names) - set(bounds))}"
             )
-        if isinstance(bounds, dict):
-            names = getattr(self, "feature_names_in_", None)
-            if names is None or set(names) - set(bounds):
-                missing = (
-                    "X has no column names"
-                    if names is None
-                    else f"no bounds for {sorted(set(names) - set(bounds))}"
-                )
-                raise ValueError(f"bounds is a dict by column name: {missing}")
-            bounds = [bounds[name] for name in names]
-        try:
-            array = np.asarray(bounds, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(
-                f"bounds={self.bounds!r} must be one pair of numbers, or one pair for each column"
-            ) from None
-        if array.shape == (2,) and not isinstance(self.bounds, dict):
-            array = np.tile(array, (self.n_features_in_, 1))
-        if array.shape != (self.n_features_in_, 2):
-            raise ValueError(
-                f"bounds has shape {array.shape}: give one pair, or one pair for each of {self.n_features_in_} columns"
-            )
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            width = array[:, 1] - array[:, 0]
-            usable = np.isfinite(width) & (width > 0) & np.isfinite(1 / width)
-        if not np.all(usable):
-            columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[
-                ~usable
-            ].tolist()
-            raise ValueError(
-                f"bounds={self.bounds!r} must be pairs (low, high) of finite numbers with low < high: not so of columns {columns}"
-            )
-        return array
+            raise ValueError(f"{name} is a dict by column name: {missing}")
+        bounds = [bounds[column] for column in names]
+    try:
+        array = np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{name}={given!r} must be one pair of numbers, or one pair for each column"
+        ) from None
+    if array.shape == (2,) and not isinstance(given, dict):
+        array = np.tile(array, (n_features, 1))
+    if array.shape != (n_features, 2):
+        raise ValueError(
+            f"{name} has shape {array.shape}: give one pair, or one pair for each of {n_features} columns"
+        )
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        width = array[:, 1] - array[:, 0]
+        usable = np.isfinite(width) & (width > 0) & np.isfinite(1 / width)
+    if not np.all(usable):
+        columns = (np.arange(n_features) if names is None else names)[~usable].tolist()
+        raise ValueError(
+            f"{name}={given!r} must be pairs (low, high) of finite numbers with low < high: not so of columns {columns}"
+        )
+    return array
 
 
 class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -317,6 +328,12 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     whose six counts a record changes by 1 at the most and gets Gaussian noise too. All compose
     exactly, mu^2 = sum of mu_i^2. What `transform` does to a row uses nothing else.
 
+    With ``bounds="private"`` each column is brought to [-1, 1] / sqrt(n_features) first, by a range
+    that 95 % of its values are within: for columns with long tails, of which only crude bounds are
+    public. A range begins at 0, or at the crude bound nearest to it; its length is found on a log
+    scale, down to a millionth of the crude one, by six such counts for each column, which take 0.3
+    of mu^2. Values beyond a range count as its end.
+
     Parameters
     ----------
     epsilon : float, default=1.0
@@ -325,7 +342,12 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     data_norm : float, default=1.0
         Public bound on the Euclidean norm of a row. Do not take it from the data. Longer rows are
-        scaled down to it.
+        scaled down to it. With ``bounds="private"`` rows come within norm 1, and it must be 1.0.
+    bounds : "private" or None, default=None
+        "private": bring dense columns to private ranges first. None: do not.
+    crude_bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
+        With ``bounds="private"``: public bounds that are certain to hold, however wide: one pair for
+        all columns, one a column, or one for each column name.
     with_mean : bool, default=True
         Whether to centre. Sparse rows would become dense: for them it must be False.
     quantile : float, default=0.5
@@ -355,11 +377,13 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         With ``equalize``: what centred rows are multiplied by before.
     radius_ : float
         With ``equalize``: norm beyond which rows are scaled down first.
+    bounds_ : ndarray of shape (n_features, 2)
+        With ``bounds="private"``: the range of each column.
     privacy_ : Guarantee
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
     mechanism_ : Composition
-        What ran: the mean, and the counts of rows within a threshold by which the bound was
-        searched.
+        What ran: the counts by which ranges were searched, the mean, and the counts of rows within a
+        threshold by which the bound was.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -391,6 +415,14 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     >>> model = make_pipeline(PrivateScaler(*centring), PrivateLogisticRegression(*training, classes=[False, True])).fit(X, y)
     >>> round(model[0].privacy_.compose(model[1].privacy_).epsilon(1e-8), 6)
     1.0
+
+    Incomes, of which no more is public than that they are below 10 million:
+
+    >>> incomes = rng.lognormal(np.log(30_000), 1.0, (10_000, 1))
+    >>> scaler = PrivateScaler(bounds="private", crude_bounds=(0, 10_000_000)).fit(incomes)
+    >>> low, high = scaler.bounds_[0]
+    >>> bool(low == 0), bool(100_000 < high < 300_000)
+    (True, True)
     """
 
     def __init__(
@@ -399,6 +431,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         delta="auto",
         *,
         data_norm=1.0,
+        bounds=None,
+        crude_bounds=None,
         with_mean=True,
         quantile=0.5,
         equalize=False,
@@ -409,6 +443,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.epsilon = epsilon
         self.delta = delta
         self.data_norm = data_norm
+        self.bounds = bounds
+        self.crude_bounds = crude_bounds
         self.with_mean = with_mean
         self.quantile = quantile
         self.equalize = equalize
@@ -434,8 +470,14 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return self._plan(*check_shape(n_samples, n_features)).guarantee
 
     def __setstate__(self, state):
-        # version 0.1 had no such parameters
-        super().__setstate__({"equalize": False, "max_rows_per_person": "auto"} | state)
+        # earlier versions had no such parameters
+        new = {
+            "bounds": None,
+            "crude_bounds": None,
+            "equalize": False,
+            "max_rows_per_person": "auto",
+        }
+        super().__setstate__(new | state)
 
     def _public_facts(self):
         return (
@@ -493,14 +535,23 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         plan = self._plan(n_samples, n_features)
         mechanism, most_rows = plan.mechanism, self._most_rows(n_samples)
         rows, radius = rows_of(X, None, codes, most_rows), float(self.data_norm)
-        X = rows.X
+        crude, ranges = None, None
+        if self.bounds is not None:
+            crude = _bounds_by_column(self.crude_bounds, "crude_bounds", self)
         (generator,) = generators(self.random_state, stacklevel=4)
         warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
+        releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
+        if crude is not None:
+            ranges = learn_ranges(rows, crude, _RANGE_SHARE, releases)
+            rows = rows_of(_within_ranges(X, ranges), None, codes, most_rows)
+        n_parts = len(releases.parts)
+        if tuple(releases.parts) != mechanism.mechanisms[:n_parts]:
+            raise CalibrationError("what was released is not what was planned: please report this")
         if self.equalize:
-            self._learn_map(rows, plan, generator)
-            self._publish(plan, n_samples, codes)
+            self._learn_map(rows, plan, releases)
+            self._publish(plan, n_samples, codes, ranges)
             return
-        noise = [part.noise_multiplier for part in mechanism.mechanisms]
+        X, noise = rows.X, [part.noise_multiplier for part in mechanism.mechanisms[n_parts:]]
         within = radius * (1 - sum_rounding(n_samples, n_features, most_rows=most_rows))
         mean, norms = None, rows.norms * row_factors(rows.norms, within, X)
         if self.with_mean:
@@ -518,20 +569,21 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         forget_fit(self)
         self.mean_, self.scale_ = mean, float(thresholds[high])
-        self._publish(plan, n_samples, codes)
+        self._publish(plan, n_samples, codes, ranges)
 
-    def _publish(self, plan, n_samples, codes):
+    def _publish(self, plan, n_samples, codes, ranges):
         self._publish_plan(plan, ())
         self.n_samples_, self.data_norm_ = n_samples, float(self.data_norm)
         self.privacy_unit_ = "record" if codes is None else "person"
+        if ranges is not None:
+            self.bounds_ = ranges
 
     def _most_rows(self, n_samples):
         if is_auto(self.max_rows_per_person):
             return auto_rows(n_samples)
         return checked_count(self.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
 
-    def _learn_map(self, rows, plan, generator):
-        releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
+    def _learn_map(self, rows, plan, releases):
         conditioner = Conditioner(
             rows.n_records,
             float(self.data_norm),
@@ -546,7 +598,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.weights_, self.radius_ = row_map.weights, row_map.radius
 
     def _shares(self, n_samples, n_features, budget):
-        """Return the parts of mu^2 of what `equalize` learns, which add up to 1."""
+        """Return the parts of mu^2 of what `equalize` learns, which add up to what ranges leave."""
         shares = shares_of(
             n_samples,
             n_features,
@@ -555,7 +607,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             is_sparse=False,
             centred=self.with_mean,
         )
-        return {name: share / math.fsum(shares.values()) for name, share in shares.items()}
+        left = 1.0 if self.bounds is None else 1 - _RANGE_SHARE
+        return {name: left * share / math.fsum(shares.values()) for name, share in shares.items()}
 
     def transform(self, X):
         """Centre and scale rows into the unit ball, each by itself.
@@ -572,6 +625,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         """
         check_is_fitted(self)
         X = self._rows(X, reset=False)
+        if hasattr(self, "bounds_"):
+            X = _within_ranges(X, self.bounds_)
         if hasattr(self, "weights_"):
             row_map = RowMap(self.mean_, self.weights_, norm=self.scale_, radius=self.radius_)
             return np.concatenate(
@@ -596,7 +651,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not (self.with_mean or self.equalize)
+        tags.input_tags.sparse = not (self.with_mean or self.equalize or self.bounds is not None)
         return tags
 
     def _rows(self, X, reset):
@@ -607,6 +662,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             raise ValueError(
                 "X is sparse: equalize=True takes dense rows. Let the estimator condition sparse ones"
             )
+        if sparse.issparse(X) and (self.bounds is not None if reset else hasattr(self, "bounds_")):
+            raise ValueError("X is sparse: bounds='private' takes dense rows. Pass X.toarray()")
         X = validated(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=reset)
         return canonical_rows(X)
 
@@ -628,27 +685,20 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         _ = budget.mu  # refuses delta=0
         checked_flag(self.equalize, "equalize")
         most_rows = self._most_rows(n_samples)
+        ranges = self._range_parts(n_features, budget)
         if self.equalize:
             if not can_sum(n_samples, n_features, most_rows):
                 raise ValueError(
                     f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False"
                 )
-            mechanism = Composition(
-                parts_of(
-                    self._shares(n_samples, n_features, budget),
-                    budget.mu * ROUNDS_DOWN,
-                    budget.adjacency,
-                )
+            parts = parts_of(
+                self._shares(n_samples, n_features, budget),
+                budget.mu * ROUNDS_DOWN,
+                budget.adjacency,
             )
-            guarantee = composition(mechanism)
-            if not guarantee.epsilon(budget.delta) <= budget.epsilon:
-                raise CalibrationError(
-                    f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
-                )
-            return _Plan(mechanism, "composition", guarantee, budget)
-        sum_rounding(
-            n_samples, n_features, most_rows=most_rows
-        )  # refuses more records than a sum can tell one among
+            return _judged((*ranges, *parts), budget)
+        # refuses more records than a sum can tell one among
+        sum_rounding(n_samples, n_features, most_rows=most_rows)
         norm_share = _NORM_SHARE if self.with_mean else 1.0
         shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
 
@@ -660,8 +710,55 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
                 )
             )
 
+        if ranges:
+            rest = least_noise(
+                record, budget.part((1 - _RANGE_SHARE) * ROUNDS_DOWN**2), bound="composition"
+            )
+            return _judged((*ranges, *rest.mechanisms), budget)
         mechanism = least_noise(record, budget.epsilon, budget.delta, "composition")
         return _Plan(mechanism, "composition", composition(mechanism), budget)
+
+    def _range_parts(self, n_features, budget):
+        """Return the records of the counts by which columns' ranges are found."""
+        if self.bounds is None:
+            if self.crude_bounds is not None:
+                raise ValueError(
+                    "crude_bounds are of no use with bounds=None: pass bounds='private'"
+                )
+            return ()
+        if not is_named(self.bounds, "private"):
+            raise ValueError(
+                f"bounds={self.bounds!r} must be 'private', or None. For public bounds use BoundsScaler"
+            )
+        if self.data_norm != 1:
+            raise ValueError(
+                f"data_norm={self.data_norm!r}: bounds='private' brings rows within norm 1. Leave it at 1.0"
+            )
+        releases = Releases(budget.mu * ROUNDS_DOWN, budget.adjacency, None)
+        noise = releases.noise_multiplier(_RANGE_SHARE / n_features / RANGE_COUNTS)
+        return (Gaussian(noise, adjacency=budget.adjacency),) * (RANGE_COUNTS * n_features)
+
+
+def _judged(parts, budget):
+    """Return the plan of releases that are known, or an error where they exceed the budget."""
+    mechanism = Composition(parts)
+    guarantee = composition(mechanism)
+    if not guarantee.epsilon(budget.delta) <= budget.epsilon:
+        raise CalibrationError(
+            f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
+        )
+    return _Plan(mechanism, "composition", guarantee, budget)
+
+
+def _within_ranges(X, ranges):
+    """Bring columns to [-1, 1] / sqrt(n_features), 0 being the end of a range that is nearest to 0, or within it."""
+    low, high = ranges.T
+    origin = np.clip(0.0, low, high)
+    reach = np.maximum(high - origin, origin - low) * math.sqrt(len(ranges))
+    scaled = np.empty_like(X)
+    for part in _blocks(X):
+        scaled[part] = (np.clip(X[part].astype(np.float64), low, high) - origin) / reach
+    return scaled
 
 
 def _blocks(X):

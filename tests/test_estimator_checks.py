@@ -31,6 +31,7 @@ ESTIMATORS = [
     PrivatePoissonRegressor(),
     BoundsScaler((0, 1)),
     PrivateScaler(),
+    PrivateScaler(bounds="private", crude_bounds=(-100, 100)),
     RowMapper(),
 ]
 

@@ -299,6 +299,7 @@ def test_one_row_a_person_gives_the_bits_of_a_fit_without_groups(solver, layout)
         PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=1),
         PrivateScaler(random_state=1),
         PrivateScaler(equalize=True, random_state=1),
+        PrivateScaler(bounds="private", crude_bounds=(-10, 10), random_state=1),
     ],
 )
 def test_the_other_estimators_too(model):

@@ -5,16 +5,17 @@ import tracemalloc
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, preprocessing
+from skdpdyn import PrivateLogisticRegression, conditioning, preprocessing
 from skdpdyn.data.local import sum_rounding
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
-from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, composition, from_json, split_budget, to_json
 from skdpdyn.privacy.guarantees import gdp_mu
 
@@ -285,6 +286,125 @@ def test_rows_of_zeros_within_a_tiny_norm():
         np.testing.assert_array_equal(
             PrivateScaler(data_norm=1e-45, with_mean=False).fit_transform(X), X
         )
+
+
+# --- ranges of columns
+# -------------------------------------------------------------------------------------------------------
+
+
+def ranged(**parameters):
+    return PrivateScaler(bounds="private", **{"crude_bounds": (-100, 100), **parameters})
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_sensitivity_of_the_counts_of_ranges(monkeypatch, adjacency):
+    """Whatever came out before, neighbours' counts differ by what the noise that was added is for, at most."""
+    rng, outcomes, seen, largest = np.random.default_rng(2), np.empty(18), [], 0.0
+
+    def release(value, scale, generator):
+        seen.append((float(value), float(scale)))
+        return outcomes[len(seen) % 18]
+
+    monkeypatch.setattr(conditioning, "release", release)
+    for _ in range(20):
+        outcomes[:] = rng.choice([-1e9, 1e9], size=18)
+        seen.clear()
+        X = rng.lognormal(0, 2, (40, 3)) * rng.choice([-1, 1], (40, 1))
+        other = np.delete(X, 7, axis=0)
+        if adjacency == "replace_one":
+            other = np.vstack([X[:7], 10.0 ** rng.uniform(-5, 5, (1, 3)), X[8:]])
+        scaler = ranged(delta=1e-4, adjacency=adjacency)
+        for rows in (X, other):
+            scaler.fit(rows)
+        noise = [part.noise_multiplier for part in scaler.mechanism_.mechanisms[:18]]
+        assert [scale for _, scale in seen] == noise * 2
+        for (one, scale), (another, _), multiplier in zip(seen[:18], seen[18:], noise, strict=True):
+            assert abs(one - another) <= scale / multiplier
+            largest = max(largest, abs(one - another) * multiplier / scale)
+    assert largest >= 0.9
+
+
+@pytest.mark.parametrize("equalize", [False, True])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("epsilon", [0.1, 30.0])
+def test_ranges_are_paid_for(epsilon, adjacency, equalize):
+    scaler = ranged(epsilon=epsilon, adjacency=adjacency, equalize=equalize).fit(ROWS)
+    assert epsilon * (1 - 1e-6) < scaler.epsilon_ <= epsilon
+    assert scaler.privacy_ == composition(scaler.mechanism_) == scaler.privacy_cost(200, 4)
+    parts = [1 / part.noise_multiplier for part in scaler.mechanism_.mechanisms]
+    assert math.hypot(*parts[:24]) == pytest.approx(math.sqrt(0.3) * scaler.privacy_.mu, rel=1e-6)
+    assert math.hypot(*parts) == pytest.approx(scaler.privacy_.mu, rel=1e-12)
+    assert scaler.privacy_report().as_dict()["spent"]["epsilon"] == scaler.epsilon_
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyWeakWarning")
+def test_a_range_covers_most_of_a_column(dtype):
+    """With a large budget: 95 %, and one step of the search less does not. Crude bounds hold for the rest."""
+    tail = np.random.default_rng(7).lognormal(3, 1, 4000)
+    X = np.column_stack([tail, tail * (-1) ** np.arange(4000), 50 + tail, -50 - tail]).astype(dtype)
+    crude = np.array([(0, 1e6), (-1e4, 1e6), (50, 1e5), (-1e5, -50)])
+    scaler = ranged(epsilon=1e9, crude_bounds=crude).fit(X)
+    origin, step = np.array([0, 0, 50, -50]), 2 ** (20 / 63)
+    reach = np.abs(scaler.bounds_ - origin[:, None]).max(axis=1)
+    for shrunk, enough in ((1.0, True), (step * (1 + 1e-6), False)):
+        within = np.mean(np.abs(X - origin) <= reach / shrunk, axis=0)
+        assert np.all((within >= 0.95) == enough)
+    assert scaler.bounds_[[0, 2], 0].tolist() == [0, 50]
+    assert scaler.bounds_[3, 1] == -50
+    scaled = (np.clip(X.astype(float), *scaler.bounds_.T) - origin) / reach / 2
+    expected = by_numpy(scaler, scaled)
+    np.testing.assert_allclose(scaler.transform(X), expected, atol=64 * np.finfo(dtype).eps)
+    assert scaler.transform(X).dtype == dtype
+    everything = clone(scaler).set_params(crude_bounds=(0, 1e-3)).fit(X)  # all count as an end
+    np.testing.assert_allclose(everything.bounds_[:3], [(0, 1e-3)] * 3)
+    named = pd.DataFrame(X, columns=list("abcd"))
+    named_scaler = clone(scaler).set_params(crude_bounds=dict(zip("abcd", crude, strict=True)))
+    np.testing.assert_array_equal(named_scaler.fit(named).bounds_, scaler.bounds_)
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+def test_a_long_tail_gains_at_equal_cost():
+    """Incomes below 100 million: public bounds alone bring almost all of them to 0."""
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(np.log(3e4), 1, (4000, 2))
+    y = np.log(X).sum(axis=1) > 2 * np.log(3e4)
+    first, second = split_budget(1.0, 1e-8, (0.1, 0.9))
+    gains = []
+    for seed in range(3):
+        model = PrivateLogisticRegression(
+            1.0, 1e-8, classes=[False, True], conditioning=None, random_state=seed
+        )
+        private = ranged(crude_bounds=(0, 1e8), random_state=seed)
+        private.set_params(epsilon=first[0], delta=first[1])
+        private = make_pipeline(private, clone(model).set_params(epsilon=second[0])).fit(X, y)
+        assert private[0].privacy_.compose(private[1].privacy_).epsilon(1e-8) <= 1.0
+        public = make_pipeline(BoundsScaler((0, 1e8)), model).fit(X, y)
+        gains.append(private.score(X, y) - public.score(X, y))
+    assert np.mean(gains) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bounds": (0, 1)}, r"bounds=\(0, 1\) must be 'private', or None.*use BoundsScaler"),
+        ({"bounds": None}, "crude_bounds are of no use with bounds=None"),
+        ({"data_norm": 3.0}, r"data_norm=3.0: bounds='private' brings rows within norm 1"),
+        ({"crude_bounds": None}, "crude_bounds=None: give the public bounds of the columns"),
+        ({"crude_bounds": [(0, 1)]}, r"crude_bounds has shape \(1, 2\)"),
+        ({"crude_bounds": (0, math.inf)}, "crude_bounds=.*of finite numbers"),
+    ],
+)
+def test_senseless_ranges(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ranged().set_params(**parameters).fit(ROWS)
+
+
+def test_ranges_are_of_dense_columns():
+    with pytest.raises(ValueError, match=r"X is sparse: .*Pass X.toarray\(\)"):
+        ranged(with_mean=False).fit(sparse.csr_array(ROWS))
+    with pytest.raises(ValueError, match="X is sparse: bounds='private' takes dense rows"):
+        ranged(with_mean=False).fit(ROWS).transform(sparse.csr_array(ROWS))
 
 
 # --- what comes out

@@ -371,8 +371,8 @@ def _(step, given=None):
 
 @stored.register
 def _(step: PrivateScaler, given=None):
-    # with the mean it takes no sparse rows
-    return "all" if step.with_mean or given == "all" else None
+    # with the mean, or ranges of columns, it takes no sparse rows
+    return "all" if step.with_mean or step.bounds is not None or given == "all" else None
 
 
 @stored.register(BoundsScaler)
