@@ -4,6 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.exceptions import PrivacyWeakWarning
@@ -79,3 +82,28 @@ def test_bounds_must_be_given():
     """(0, 1) for all columns by default would make every age 1."""
     with pytest.raises(ValueError, match=r"bounds=None: give the public bounds"):
         BoundsScaler().fit(X)
+
+
+@pytest.mark.parametrize(
+    ("model", "instead"),
+    [
+        (FITS["logistic"], r"class_weight=\{label: weight\} of public numbers"),
+        (PrivateRidge(target_bounds=(-1, 1)), "exposure to PrivatePoissonRegressor.fit"),
+        (PrivatePoissonRegressor(target_bounds=(0, 1)), "exposure to PrivatePoissonRegressor.fit"),
+    ],
+    ids=["logistic", "ridge", "poisson"],
+)
+def test_weights_of_records_are_answered_by_fit(model, instead):
+    model, weights = clone(model), np.ones(len(X))
+    answer = f"fit takes no sample_weight: .*Instead, for several rows of one person.*{instead}.*cost as k"
+    with pytest.raises(TypeError, match=answer):
+        model.fit(X, Y, sample_weight=weights)
+    step = type(model).__name__.lower()
+    with pytest.raises(TypeError, match=answer):
+        make_pipeline(BoundsScaler((-1, 1)), model).fit(X, Y, **{f"{step}__sample_weight": weights})
+    with pytest.raises(TypeError, match=r"fit takes no argument 'weight'"):
+        model.fit(X, Y, weight=weights)
+    # nothing is promised to those who ask beforehand
+    assert not has_fit_parameter(model, "sample_weight")
+    assert "sample_weight" not in model.get_metadata_routing().fit.requests
+    assert not hasattr(model, "coef_")

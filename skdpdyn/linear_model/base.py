@@ -217,7 +217,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             "the sets of possible labels or target bounds",
         )
 
-    def fit(self, X, y, groups=None):
+    def fit(self, X, y, groups=None, **not_taken):
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -232,6 +232,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             rows has weight 1/k, and of more than ``max_rows_per_person`` rows so many are used.
             ``n_samples_`` is the number of persons, which is public; that of rows is not. None:
             every row is a record by itself.
+        **not_taken : dict
+            Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
         Returns
         -------
@@ -241,7 +243,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError, TypeError
-            If a parameter, X, y or groups is invalid, or ``solver`` cannot learn by person.
+            If a parameter, X, y or groups is invalid, or ``solver`` cannot learn by person; or for
+            ``sample_weight``.
         UnsupportedMechanismError
             If ``bound`` does not apply to what the solver would run.
         CalibrationError
@@ -256,6 +259,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         PrivacyLeakWarning
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
+        refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
             model._fit(X, y, groups)
         return self
@@ -1194,6 +1198,23 @@ def refuse_elsewhere(names):
     """Refuse parameters of scikit-learn's models that private ones do not have, with what to do instead."""
     for name in sorted(names & _ELSEWHERE.keys()):
         raise ValueError(f"{name} is no parameter of private models: {_ELSEWHERE[name]}")
+
+
+def refuse_in_fit(estimator, not_taken):
+    """Refuse what fit does not take; say of weights what to do instead."""
+    for name in not_taken:
+        if name != "sample_weight":
+            raise TypeError(f"{type(estimator).__name__}.fit takes no argument {name!r}")
+        instead = "for several rows of one person pass groups"
+        if hasattr(estimator, "class_weight"):
+            instead += ", to weigh classes class_weight={label: weight} of public numbers"
+        else:
+            instead += ", for counts of unequal exposure exposure to PrivatePoissonRegressor.fit"
+        raise TypeError(
+            "fit takes no sample_weight: a weight is a part of the record, and would change how far one record can move "
+            f"the model, so that every record counts once. Instead, {instead}. To repeat records is no way round: "
+            "k copies of a record cost as k records"
+        )
 
 
 # floating point can square these, and multiply them by the shape of any data

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpdyn.base import all_or_nothing, quoting_no_records, scored, silent_arithmetic
 from skdpdyn.conditioning import TARGET, TARGET_QUANTILE
-from skdpdyn.linear_model.base import PrivateLinearRegressor
+from skdpdyn.linear_model.base import PrivateLinearRegressor, refuse_in_fit
 from skdpdyn.linear_model.targets import Target, numbers_of
 from skdpdyn.losses import poisson
 
@@ -162,7 +162,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
     _schedule_is_known = True
 
-    def fit(self, X, y, exposure=None, groups=None):
+    def fit(self, X, y, exposure=None, groups=None, **not_taken):
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -178,6 +178,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         groups : array-like of shape (n_samples,), default=None
             Whose each row is: integers or strings, one id a person. The guarantee is then for a
             whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
+        **not_taken : dict
+            Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
         Returns
         -------
@@ -187,7 +189,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         Raises
         ------
         ValueError, TypeError
-            If a parameter, X, y, groups or an exposure is invalid.
+            If a parameter, X, y, groups or an exposure is invalid, or for ``sample_weight``.
         UnsupportedMechanismError
             If ``bound`` does not apply to what the solver would run.
         CalibrationError
@@ -202,6 +204,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         PrivacyLeakWarning
             If target bounds are taken from y, or ``random_state`` is an int.
         """
+        refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
             model._fit(X, y, groups, exposure=exposure)
         return self
