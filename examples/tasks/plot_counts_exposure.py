@@ -61,3 +61,4 @@ axes.set(
     ylabel="predicted claims a year",
 )
 figure.legend(loc="outside lower center", ncols=3, frameon=False)
+plt.show()

@@ -1,6 +1,6 @@
 """
-A guarantee for whoever owns several rows
-=========================================
+Several rows a person
+=====================
 
 Patients come more than once, and a guarantee for one row is not one for a person. With ``groups``
 it is: each row of someone with k rows has weight 1/k, so that a person counts as much as a row

@@ -1,6 +1,6 @@
 """
-Rare classes: weights, AUC, and recall at a threshold
-=====================================================
+Rare classes
+============
 
 Where one class is rare, a model that never predicts it is right nearly always. Weights by class say
 how much more a rare record shall count. Public numbers cost nothing: a record still counts at most
