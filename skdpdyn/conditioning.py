@@ -118,9 +118,15 @@ class Conditioning:
         Raises
         ------
         ValueError
-            If an array has another shape, or holds what is no moment.
+            If an array has another shape, holds what is no moment, or one that no rows within
+            ``radius`` have.
         """
         mean = None if self.mean is None else _numbers(self.mean, "mean", [(n_features,)])
+        if mean is not None and not np.linalg.norm(mean) <= radius * (1 + 1e-9):
+            raise ValueError(
+                f"Conditioning's mean has norm {np.linalg.norm(mean):.6g}, which no mean of rows within data_norm={radius:g} "
+                "has: give that of rows scaled down to it, or a larger data_norm"
+            )
         weights, norm = np.ones(n_features), radius
         if self.second_moment is not None:
             shapes = [(n_features,), (n_features, n_features)]
@@ -135,6 +141,13 @@ class Conditioning:
             if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
                 raise ValueError(
                     "Conditioning's second_moment must hold mean squares: none negative, and one above 0"
+                )
+            # centred rows are of twice the radius at the most
+            most, total = (radius if mean is None else 2 * radius) ** 2, float(np.sum(variances))
+            if not total <= most * (1 + 1e-9):
+                raise ValueError(
+                    f"Conditioning's second_moment adds up to {total:.6g}, and of rows within data_norm={radius:g} to "
+                    f"{most:.6g} at the most: give that of rows scaled down to it, or a larger data_norm"
                 )
             scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
             weights = scales if vectors is None else (vectors * scales) @ vectors.T

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -241,6 +242,24 @@ def test_public_moments_are_free():
         clone(fitted).set_params(conditioning=Conditioning(second_moment=np.ones(7))).fit(X, y)
     with pytest.raises(ValueError, match="fit_intercept=False"):
         clone(fitted).set_params(fit_intercept=False).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("moments", "message"),
+    [
+        (Conditioning(mean=[3.0, 4.1]), r"mean has norm 5\.08035, which no mean of .*data_norm=5"),
+        (Conditioning(second_moment=[20.0, 5.1]), r"adds up to 25\.1, .* to 25 at the most"),
+        (Conditioning([3, 4], np.diag([50.0, 50.1])), r"adds up to 100\.1, .* to 100 at the most"),
+    ],
+)
+def test_public_moments_that_no_rows_have_are_refused(moments, message):
+    """Every row at the corner of the ball has the largest moments that are not."""
+    with pytest.raises(ValueError, match=message):
+        moments.row_map(2, 5.0)
+    possible = replace(moments, second_moment=[20.0, 5.0], mean=None)
+    assert possible.row_map(2, 5.0).norm == pytest.approx(math.sqrt(2))
+    possible = replace(moments, second_moment=[50.0, 50.0], mean=[3.0, 4.0])
+    np.testing.assert_array_equal(possible.row_map(2, 5.0).centre, [3, 4])
 
 
 # --- the map

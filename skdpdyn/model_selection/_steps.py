@@ -5,6 +5,7 @@ to learn from the records, unless its own tags say that it needs no fit; and so 
 from a kind with a rule, which may do more.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from functools import singledispatch
 from typing import Any, NamedTuple
@@ -306,6 +307,26 @@ def _(step: FunctionTransformer, row_wise=()):
         f"FunctionTransformer({name}){arguments} may mix records: only numpy's functions of single "
         f"numbers are known not to. If it looks at each row by itself, say row_wise=[{name!r}]"
     )
+
+
+def misfit(step: Any, following: Any) -> str | None:
+    """Return how a scaler's public range and the ``data_norm`` of the step after it do not fit together, or None."""
+    if type(step) is not BoundsScaler or not hasattr(following, "data_norm_"):
+        return None
+    (low, high), root = step.feature_range_, math.sqrt(len(step.bounds_))
+    nearest, farthest = abs(min(max(0.0, low), high)) * root, max(abs(low), abs(high)) * root
+    norm, rows = following.data_norm_, f"rows of {len(step.bounds_)} columns in [{low:g}, {high:g}]"
+    if norm > farthest * (1 + 1e-9):
+        return (
+            f"{rows} are no longer than {farthest:.6g}, so that data_norm={norm:g} of the next "
+            f"step adds noise in vain: pass data_norm={farthest:.6g}"
+        )
+    if norm < nearest * (1 - 1e-9):
+        return (
+            f"{rows} are {nearest:.6g} long at least, so that data_norm={norm:g} of the next step "
+            f"shortens all: pass up to data_norm={farthest:.6g}, or a feature_range around 0"
+        )
+    return None
 
 
 def chooses_by_records(step: ColumnTransformer) -> str | None:

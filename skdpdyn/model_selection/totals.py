@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from numbers import Integral
 
@@ -24,7 +24,13 @@ from skdpdyn.model_selection._costs import (
 )
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
 from skdpdyn.model_selection._splits import training_sets
-from skdpdyn.model_selection._steps import changes_target, chooses_by_records, joined, verdict
+from skdpdyn.model_selection._steps import (
+    changes_target,
+    chooses_by_records,
+    joined,
+    misfit,
+    verdict,
+)
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.privacy.display import page
@@ -441,9 +447,13 @@ def _named(name, kind):
 
 
 def _of_steps(item, name, row_wise):
-    steps = item.steps if isinstance(item, Pipeline) else item.transformer_list
-    for part, step in steps:
-        yield from _found(step, joined(name, part), row_wise)
+    in_turn = isinstance(item, Pipeline)
+    steps = item.steps if in_turn else item.transformer_list
+    following = [step for _, step in steps[1:]] + [None] if in_turn else [None] * len(steps)
+    for (part, step), after in zip(steps, following, strict=True):
+        note = misfit(step, after)
+        for found in _found(step, joined(name, part), row_wise):
+            yield found if note is None else replace(found, why=f"{found.why}. {note}")
 
 
 def _of_columns(item, name, row_wise):
