@@ -311,7 +311,8 @@ def _(step: FunctionTransformer, row_wise=()):
 
 def misfit(step: Any, following: Any) -> str | None:
     """Return how a scaler's public range and the ``data_norm`` of the step after it do not fit together, or None."""
-    if type(step) is not BoundsScaler or not hasattr(following, "data_norm_"):
+    fitted = hasattr(step, "bounds_") and hasattr(following, "data_norm_")
+    if type(step) is not BoundsScaler or not fitted:
         return None
     (low, high), root = step.feature_range_, math.sqrt(len(step.bounds_))
     nearest, farthest = abs(min(max(0.0, low), high)) * root, max(abs(low), abs(high)) * root
