@@ -8,16 +8,17 @@ mu^2 are public numbers.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data.local import LocalRows, sum_rounding
+from skdpdyn.data.base import Rows, sum_rounding, target_rounding
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
-from skdpdyn.data.rows import row_factors
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.noise import release
 from skdpdyn.privacy.checks import as_float
@@ -270,33 +271,31 @@ class Releases:
 
     def quantile(
         self,
-        rows: LocalRows,
-        values: np.ndarray,
+        counts: Callable[[np.ndarray], Sequence[float]],
         high: float,
         quantile: float,
         n_samples: int,
         share: float,
         octaves: float = _OCTAVES,
     ) -> float:
-        """Return one of 64 numbers up to ``high`` that about this part of the values is within.
+        """Return one of 64 numbers up to ``high`` that about this part of the rows is within.
 
         The numbers are evenly spaced on a log scale, over so many ``octaves``. By six counts in a
         binary search, each of which one record moves by 1 at the most, under both relations.
-        ``values`` are of one row each.
+        ``counts`` returns how many rows are within each of some thresholds, see `Rows.counts`.
         """
         grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
-        low, enough = -1, _GRID - 1
+        low, enough, within = -1, _GRID - 1, counts(grid)
         for _ in range(_COUNTS):
             middle = (low + enough) // 2
-            count = rows.count(values <= grid[middle])
-            if self.release(count, 1.0, share / _COUNTS) >= quantile * n_samples:
+            if self.release(float(within[middle]), 1.0, share / _COUNTS) >= quantile * n_samples:
                 enough = middle
             else:
                 low = middle
         return float(grid[enough])
 
 
-def bounded_spread(rows: LocalRows) -> LocalRows:
+def bounded_spread(rows: Rows) -> Rows:
     """Return the rows under their map with a ``norm`` that keeps its spread within `LARGEST_SPREAD`."""
     excess = rows.map.spread / LARGEST_SPREAD
     return rows if excess <= 1 else rows.with_norm(rows.map.norm * excess * (1 + 1e-9))
@@ -378,21 +377,21 @@ class Conditioner:
     given: Conditioning | None = None
     maps: bool = True
 
-    def learn(self, rows: LocalRows, releases: Releases) -> LocalRows:
+    def learn(self, rows: Rows, releases: Releases) -> Rows:
         """Return the rows under the map that is learnt of them; ``releases`` holds what that cost.
 
         X is not copied.
 
         Parameters
         ----------
-        rows : LocalRows
+        rows : Rows
             The rows, without a map.
         releases : Releases
             What releases statistics.
 
         Returns
         -------
-        LocalRows
+        Rows
         """
         if not self.maps:
             return rows
@@ -402,9 +401,9 @@ class Conditioner:
             return self._learn_sparse(rows, releases)
         n_features, radius = rows.shape[1], self.data_norm
         if "radius" in self.shares:
-            found = releases.quantile(
-                rows, rows.norms, radius, RADIUS_QUANTILE, self.n_samples, self.shares["radius"]
-            )
+            norms = partial(rows.counts, "norms")
+            share = self.shares["radius"]
+            found = releases.quantile(norms, radius, RADIUS_QUANTILE, self.n_samples, share)
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if "mean" in self.shares:
@@ -413,16 +412,14 @@ class Conditioner:
         centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
         spread = 1.0
         if "spread" in self.shares:
-            spread = releases.quantile(
-                rows, centred.lengths[1], 2.0, 0.5, self.n_samples, self.shares["spread"]
-            )
+            lengths, share = partial(centred.counts, "lengths"), self.shares["spread"]
+            spread = releases.quantile(lengths, 2.0, 0.5, self.n_samples, share)
         scales, rms = self._scales(centred.with_norm(spread), releases, spread)
         largest = 2.0 if mean is not None else 1.0
         weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
         high = min(largest * float(scales.max()), _BEYOND * rms)
-        norm = releases.quantile(
-            rows, weighted.lengths[1], high, self.quantile, self.n_samples, self.shares["norm"]
-        )
+        lengths, share = partial(weighted.counts, "lengths"), self.shares["norm"]
+        norm = releases.quantile(lengths, high, self.quantile, self.n_samples, share)
         weighted = weighted.with_norm(norm)
         if "matrix" not in self.shares:
             return bounded_spread(weighted)
@@ -430,14 +427,14 @@ class Conditioner:
         mapped = rows.with_map(
             RowMap(mean, matrix * (scales / radius), high * norm, radius, equal=equal)
         )
-        lengths, share = mapped.lengths[1], self.shares["matrix norm"]
-        norm = releases.quantile(rows, lengths, high * norm, self.quantile, self.n_samples, share)
+        lengths, share = partial(mapped.counts, "lengths"), self.shares["matrix norm"]
+        norm = releases.quantile(lengths, high * norm, self.quantile, self.n_samples, share)
         return bounded_spread(mapped.with_norm(norm))
 
     def _mean(self, rows, radius, releases):
-        share, factor = self.shares["mean"], row_factors(rows.norms, radius, rows.X)
+        share = self.shares["mean"]
         sensitivity = radius * (releases.per_record + rows.sum_rounding())
-        total = releases.release(rows.column_sums(factor), sensitivity, share)
+        total = releases.release(rows.column_sums(radius), sensitivity, share)
         std = sensitivity * releases.noise_multiplier(share) / self.n_samples
         return shrunk(total / self.n_samples, std, radius)
 
@@ -483,9 +480,7 @@ class Conditioner:
         scales, _ = self._scales(plain, releases)
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
 
-    def learn_curvature(
-        self, rows: LocalRows, intercept_scaling: float, releases: Releases
-    ) -> float:
+    def learn_curvature(self, rows: Rows, intercept_scaling: float, releases: Releases) -> float:
         """Return about the largest eigenvalue of the mean of outer(z, z) over mapped rows z with their intercept column.
 
         It chooses step sizes: no guarantee rests on it. Of dense rows one record moves it by at
@@ -495,7 +490,7 @@ class Conditioner:
 
         Parameters
         ----------
-        rows : LocalRows
+        rows : Rows
             The rows, with their map.
         intercept_scaling : float
             Constant of the intercept column; 0 for none.
@@ -508,7 +503,7 @@ class Conditioner:
         """
         largest = 1 + intercept_scaling**2
         moment = (
-            _sketched_moment(rows, intercept_scaling)
+            rows.sketched_moment(_projection(rows.shape[1]), intercept_scaling)
             if rows.is_sparse
             else rows.second_moment(intercept_scaling)
         )
@@ -524,46 +519,31 @@ class Conditioner:
         return float(min(largest, max(found, least)))
 
 
-def _sketched_moment(rows, constant):
-    """Sum of outer products of sparse mapped rows whose columns are added up in public buckets, by public signs."""
-    n_features = rows.shape[1]
+def _projection(n_features):
+    """Return the public map of columns into buckets, by public signs."""
     hashed = (np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(
         40
     )
     signs = 1.0 - 2.0 * ((hashed >> np.uint64(8)) & np.uint64(1)).astype(np.float64)
     buckets = (hashed % np.uint64(_SKETCH)).astype(np.int64)
-    projection = sparse.csr_array(
-        (signs, (np.arange(n_features), buckets)), shape=(n_features, _SKETCH)
-    )
-    total = np.zeros((_SKETCH + (constant > 0),) * 2)
-    with one_blas_thread():
-        for part, mapped in rows.mapped_blocks():
-            sketch = (mapped @ projection).toarray()
-            sketch *= ((1 - 1e-9) / np.maximum(np.linalg.norm(sketch, axis=1), 1.0))[:, None]
-            if constant:
-                sketch = np.column_stack([sketch, np.full(len(sketch), constant)])
-            if rows.weight.size:
-                sketch *= np.sqrt(rows.weight[part])[:, None]
-            total += sketch.T @ sketch
-    return (total + total.T) / 2
+    cells = signs, (np.arange(n_features), buckets)
+    return sparse.csr_array(cells, shape=(n_features, _SKETCH))
 
 
 def learn_target(
-    rows: LocalRows, n_samples: int, shares: dict, releases: Releases
+    rows: Rows, n_samples: int, shares: dict, releases: Releases
 ) -> tuple[float, float]:
     """Return a private centre and scale of targets in [-1, 1]: their mean, and the 95 % quantile of their distances from it."""
-    values, mean = rows.y, 0.0
+    mean = 0.0
     if "target mean" in shares:
-        weighted = values * rows.weight if rows.weight.size else values
-        sensitivity = releases.per_record + 4 * n_samples * _EPS
+        sensitivity = releases.per_record + target_rounding(n_samples, rows.most_rows)
         mean = (
-            float(releases.release(math.fsum(weighted), sensitivity, shares["target mean"]))
+            float(releases.release(rows.target_sum(), sensitivity, shares["target mean"]))
             / n_samples
         )
         mean = min(max(mean, -1.0), 1.0)
-    scale = releases.quantile(
-        rows, np.abs(values - mean), 2.0, TARGET_QUANTILE, n_samples, shares["target scale"]
-    )
+    distances = partial(rows.counts, "distances", centre=mean)
+    scale = releases.quantile(distances, 2.0, TARGET_QUANTILE, n_samples, shares["target scale"])
     return mean, scale
 
 
@@ -614,9 +594,8 @@ def learn_ranges(
         origin = min(max(0.0, low), high)
         values = np.abs(np.clip(rows.X[:, column].astype(np.float64), low, high) - origin)
         farthest = max(high - origin, origin - low)
-        reach = releases.quantile(
-            rows, values, farthest, RANGE_QUANTILE, n_samples, share / n_features, RANGE_OCTAVES
-        )
+        counts, part = partial(rows.counts_of, values), share / n_features
+        reach = releases.quantile(counts, farthest, RANGE_QUANTILE, n_samples, part, RANGE_OCTAVES)
         ranges[column] = max(low, origin - reach), min(high, origin + reach)
     return ranges
 

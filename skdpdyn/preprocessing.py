@@ -30,7 +30,8 @@ from skdpdyn.conditioning import (
     shares_of,
     shrunk,
 )
-from skdpdyn.data.local import LocalRows, rows_of, sum_rounding
+from skdpdyn.data.base import sum_rounding
+from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -556,7 +557,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         mean, norms = None, rows.norms * row_factors(rows.norms, within, X)
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
-            mean = rows.column_sums(row_factors(rows.norms, within, X)) / n_samples
+            mean = rows.column_sums(within) / n_samples
             mean = shrunk(release(mean, mean_std, generator), mean_std, radius)
             norms = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within).lengths(
                 X, rows.norms

@@ -15,11 +15,11 @@ from skdpdyn.data import local
 from skdpdyn.data.chunks import chunk_edges, count_chunks
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels import batches, descent
-from skdpdyn.kernels import minimise as minimise_module
+from skdpdyn.kernels import batches, descent, passes
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
-from skdpdyn.kernels.descent import descend, kernel_family
-from skdpdyn.kernels.minimise import compiled_some_chunks, largest_rounding, minimise
+from skdpdyn.kernels.descent import descend
+from skdpdyn.kernels.minimise import largest_rounding, minimise
+from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.privacy import Adjacency
 
@@ -242,11 +242,9 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     """Compiled code drops its error; the sum of other rows, left in place of its own, would count them twice."""
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
-    vars(family).update(
-        vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients
-    )
-    for module in (descent, batches):
-        monkeypatch.setattr(module, "kernel_family", lambda rows, n_outputs: family)
+    vars(family).update(vars(kernel_family(False, 1)), chunk_gradients=_failing_chunk_gradients)
+    for module in (passes, batches):
+        monkeypatch.setattr(module, "kernel_family", lambda is_sparse, n_outputs: family)
     theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
     schedule = {
         "step_size": np.full(3, 0.1),
@@ -271,10 +269,8 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
 def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
-    vars(family).update(
-        vars(kernel_family(LocalRows(X), 1)), chunk_gradients=_failing_chunk_gradients
-    )
-    monkeypatch.setattr(minimise_module, "kernel_family", lambda rows, n_outputs: family)
+    vars(family).update(vars(kernel_family(False, 1)), chunk_gradients=_failing_chunk_gradients)
+    monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: family)
     with pytest.raises(MemoryError if numba.config.DISABLE_JIT else ConvergenceError):
         minimise(problem(logistic, X), LocalRows(X, y), tolerance=1e-3)
 
@@ -377,7 +373,7 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     tolerance = 1.01 * largest_rounding(objective, objective.lipschitz / objective.alpha)
     minimiser = minimise(objective, LocalRows(X, y), tolerance=tolerance)
     room = []
-    for module in (descent, minimise_module):
+    for module in (descent, passes):
         monkeypatch.setattr(
             module,
             "chunk_sums",
@@ -397,7 +393,7 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
 def gradient_sum(objective, X, y, weight, rows=None):
     """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own layout, of all or some rows."""
     given = LocalRows(X, y)
-    family = kernel_family(given, objective.n_outputs)
+    family = kernel_family(given.is_sparse, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     precision = family.precision(X.dtype.name)
     weights, out = np.zeros(n_weights, precision), np.zeros(n_weights + 2 * objective.n_outputs)

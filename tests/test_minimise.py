@@ -16,6 +16,7 @@ from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels import minimise as _minimise
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.minimise import minimise
+from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 
@@ -200,12 +201,14 @@ def test_the_rounding_of_raw_predictions_that_cancel_is_counted():
 
 def test_a_softmax_is_not_clamped():
     X, y = rows(n_classes=3)
-    row_bound = gradient_of(problem(softmax(3), X), X, y, None)._problem[4]
+    row_bound = gradient_of(problem(softmax(3), X), X, y, None)._sums._problem[4]
     assert np.all(row_bound > math.sqrt(2))
 
 
 def gradient_of(objective, X, y, linear):
-    return _minimise._Gradient(objective, LocalRows(X, y), linear, None, 1)
+    given = LocalRows(X, y)
+    what = Gradients.of(objective.unclamped(), given, with_room=True)
+    return _minimise._Gradient(objective, given, linear, what, given.gradient_sums(what))
 
 
 @pytest.mark.slow

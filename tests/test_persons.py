@@ -14,12 +14,14 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.data.local import rows_of, sum_rounding
+from skdpdyn.data.base import sum_rounding, target_rounding
+from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import auto_rows, by_person, person_codes
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import minimise
+from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.objective import Objective
@@ -130,8 +132,8 @@ def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
     assert max(counts) <= 1
     objective = problem(squared, intercept_scaling=0.5, alpha=0.0)
     solver = SufficientStatistics()
-    gram, moment = solver._statistics(objective, one.X, one.y, one.weight)
-    gram2, moment2 = solver._statistics(objective, other.X, other.y, other.weight)
+    gram, moment = solver._statistics(objective, one)
+    gram2, moment2 = solver._statistics(objective, other)
     bound = math.sqrt(2) * objective.row_norm**2
     assert 0.8 * bound < np.linalg.norm(gram - gram2) <= bound * (1 + 1e-9)
     assert gram[-1, -1] == pytest.approx(0.25 * N)
@@ -208,6 +210,55 @@ def test_the_number_of_rows_shapes_nothing_but_the_number_of_chunks():
         assert len(edges) - 1 <= MOST * n_chunks
         assert data.sum_rounding() == sum_rounding(n_persons, 3, None, MOST)
     assert sizes[0] == sizes[1]
+
+
+def test_a_pass_leaves_room_for_rows_that_move():
+    """Where single precision is not allowed for, as of persons, every block and chunk rounds anew."""
+    objective, one = problem(), LocalRows(*table(1, 1.0)[:2])
+    persons = rows(*table(7, 1.0))
+    for data, single in ((persons, True), (one, False)):
+        what = Gradients.of(objective, data, with_room=True, single=single)
+        assert not what.aligned
+        moved, kept = (
+            data.bounded(objective, what.n_chunks, np.float64, aligned) for aligned in (False, True)
+        )
+        np.testing.assert_array_equal(data.bounded_for(what).bound, moved.bound)
+        assert np.all(moved.bound < kept.bound)
+    objective = problem(softmax(3))
+    assert Gradients.of(objective, one, with_room=True, single=True).aligned
+    assert not Gradients.of(objective, persons, with_room=True, single=True).aligned
+
+
+def test_sums_of_targets_and_of_rows_leave_room_for_the_chunks_of_persons():
+    """What is learnt first: its chunks are of public sizes too, and their rounding is exact arithmetic's."""
+    n_persons, d = 20_000, 8
+    rng, sizes, rounded = np.random.default_rng(0), [], []
+    for most in (1, 7):
+        codes = np.repeat(np.arange(n_persons), most)
+        X, y = rng.uniform(-0.3, 0.3, (len(codes), d)), rng.uniform(-1, 1, len(codes))
+        data = rows_of(X, y, codes, MOST)
+        edges = data.moment_edges()
+        sizes.append(edges[1])
+        assert edges[-1] == len(codes)
+        assert 1 < len(edges) - 1 <= 64 * most
+        weight = data.weight if data.weight.size else np.ones(len(codes))
+        exact = sum(Fraction(w) * Fraction(t) for w, t in zip(weight, data.y, strict=True))
+        rounded.append(abs(Fraction(data.target_sum()) - exact))
+        columns = [math.fsum(weight * column) for column in data.X.T]
+        error = np.linalg.norm(data.column_sums() - columns)
+        assert error <= data.sum_rounding() / 2
+    assert sizes[0] == sizes[1]
+    assert sum(rounded) <= target_rounding(n_persons, MOST)
+
+
+def test_the_sum_of_targets_leaves_room_where_every_chunk_rounds():
+    """Nearly half an ulp is lost with each of 32 chunks: more than four roundings of the whole."""
+    n_samples = 64 * 4032  # 64 chunks of a block
+    y = np.ones(n_samples)
+    y[4031::4032] = 2.0**-36 - 2.0**-41
+    data = LocalRows(np.zeros((n_samples, 1)), y)
+    lost = abs(Fraction(math.fsum(y)) - Fraction(data.target_sum()))
+    assert 2 * n_samples * np.finfo(float).eps < lost <= target_rounding(n_samples) / 2
 
 
 def test_rows_beyond_the_public_number_are_left_out_evenly():

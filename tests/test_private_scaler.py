@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, conditioning, preprocessing
-from skdpdyn.data.local import sum_rounding
+from skdpdyn.data.base import sum_rounding
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, composition, from_json, split_budget, to_json

@@ -17,6 +17,7 @@ from skdpdyn.kernels import minimise as minimise_module
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import largest_rounding, minimise
+from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
@@ -191,7 +192,9 @@ def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch)
                 theta, objective, rows, batches=FixedBatches(150), divisor=150.0, **schedule
             )
         else:
-            theta -= minimise_module._Gradient(objective, rows, None, None, 1)(theta)
+            what = Gradients.of(objective.unclamped(), rows, with_room=True)
+            with rows.gradient_sums(what) as sums:
+                theta -= minimise_module._Gradient(objective, rows, None, what, sums)(theta)
         return theta
 
     np.testing.assert_allclose(learnt(), right, atol=1e-11)
@@ -283,7 +286,9 @@ def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weigh
     X = CENTRE + 1e-6 * X
     objective, row_map = problem(logistic, 100, clip=1e9), RowMap(CENTRE, weights, 1e-6, RADIUS)
     rows = LocalRows(X, y, map=row_map)
-    gradient = minimise_module._Gradient(objective, rows, None, None, 1)
+    what = Gradients.of(objective.unclamped(), rows, with_room=True)
+    sums = rows.gradient_sums(what)
+    gradient = minimise_module._Gradient(objective, rows, None, what, sums)
     theta = np.linspace(-1, 1, D + 1)
     scale, offset, _ = rows.factors()
     Z = (
@@ -358,9 +363,9 @@ def test_sums_of_mapped_rows(layout, name):
         rows = LocalRows(layout(X), weight=given, map=MAPS[name])
         assert rows.sum_rounding() < 1e-7
         np.testing.assert_allclose(rows.column_sums(), weights @ X.astype(float), atol=1e-9)
-        np.testing.assert_allclose(
-            rows.column_sums(weight), (weight * weights) @ X.astype(float), atol=1e-9
-        )
+        short = 0.5 / np.maximum(0.5, np.linalg.norm(X.astype(float), axis=1))
+        within = rows.column_sums(0.5)
+        np.testing.assert_allclose(within, (short * weights) @ X.astype(float), atol=1e-9)
         np.testing.assert_allclose(rows.column_squares(), weights @ Z**2, rtol=1e-10)
         np.testing.assert_allclose(rows.second_moment(), (Z.T * weights) @ Z, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(rows.factors()[2], np.linalg.norm(Z, axis=1), atol=1e-12)

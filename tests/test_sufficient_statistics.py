@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.data import base, local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import squared
 from skdpdyn.noise import release
@@ -42,10 +43,11 @@ def with_column(X, constant):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_statistics(layout, dtype, monkeypatch):
-    monkeypatch.setattr(sufficient_statistics, "_ROWS", 16)
+    for module in (base, local):  # blocks of few rows
+        monkeypatch.setattr(module, "block_size", lambda n_features: 16)
     X, y = data()
     X = (3 * X).astype(dtype)
-    gram, moment = SufficientStatistics()._statistics(problem(X), layout(X), 2 * y)
+    gram, moment = SufficientStatistics()._statistics(problem(X), LocalRows(layout(X), 2 * y))
     rows = with_column(X.astype(float), 0.5)
     np.testing.assert_allclose(gram, rows.T @ rows, rtol=1e-6)
     np.testing.assert_allclose(moment, rows.T @ np.clip(2 * y, -1, 1), rtol=1e-5, atol=1e-6)
@@ -69,10 +71,12 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
         objective = problem(X, data_norm=data_norm, intercept_scaling=0.1 * data_norm)
         square = objective.row_norm**2
         solver = SufficientStatistics()
-        first, second = (solver._statistics(objective, *pair) for pair in ((X, y), (X2, y2)))
+        first, second = (
+            solver._statistics(objective, LocalRows(*pair)) for pair in ((X, y), (X2, y2))
+        )
         if adjacency is Adjacency.ADD_REMOVE:
             fewer = problem(X[1:], data_norm=data_norm, intercept_scaling=0.1 * data_norm)
-            second = solver._statistics(fewer, X[1:], y[1:])
+            second = solver._statistics(fewer, LocalRows(X[1:], y[1:]))
         replaced = adjacency is Adjacency.REPLACE_ONE
         eigenvalues = [np.linalg.eigvalsh(gram)[0] for gram, _ in (first, second)]
         parts.append(
@@ -101,7 +105,7 @@ def test_rounding_is_part_of_the_sensitivities():
             other[0] = 0.0
             objective = problem(X, intercept_scaling=0.0)
             grams = [
-                SufficientStatistics()._statistics(objective, rows, np.ones(4096))[0]
+                SufficientStatistics()._statistics(objective, LocalRows(rows, np.ones(4096)))[0]
                 for rows in (X, other)
             ]
             excess = max(excess, abs(float(grams[0][0, 0] - grams[1][0, 0])) - 1)

@@ -2,23 +2,23 @@
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data import chunks
+from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, block_size, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.kernels.passes import LocalSums
 
 _EPS = np.finfo(np.float64).eps
-_MOST_GROWTH = 64  # of rounding by a map, for which blocks may be summed in single precision
-_LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
-_MOST_SINGLE = 1e30
 
 
 class BoundedRows(NamedTuple):
@@ -34,7 +34,7 @@ class BoundedRows(NamedTuple):
     weight: np.ndarray
 
 
-class LocalRows:
+class LocalRows(Rows):
     """Rows in memory with their targets, the weight of each, and the public map they go through.
 
     X is not copied, but for CSR arrays with duplicate or unsorted entries.
@@ -73,6 +73,8 @@ class LocalRows:
     ((2, 2), [1.0, 0.2])
     """
 
+    in_memory = True
+
     def __init__(self, X, y=None, weight=None, map=None, exposure=None, persons=None, most_rows=1):
         self.X = canonical_rows(X)
         self.persons: Persons | None = persons
@@ -95,19 +97,11 @@ class LocalRows:
         self._check_map(map)
         self.map: Any = map  # RowMap or None
 
-    def _check_map(self, map):
-        if map is not None and map.n_features != self.shape[1]:
-            raise ValueError(f"X has {self.shape[1]} columns: the map is of {map.n_features}")
-        if map is not None and self.is_sparse and map.centre is not None:
-            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
-
     def with_map(self, map: RowMap) -> "LocalRows":
         """Return the same rows under another map; what is known of the rows without one is kept."""
-        self._check_map(map)
-        rows = copy.copy(self)
+        rows: Any = super().with_map(map)
         for name in ("lengths", "_mapped"):
             rows.__dict__.pop(name, None)
-        rows.map = map
         return rows
 
     def with_norm(self, norm: float) -> "LocalRows":
@@ -124,7 +118,7 @@ class LocalRows:
         return rows
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Number of rows and of columns."""
         return self.X.shape
 
@@ -139,23 +133,40 @@ class LocalRows:
         return self.persons is not None
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self) -> np.dtype:  # type: ignore[override]
         """Precision of X."""
         return self.X.dtype
 
     @property
-    def is_sparse(self) -> bool:
+    def is_sparse(self) -> bool:  # type: ignore[override]
         """Whether X is a CSR array."""
         return sparse.issparse(self.X)
 
-    def count_chunks(self, n_sums: int) -> int:
-        """Return the largest number of chunks, see `skdpdyn.data.chunks.count_chunks`."""
-        shape = self.n_records, self.shape[1]
-        return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)
+    def with_target(self, centre: float, scale: float) -> "LocalRows":
+        """Return the same rows with the targets (y - centre) / scale."""
+        rows = copy.copy(self)
+        rows.y = (self.y - centre) / scale
+        return rows
 
-    def chunk_edges(self, n_chunks: int) -> np.ndarray:
-        """Return where chunks begin and end, see `skdpdyn.data.chunks.chunk_edges`."""
-        return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
+    def part(self, first: int, last: int) -> "LocalRows":
+        """Return rows first, ..., last - 1 under the same map, with what is known of them."""
+        part, rows = copy.copy(self), slice(first, last)
+        part.X, part.y = self.X[rows], self.y[rows]
+        part.weight, part.exposure = self.weight[rows], self.exposure[rows]
+        for name in {"norms", "lengths", "_mapped"} & vars(self).keys():
+            known = vars(self)[name]
+            of_part = known[rows] if name == "norms" else tuple(numbers[rows] for numbers in known)
+            part.__dict__[name] = of_part
+        return part
+
+    def pieces(self):
+        """See `Rows.pieces`: a chunk at a time."""
+        for first, last in pairwise(self.moment_edges().tolist()):
+            yield self.part(first, last), True
+
+    def gradient_sums(self, what, n_threads: int = 1) -> LocalSums:
+        """See `Rows.gradient_sums`."""
+        return LocalSums(what, self, self.chunk_edges(what.n_chunks), n_threads)
 
     def check(self, objective) -> None:
         """Refuse rows that are not those of the objective; its compiled loops do not look.
@@ -163,7 +174,7 @@ class LocalRows:
         Raises
         ------
         ValueError
-            If the shape of X, the number of targets or the norm of rows is another.
+            If the shape of X or the number of targets is another.
         """
         shape = objective.n_samples, objective.n_features
         if (self.n_records, self.shape[1]) != shape or len(self.y) != self.shape[0]:
@@ -210,49 +221,6 @@ class LocalRows:
             raise ValueError(f"data_norm={data_norm!r}: mapped rows are in the unit ball. Use 1.0")
         return self._mapped
 
-    def growth(self, objective) -> float:
-        """Return how much more the sums of mapped rows may round than those of other rows; at least 1.
-
-        The rounding of a sum is relative to its terms, whose norm is at most ``map.spread`` times
-        the largest residual, where that of a gradient is at most ``objective.lipschitz``.
-
-        Raises
-        ------
-        ValueError
-            If the map has a centre or a full matrix, and nothing bounds the residuals.
-        """
-        if self.map is None or self.map.is_exact:
-            return 1.0
-        largest = objective.loss.lipschitz
-        if objective.intercept_scaling:
-            largest = min(largest, objective.clip / objective.intercept_scaling)
-        if not math.isfinite(largest):
-            raise ValueError(
-                f"a {objective.loss.name} loss without a bound on its residuals cannot be trained on "
-                "rows with a centre or a full matrix of weights. Give clip, and fit an intercept"
-            )
-        return max(1.0, largest * self.map.spread / objective.lipschitz)
-
-    def allows_single(self, objective) -> bool:
-        """Return whether gradients of float32 rows may be summed in that precision.
-
-        Where `Objective.allows_single` does, and what rows are multiplied by stays within the
-        normal numbers whatever the map, and rounding does not grow too much. Not where records are
-        persons: with one more row of theirs all blocks round anew.
-        """
-        if self.of_persons:
-            return False
-        if not objective.allows_single or self.map is None:
-            return objective.allows_single
-        row_map = self.map
-        least = objective.lipschitz * row_map.radius / (row_map.norm * row_map.spread)
-        return (
-            not row_map.unit
-            and least >= _LEAST_SINGLE
-            and objective.loss.lipschitz / row_map.norm <= _MOST_SINGLE
-            and self.growth(objective) <= _MOST_GROWTH
-        )
-
     def bounded(self, objective, n_chunks=64, dtype=None, aligned=True) -> BoundedRows:
         """Return what kernels know of each row: it bounds each row's gradient.
 
@@ -298,6 +266,12 @@ class LocalRows:
         """
         return self._bounded(objective.unclamped() if objective.contracts else objective)
 
+    def bounded_for(self, what) -> BoundedRows:
+        """Return what kernels know of each row for the sums of ``what``, see `skdpdyn.kernels.passes.Gradients`."""
+        if what.with_room:
+            return self.bounded(what.objective, what.n_chunks, what.precision, what.aligned)
+        return self.bounded_without_room(what.objective)
+
     def _bounded(self, objective):
         scale, offset, norms = self.factors(objective.data_norm)
         with np.errstate(divide="ignore"):
@@ -318,7 +292,6 @@ class LocalRows:
         return allowance(objective, dtype or self.dtype, n_chunks, aligned, growth, mapping)
 
     # --- sums for conditioning --------------------------------------------------------------------
-    # Of rows a block at a time, in float64. See `sum_rounding`.
 
     def count(self, chosen: np.ndarray) -> float:
         """Return the weight of the chosen rows, the number of them where all weigh 1.
@@ -331,81 +304,92 @@ class LocalRows:
         unit = 2.0 ** (53 - self.n_records.bit_length())
         return float(np.sum(np.floor(self.weight[chosen] * unit))) / unit
 
-    def column_sums(self, factor: np.ndarray | None = None) -> np.ndarray:
-        """Return the sum of ``factor * weight * x`` over all rows, without the map.
+    def numbers(self, of: str, centre: float = 0.0) -> np.ndarray:
+        """Return what `Rows.counts` counts, of each row."""
+        if of == "distances":
+            return np.abs(self.y - centre)
+        return self.norms if of == "norms" else self.lengths[1]
 
-        Parameters
-        ----------
-        factor : ndarray of shape (n_samples,) or None, default=None
-            Number of each row, say that which brings it into a ball; None for 1.
+    def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
+        """See `Rows.counts`: they are counted when they are asked for."""
+        return self.counts_of(self.numbers(of, centre), thresholds)
 
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            Its rounding in two runs together is at most `sum_rounding` times the largest norm of
-            a term.
-        """
-        factor = self._weighted(np.ones(self.shape[0]) if factor is None else factor)
-        total = np.zeros(self.shape[1])
-        size = block_size(self.shape[1])
+    def counts_of(self, numbers: np.ndarray, thresholds: np.ndarray) -> Sequence[float]:
+        """Return how many of some numbers, of one row each, are within thresholds, by weight."""
+        return _Counts(self, numbers, thresholds)
+
+    def target_terms(self):
+        """Yield the sum of the targets, by weight, rounded once."""
+        yield math.fsum(self._weighted(self.y))
+
+    def row_terms(self, radius: float | None = None):
+        """Yield the sum of ``weight * x`` over each block, of rows scaled into the ball of ``radius``."""
+        factor = np.ones(self.shape[0])
+        if radius is not None:
+            factor = row_factors(self.norms, radius, self.X)
+        factor, size = self._weighted(factor), block_size(self.shape[1])
         with one_blas_thread():
             for first in range(0, self.shape[0], size):
                 part = slice(first, first + size)
-                total += factor[part] @ self.X[part].astype(np.float64, copy=False)
-        return total
+                yield factor[part] @ self.X[part].astype(np.float64, copy=False)
 
-    def column_squares(self) -> np.ndarray:
-        """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
-            a term.
-        """
-        total = np.zeros(self.shape[1])
+    def square_terms(self):
+        """Yield the sum of ``weight * z**2`` over each block of mapped rows z."""
         for part, rows in self.mapped_blocks():
             weight = self._weighted(np.ones(rows.shape[0]), part)
             if sparse.issparse(rows):
                 squares = rows.data**2 * np.repeat(weight, np.diff(rows.indptr))
-                total += np.bincount(rows.indices, weights=squares, minlength=self.shape[1])
+                yield np.bincount(rows.indices, weights=squares, minlength=self.shape[1])
             else:
-                total += np.einsum("i,ij,ij->j", weight, rows, rows)
-        return total
+                yield np.einsum("i,ij,ij->j", weight, rows, rows)
 
-    def second_moment(self, constant: float = 0.0) -> np.ndarray:
-        """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
-
-        Parameters
-        ----------
-        constant : float, default=0.0
-            Constant of a column that is appended to dense mapped rows, as the intercept's; 0 for
-            none.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features), one more with a constant
-            Symmetric. The Frobenius norm of its rounding in two runs together is at most
-            `sum_rounding` times 1 + constant**2, the largest norm of a term.
-        """
-        total = np.zeros((self.shape[1] + (constant > 0),) * 2)
+    def outer_terms(self, constant: float = 0.0):
+        """Yield the sum of ``weight * outer(z, z)`` over each block of mapped rows z with ``constant`` appended."""
         with one_blas_thread():
             for part, rows in self.mapped_blocks():
                 weight = np.sqrt(self._weighted(np.ones(rows.shape[0]), part))
                 if sparse.issparse(rows):
                     rows = scaled_csr(rows, weight)
-                    total += (rows.T @ rows).toarray()
+                    yield (rows.T @ rows).toarray()
                 else:
                     if constant:
                         rows = np.column_stack([rows, np.full(len(rows), constant)])
                     rows *= weight[:, None]
-                    total += rows.T @ rows
-        return (total + total.T) / 2
+                    yield rows.T @ rows
 
-    def sum_rounding(self) -> float:
-        """Return how much sums over these rows may round, see the function `sum_rounding`."""
-        of_terms = None if self.map is None else 4 * self.map.error
-        return sum_rounding(self.n_records, self.shape[1], of_terms, self.most_rows)
+    def sketch_terms(self, projection: sparse.csr_array, constant: float = 0.0):
+        """Yield the sum of ``weight * outer(s, s)`` over the sketches s of each block of mapped rows."""
+        with one_blas_thread():
+            for part, mapped in self.mapped_blocks():
+                sketch = (mapped @ projection).toarray()
+                lengths = np.linalg.norm(sketch, axis=1)
+                sketch *= ((1 - 1e-9) / np.maximum(lengths, 1.0))[:, None]
+                if constant:
+                    sketch = np.column_stack([sketch, np.full(len(sketch), constant)])
+                weight = self._weighted(np.ones(len(sketch)), part)
+                sketch *= np.sqrt(weight)[:, None]
+                yield sketch.T @ sketch
+
+    def product_terms(self, radius: float, constant: float = 0.0):
+        """Yield the products of each block of rows, see `Rows.products`."""
+        scale, size = row_factors(self.norms, radius, self.X), block_size(self.shape[1])
+        with one_blas_thread():
+            for first in range(0, self.shape[0], size):
+                part = slice(first, first + size)
+                target = np.clip(self.y[part], -1, 1)
+                # of each of the two that are multiplied
+                weight = np.sqrt(self._weighted(np.ones(len(target)), part))
+                factor, target, column = scale[part] * weight, target * weight, constant * weight
+                if not self.is_sparse:
+                    rows = self.X[part] * factor[:, None]
+                    if constant:
+                        rows = np.column_stack([rows, column])
+                    yield np.column_stack([rows.T @ rows, rows.T @ target])
+                    continue
+                rows = scaled_csr(self.X[part], factor)
+                if constant:
+                    rows = sparse.hstack([rows, sparse.csr_array(column[:, None])], format="csr")
+                yield np.column_stack([(rows.T @ rows).toarray(), rows.T @ target])
 
     def _weighted(self, factor, part=slice(None)):
         return factor * self.weight[part] if self.weight.size else factor
@@ -423,6 +407,19 @@ class LocalRows:
             else:
                 rows *= divisor[part, None]
             yield part, rows
+
+
+class _Counts(Sequence):
+    """Numbers of rows within thresholds, by weight: each is counted when it is asked for."""
+
+    def __init__(self, rows, numbers, thresholds):
+        self._rows, self._numbers, self._thresholds = rows, numbers, thresholds
+
+    def __len__(self):
+        return len(self._thresholds)
+
+    def __getitem__(self, place):
+        return self._rows.count(self._numbers <= self._thresholds[place])
 
 
 def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> LocalRows:
@@ -452,61 +449,6 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
         y, exposure = rest
     weights = weight if weight.size else None
     return LocalRows(X, y, weights, None, exposure, persons, most_rows)
-
-
-def sum_rounding(
-    n_samples: int, n_features: int, of_terms: float | None = None, most_rows: int = 1
-) -> float:
-    """Return how much sums over rows may round in two runs together, over their largest term.
-
-    A block of m rows rounds by m/2 eps times their weight at the most, and the sum of n k/m blocks
-    by n/2 eps with every block, k the most rows of a record: a function of public numbers and of
-    the map alone.
-
-    Parameters
-    ----------
-    n_samples, n_features : int
-        Numbers of records and columns.
-    of_terms : float or None, default=None
-        Rounding of each term, over the largest; None: of d numbers of a row without a map.
-    most_rows : int, default=1
-        Public bound on the number of rows of a record, whose weights add up to at most 1.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If sums in float64 cannot tell one record among so many.
-    """
-    size = block_size(n_features)
-    of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
-    sums = 2 * size * max(size, n_samples) + most_rows * n_samples**2 / size
-    rounding = sums * _EPS + 2 * n_samples * of_terms
-    if not rounding < 0.5:
-        raise ValueError(
-            f"n_samples={n_samples}: sums in float64 cannot tell one record among so many"
-        )
-    return float(rounding)
-
-
-def rounding_objective(objective, row_map: RowMap | None):
-    """Return the problem whose `Objective.gradient_rounding` is that of gradients on mapped rows.
-
-    Raw predictions and sums over mapped rows round as those of rows as long as their parts, whose
-    norm is at most ``row_map.spread``, and a full matrix adds as many terms as it has columns.
-    """
-    if row_map is None:
-        return objective
-    n_terms = 3 if row_map.is_diagonal else 3 * row_map.n_features
-    return replace(
-        objective,
-        data_norm=max(objective.data_norm, row_map.spread),
-        clip=objective.clip * row_map.spread,
-        n_features=objective.n_features + n_terms,
-    )
 
 
 def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> float:

@@ -17,14 +17,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.descent import (
-    compiled_chunk,
-    kernel_family,
-    map_arguments,
-    map_types,
-    pass_types,
-    project,
-)
+from skdpdyn.kernels.descent import map_arguments, map_types, project
 from skdpdyn.kernels.jit import (
     aligned_empty,
     component,
@@ -36,6 +29,7 @@ from skdpdyn.kernels.jit import (
 )
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
+from skdpdyn.kernels.passes import compiled_chunk, kernel_family, pass_types
 from skdpdyn.kernels.release import release
 
 _HELD = 131_072  # normals at a time
@@ -305,7 +299,7 @@ def descend_on_batches(
     """
     rows.check(objective)
     exact = exact or momentum > 0 or average_weights is not None or distribution != "gaussian"
-    family, dtype = kernel_family(rows, objective.n_outputs), rows.dtype.name
+    family, dtype = kernel_family(rows.is_sparse, objective.n_outputs), rows.dtype.name
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     data = family.rows(rows.X)
     n_rows, gathered = family.room(data)

@@ -1,17 +1,11 @@
 """Full-batch noisy gradient descent: the loop over steps and its threads, for every family of kernels.
 
-A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
-several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
-``rows_type(dtype)``, ``rows(X)``, ``precision(dtype)`` and ``layout(n_outputs, n_features)``;
-weights where the layout has no parameter are zero.
+Rows in memory are summed by these loops themselves, see `skdpdyn.kernels.passes`; other rows say
+what the sum at a point is, and the same step follows from it.
 
 Rows are summed in fixed chunks whose partial sums are reduced in order, so any number of threads
 gives the same bits. Threads share all steps in compiled code: waking one through Python for every
 step would cost more than many a step.
-
-numba drops the errors of functions that enter others as values, as kernels do. One that fails, for
-want of memory, must not leave the sum of other rows in place of its own: so whoever calls it puts
-NaN there first, and the fit is refused.
 
 X may be float32. Sums over the chunks are double, and so is all other arithmetic wherever a
 last-iterate bound may be claimed: parameters rounded to float32 are shared by all rows, so a step
@@ -25,12 +19,10 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from importlib import import_module
 
 import numpy as np
 from numba import types
 
-from skdpdyn.data.chunks import LARGEST_PART
 from skdpdyn.kernels.jit import (
     aligned_empty,
     atomic_increment,
@@ -43,6 +35,14 @@ from skdpdyn.kernels.jit import (
 )
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
+from skdpdyn.kernels.passes import (
+    Gradients,
+    affordable_threads,
+    chunk_sums,
+    compiled_chunk,
+    pass_types,
+    thread_shares,
+)
 from skdpdyn.kernels.release import release
 
 # looks whether the others are done, about 0.6 ms; seconds of rest after them
@@ -168,19 +168,6 @@ map_types = readonly(np.float64, 2), _vector, _output
 """Types of the public map of rows, and of room for its sums."""
 
 
-def pass_types(family, dtype, precision="float64"):
-    """Types of a pass over rows of ``dtype``, weights of ``precision``: of the chunk kernel, of the problem, of the point."""
-    problem = family.residual_type, family.rows_type(dtype), *(_vector,) * 5
-    point = readonly(precision), _vector, _vector, _f64
-    return types.void(*problem, *point, _i64, _i64, _output), problem, point
-
-
-@cache
-def compiled_chunk(family, dtype, precision="float64"):
-    """Compile the gradients of a chunk of rows of ``dtype``, weights of ``precision`` (dtype names)."""
-    return component(pass_types(family, dtype, precision)[0])(family.chunk_gradients)
-
-
 def _step_type(precision):
     """Type of a step where the kernel's weights are of ``precision``."""
     point = writable(precision), _output, _output, _f64
@@ -191,6 +178,27 @@ def _step_type(precision):
 def _compiled_step(precision):
     """One step from the summed gradients: the same code for any number of threads, so the same bits."""
     return component(_step_type(precision))(_step)
+
+
+def _step_from(
+    step, weights, intercept, shift, intercept_scaling, gradient, order, matrix, centre, scratch, n_samples, alpha,
+    step_size, noise_std, radius, theta, normals,
+):  # fmt: skip
+    """One step from gradients that others have summed."""
+    step(
+        theta, gradient, order, n_samples, alpha, step_size[0], noise_std[0], normals[0], radius, weights, intercept,
+        shift, intercept_scaling, matrix, centre, scratch,
+    )  # fmt: skip
+
+
+@cache
+def compiled_step_from(precision):
+    """One step from summed gradients, where the kernel's weights are of ``precision``."""
+    point = writable(precision), _output, _output, _f64
+    schedule = *map_types, _f64, _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
+    step = types.FunctionType(_step_type(precision))
+    compiled = entry(types.void(step, *point, _output, _order, *schedule))(_step_from)
+    return partial(compiled, _compiled_step(precision))
 
 
 def _compiled(run, result, family, dtype, precision, sums, *work):
@@ -230,12 +238,6 @@ def compiled_run_shared(family, dtype, precision):
     )
 
 
-def kernel_family(rows, n_outputs):
-    """Return the module with the kernels of these rows and outputs."""
-    name = f"{'csr' if rows.is_sparse else 'dense'}{'_multi' if n_outputs > 1 else ''}"
-    return import_module(f"skdpdyn.kernels.{name}")
-
-
 def map_arguments(row_map):
     """Return the public row map for the loop over steps, with room for its sums; empty for none."""
     if row_map is None:
@@ -243,27 +245,6 @@ def map_arguments(row_map):
     n_features = row_map.n_features
     centre = np.zeros(n_features) if row_map.centre is None else row_map.centre
     return row_map.matrix, centre, np.empty(n_features)
-
-
-def thread_shares(n_chunks, n_threads):
-    """Edges of the threads' shares of the chunks."""
-    return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
-
-
-def affordable_threads(rows, n_threads, n_chunks, n_sums):
-    """How many threads to use: one, which needs one chunk's sum at a time, where those of all would outgrow a quarter of X."""
-    X = rows.X
-    if rows.is_sparse and n_chunks * n_sums * 8 > LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
-        return 1
-    return min(n_threads, n_chunks)
-
-
-def chunk_sums(n_chunks, n_sums):
-    """Room for the sums of all chunks: no two of them share a cache line."""
-    width = -(-n_sums // 8) * 8
-    sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
-    sums[:] = 0
-    return sums
 
 
 def descend(
@@ -290,7 +271,7 @@ def descend(
         The start, chosen without the data. Receives the last iterate.
     objective : Objective
         The problem.
-    rows : LocalRows
+    rows : Rows
         The rows and targets, with the public map that rows go through.
     step_size, noise_std : ndarray of shape (n_steps,)
         The schedule: each step adds N(0, noise_std^2 I). All 0: nothing is released.
@@ -312,8 +293,9 @@ def descend(
     if momentum and not exact:
         raise ValueError(f"momentum={momentum} needs exact noise in every step")
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
-    with ThreadPoolExecutor(max(1, n_threads - 1)) as pool:  # starts no thread before it has a task
-        run = _Descent(theta, objective, rows, exact, pool, n_threads)
+    what = Gradients.of(objective, rows, with_room=exact, single=exact)
+    steps_on = _Descent if rows.in_memory else _DescentFromSums
+    with steps_on(theta, what, rows, n_threads) as run:
         n_steps = step_size.size
         released = range(0 if exact else n_steps - 1, n_steps) if noise_std[-1] > 0 else range(0)
         quiet = released.start if released else n_steps
@@ -346,52 +328,83 @@ def project(theta, radius):
     return theta if norm <= radius else theta * (radius / norm)
 
 
-class _Descent:
-    """Some steps of a fit at a time, in compiled code that a signal can only interrupt between them."""
+class _Point:
+    """What kernels know of theta."""
 
-    def __init__(self, theta, objective, rows, exact, pool, n_threads):
-        dtype, n_outputs = rows.dtype.name, objective.n_outputs
-        family = kernel_family(rows, n_outputs)
-        single = exact and rows.allows_single(objective)
-        precision = family.precision(dtype) if single else "float64"
-        order, n_weights = family.layout(n_outputs, objective.n_features)
-        # unsigned, as all indices in kernels: the test for negative ones costs
-        order = order.astype(np.uintp)
-        n_chunks = rows.count_chunks(n_weights + n_outputs)
-        n_sums = n_weights + 2 * n_outputs
-        edges = rows.chunk_edges(n_chunks)
-        bounded_rows = (
-            rows.bounded(objective, n_chunks, precision, aligned=single)
-            if exact
-            else rows.bounded_without_room(objective)
-        )
-        problem = first_class(objective.loss.residual), family.rows(rows.X), rows.y, *bounded_rows
-        weights, (intercept, shift) = aligned_empty(n_weights, precision), np.zeros((2, n_outputs))
-        weights[:] = 0
-        n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
-        if n_threads > 1:
-            compiled, sums = compiled_run_shared, chunk_sums(edges.size - 1, n_sums)
-        else:
-            compiled, sums = compiled_run, aligned_empty(n_sums)
-        point = weights, intercept, shift, objective.intercept_scaling
-        totals = edges, np.empty(n_sums), sums, order, *map_arguments(rows.map)
-        divisor = float(objective.n_samples)
-        self._run = partial(
-            compiled(family, dtype, precision), *problem, *point, *totals, divisor, objective.alpha
-        )
-        self._point = order, objective.intercept_scaling, weights, intercept, shift, rows.map
-        self._theta, self._pool, self._n_threads, self._n_chunks = (
-            theta,
-            pool,
-            n_threads,
-            edges.size - 1,
-        )
-        self._seconds = None
+    def __init__(self, theta, what, rows):
+        self._theta, self._map, self._scaling = theta, rows.map, what.objective.intercept_scaling
+        self._order, n_weights = what.layout()
+        self._weights = aligned_empty(n_weights, what.precision)
+        self._weights[:] = 0
+        self._intercept, self._shift = np.zeros((2, what.objective.n_outputs))
         self.set_point()
+
+    @property
+    def _point(self):
+        return self._weights, self._intercept, self._shift
+
+    def _totals(self, what):
+        """Return what a step needs beside the sums of gradients."""
+        divisor = float(what.objective.n_samples)
+        return self._order, *map_arguments(self._map), divisor, what.objective.alpha
 
     def set_point(self):
         """Put the parameters where the kernel has them."""
-        set_point(self._theta, *self._point)
+        set_point(self._theta, self._order, self._scaling, *self._point, self._map)
+
+
+class _DescentFromSums(_Point):
+    """Some steps of a fit at a time on rows that say what a sum of gradients at a point is."""
+
+    def __init__(self, theta, what, rows, n_threads):
+        super().__init__(theta, what, rows)
+        self._sums = rows.gradient_sums(what, n_threads)
+        self._step = partial(compiled_step_from(what.precision), *self._point, self._scaling)
+        self._after_sums = self._totals(what)
+
+    def __enter__(self):
+        self._sums.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._sums.__exit__(*error)
+
+    def steps_at_a_time(self):
+        """Return how many steps to make at a time."""
+        return 1
+
+    def __call__(self, step_size, noise_std, radius, normals):
+        """Make a step."""
+        gradient = self._sums(*self._point)
+        schedule = step_size, noise_std, radius, self._theta, normals
+        self._step(gradient, *self._after_sums, *schedule)
+
+
+class _Descent(_Point):
+    """Some steps of a fit at a time, in compiled code that a signal can only interrupt between them."""
+
+    def __init__(self, theta, what, rows, n_threads):
+        super().__init__(theta, what, rows)
+        self._pool = ThreadPoolExecutor(max(1, n_threads - 1))  # no thread before it has a task
+        edges = rows.chunk_edges(what.n_chunks)
+        self._n_chunks = edges.size - 1
+        self._n_threads = affordable_threads(rows, n_threads, self._n_chunks, what.n_sums)
+        if self._n_threads > 1:
+            compiled, sums = compiled_run_shared, chunk_sums(self._n_chunks, what.n_sums)
+        else:
+            compiled, sums = compiled_run, aligned_empty(what.n_sums)
+        run = compiled(what.family, rows.dtype.name, what.precision)
+        residual = first_class(what.objective.loss.residual)
+        problem = residual, what.family.rows(rows.X), rows.y, *rows.bounded_for(what)
+        to = edges, np.empty(what.n_sums), sums
+        self._run = partial(run, *problem, *self._point, self._scaling, *to, *self._totals(what))
+        self._seconds = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._pool.shutdown()
 
     def steps_at_a_time(self):
         """Return how many steps take about a fifth of a second: one, before one has been timed."""

@@ -13,29 +13,17 @@ sure to arrive.
 """
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 from scipy.sparse.linalg import LinearOperator, cg
 
+from skdpdyn.data.base import rounding_objective
 from skdpdyn.data.chunks import largest_number_in_order
-from skdpdyn.data.local import rounding_objective
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels.blas import one_blas_thread
-from skdpdyn.kernels.descent import (
-    affordable_threads,
-    chunk_sums,
-    compiled_chunk,
-    kernel_family,
-    pass_types,
-    set_point,
-    thread_shares,
-)
-from skdpdyn.kernels.jit import entry, readonly, writable
+from skdpdyn.kernels.descent import set_point
+from skdpdyn.kernels.passes import Gradients
 from skdpdyn.privacy.checks import as_float, is_auto
 
 _EPS = np.finfo(np.float64).eps
@@ -43,8 +31,6 @@ _LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothi
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
 _DIFFERENCE = 1e-6  # of a raw prediction, between the two gradients of a product with the Hessian
 _FORCING = 0.1  # part of a step's equations that may be left unsolved
-# products of a row's number and a parameter between two looks at interrupts: a tenth of a second
-_PIECE = 10**8
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
@@ -59,7 +45,7 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
     ----------
     objective : Objective
         The problem, with ``alpha`` > 0 and a gradient step that contracts (no clipped softmax).
-    rows : LocalRows
+    rows : Rows
         The rows and targets, with the public map that rows go through.
     tolerance : float
         Largest norm of the gradient.
@@ -84,8 +70,10 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
             f"alpha={objective.alpha!r}, clip={objective.clip!r}: a unique minimiser needs alpha > 0, and a loss of several "
             "outputs unclipped"
         )
-    with one_blas_thread(), ThreadPoolExecutor(max(1, n_threads - 1)) as pool:
-        gradient = _Gradient(objective, rows, linear, pool, n_threads)
+    rows.check(objective)
+    what = Gradients.of(objective.unclamped(), rows, with_room=True)
+    with one_blas_thread(), rows.gradient_sums(what, n_threads) as sums:
+        gradient = _Gradient(objective, rows, linear, what, sums)
         theta = np.zeros(objective.n_parameters)
         if gradient.rounding(theta) < tolerance:
             for point in _points(gradient, theta, tolerance):
@@ -94,44 +82,6 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
     raise ConvergenceError(
         f"tolerance={tolerance:.3g}: the minimiser could not be certified to it in double precision. Raise tolerance, or alpha"
     )
-
-
-def _some_chunks(
-    chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-    edges, first, last, sums, gradient,
-):  # fmt: skip
-    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``.
-
-    Where that has room for a single sum, they are added to ``gradient`` as they come.
-    """
-    several = sums.shape[0] > 1
-    for c in range(first, last):
-        row = c if several else 0
-        sums[row, 0] = np.nan
-        chunk_gradients(
-            residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-            edges[c], edges[c + 1], sums[row],
-        )  # fmt: skip
-        if not several:
-            for j in range(gradient.size):
-                gradient[j] += sums[0, j]
-
-
-@cache
-def compiled_some_chunks(family, dtype, precision="float64"):
-    """Compile `some_chunks` for rows of ``dtype`` and weights of ``precision``."""
-    chunk, problem, point = pass_types(family, dtype, precision)
-    share = (
-        readonly(np.int64),
-        types.int64,
-        types.int64,
-        writable(np.float64, 2),
-        writable(np.float64),
-    )
-    some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(
-        _some_chunks
-    )
-    return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
 def largest_rounding(objective, norm, row_map=None, slope=0.0):
@@ -179,43 +129,18 @@ def certifiable(tolerance, negligible, least):
     return tolerance
 
 
-def _pieces(first, last, size):
-    """Chunks first..last as pairs of the first and the last of ``size`` at a time."""
-    return [(start, min(start + size, last)) for start in range(first, last, size)]
-
-
 class _Gradient:
     """The gradient of the objective, from the chunk kernels, and a bound on its rounding."""
 
-    def __init__(self, objective, rows, linear, pool, n_threads):
-        rows.check(objective)
-        family = kernel_family(rows, objective.n_outputs)
-        order, n_weights = family.layout(objective.n_outputs, objective.n_features)
-        n_sums = n_weights + 2 * objective.n_outputs
-        n_chunks = rows.count_chunks(n_weights + objective.n_outputs)
-        edges = rows.chunk_edges(n_chunks)
+    def __init__(self, objective, rows, linear, what, sums):
+        edges = rows.chunk_edges(what.n_chunks)
         self._map, self._rounds_as = rows.map, rounding_objective(objective, rows.map)
         self._n_summed = int(np.max(np.diff(edges))) + edges.size - 1
-        self.objective, self._order = objective, order
+        self.objective, self._sums = objective, sums
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
-        self._kernel = compiled_some_chunks(family, rows.dtype.name)
-        bounded = rows.bounded(objective.unclamped(), n_chunks, np.float64, aligned=False)
-        self._problem = objective.loss.residual, family.rows(rows.X), rows.y, *bounded
-        self._weights, self._intercept, self._edges = (
-            np.zeros(n_weights),
-            np.zeros(objective.n_outputs),
-            edges,
-        )
-        self._shift = np.zeros(objective.n_outputs)
-        n_threads = affordable_threads(rows, n_threads, edges.size - 1, n_sums)
-        self._sums = chunk_sums(edges.size - 1 if n_threads > 1 else 1, n_sums)
-        (own, *others), self._pool = (
-            pairwise(thread_shares(edges.size - 1, n_threads).tolist()),
-            pool,
-        )
-        chunks_in_a_piece = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
-        self._own = _pieces(*own, chunks_in_a_piece)
-        self._others = [piece for share in others for piece in _pieces(*share, chunks_in_a_piece)]
+        self._order, n_weights = what.layout()
+        self._weights = np.zeros(n_weights)
+        self._intercept, self._shift = np.zeros((2, objective.n_outputs))
 
     def __call__(self, theta):
         """Return the gradient at ``theta``."""
@@ -227,22 +152,7 @@ class _Gradient:
         set_point(
             theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map
         )
-        point = self._weights, self._intercept, self._shift, scaling, self._edges
-        to = self._sums, np.zeros(self._sums.shape[1])
-        tasks = [
-            self._pool.submit(self._kernel, *self._problem, *point, *piece, *to)
-            for piece in self._others
-        ]
-        try:
-            for piece in self._own:
-                self._kernel(*self._problem, *point, *piece, *to)
-            for task in tasks:
-                task.result()
-        except BaseException:  # an interrupt: the pool would go on to the end of the pass
-            for task in tasks:
-                task.cancel()
-            raise
-        gradient = np.add.reduce(self._sums, axis=0) if len(self._sums) > 1 else to[-1]
+        gradient = self._sums(self._weights, self._intercept, self._shift)
         in_order = gradient[self._order[: theta.size]]
         if self._map is not None:
             n_outputs, n_features = self.objective.n_outputs, self.objective.n_features

@@ -3,7 +3,9 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -47,11 +49,18 @@ from skdpdyn.conditioning import (
     shares_of,
     strength_of,
 )
+from skdpdyn.data.base import Rows
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
-from skdpdyn.linear_model.targets import Target, as_labels, codes_of, numbers_of
+from skdpdyn.linear_model.targets import (
+    Target,
+    as_labels,
+    numbers_of,
+    numbers_of_labels,
+    numbers_within,
+)
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.preprocessing import RowMapper
@@ -143,7 +152,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _encode_target(self, y):
-        """Return the Target, or raise an error that says what is wrong with y."""
+        """Return the Target, or raise an error that says what is wrong with y.
+
+        ``y`` is None where targets are read with the rows: nothing may be taken from them then.
+        """
 
     @abstractmethod
     def _unpack(self, coef, intercept):
@@ -217,21 +229,21 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             "the sets of possible labels or target bounds",
         )
 
-    def fit(self, X, y, groups=None, **not_taken):
+    def fit(self, X, y=None, groups=None, **not_taken):
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Rows
             Finite rows. Those longer than ``data_norm`` are scaled down to it.
-        y : array-like of shape (n_samples,)
-            Targets.
+        y : array-like of shape (n_samples,) or None, default=None
+            Targets. None where ``X`` is a source of rows, which has them.
         groups : array-like of shape (n_samples,), default=None
             Whose each row is: integers or strings, one id a person. The guarantee is then for a
             whole person with all rows and labels, whatever their number: a row of a person with k
             rows has weight 1/k, and of more than ``max_rows_per_person`` rows so many are used.
             ``n_samples_`` is the number of persons, which is public; that of rows is not. None:
-            every row is a record by itself.
+            every row is a record by itself. A source of rows takes none.
         **not_taken : dict
             Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
@@ -267,24 +279,35 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _fit(self, X, y, groups=None, **of_records):
         check_random_state(self.random_state)
         self._options()
-        y = as_labels(y, getattr(self, "classes", None))
-        X, y = validated(
-            self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self)
-        )
-        X = canonical_rows(X)
-        target = self._encode_target(y, **of_records)
+        X, target = self._checked(X, y, groups, of_records)
+        with closing(X) if isinstance(X, Rows) else nullcontext():
+            self._learn(X, target, groups)
+
+    def _learn(self, X, target, groups):
+        """Plan, run, and set what was learnt."""
         n_samples, codes = X.shape[0], None
         if groups is not None:
             codes = person_codes(groups, n_samples)
             n_samples = int(codes.max()) + 1
-        plan = self._plan(n_samples, X.shape[1], target.loss, sparse.issparse(X))
+        elsewhere = isinstance(X, Rows)
+        is_sparse = X.is_sparse if elsewhere else sparse.issparse(X)
+        plan = self._plan(n_samples, X.shape[1], target.loss, is_sparse)
         if codes is not None:
             self._check_persons(plan.solver)
-        (generator,) = generators(self.random_state, stacklevel=4)
-        warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
+        if elsewhere and not plan.solver.streams:
+            raise ValueError(
+                f"solver={self.solver!r} needs all rows in memory, and X is a {type(X).__name__}. "
+                "Use solver='auto'"
+            )
+        (generator,) = generators(self.random_state, stacklevel=5)
+        warn_of_weak_budget(plan.budget, n_samples, stacklevel=4)
         if self.verbose:
             self._tell(plan)
-        rows = rows_of(X, target.values, codes, plan.objective.most_rows, target.exposure)
+        if elsewhere:
+            rows = X.with_targets(target.encode)
+            rows.most_rows = plan.objective.most_rows  # leaves as much room as an array: same bits
+        else:
+            rows = rows_of(X, target.values, codes, plan.objective.most_rows, target.exposure)
         record, units = plan.mechanism, (0.0, 1.0)
         weights = self._label_weights(target)
         if plan.conditioning is not None:
@@ -327,17 +350,44 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             setattr(self, name, value)
         self._unpack(
             *(
-                part.astype(X.dtype)
+                part.astype(rows.dtype)
                 for part in _in_units_of_x(*objective.split(theta), rows.map, *units)
             )
         )
         if not (
             np.all(np.isfinite(self.coef_))
-            and np.all(np.isfinite(np.asarray(self.intercept_, dtype=X.dtype)))
+            and np.all(np.isfinite(np.asarray(self.intercept_, dtype=rows.dtype)))
         ):
             raise FloatingPointError(
                 "the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale"
             )
+
+    def _checked(self, X, y, groups, of_records):
+        """Return the rows, an array or a source of them, and the Target."""
+        if isinstance(X, Rows):
+            if y is not None:
+                raise ValueError(f"y must be None: X is a {type(X).__name__}, which has targets")
+            for name, value in {
+                "groups": groups,
+                "class_weight": getattr(self, "class_weight", None),
+                **of_records,
+            }.items():
+                if value is not None:
+                    raise ValueError(
+                        f"{name} needs all rows in memory, and X is a {type(X).__name__}. Use {name}=None"
+                    )
+            if X.in_memory:
+                raise TypeError(
+                    f"X is a {type(X).__name__}: pass arrays that are in memory as X and y"
+                )
+            target = self._encode_target(None)
+            self.n_features_in_ = X.shape[1]
+            return X, target
+        y = as_labels(y, getattr(self, "classes", None))
+        X, y = validated(
+            self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self)
+        )
+        return canonical_rows(X), self._encode_target(y, **of_records)
 
     def _tell(self, plan):
         """Print what will run and what it spends: public numbers."""
@@ -781,8 +831,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return {}
 
     def _learn_target(self, rows, conditioner, releases):
-        """Put targets in units that are learnt; return what that adds to intercepts, and multiplies."""
-        return 0.0, 1.0
+        """Return rows with targets in units that are learnt, and what these add to intercepts and multiply."""
+        return rows, (0.0, 1.0)
 
 
 def _condition(plan, rows, generator, learn_target):
@@ -795,7 +845,9 @@ def _condition(plan, rows, generator, learn_target):
         raise ValueError(
             "the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept"
         )
-    units = learn_target(rows, conditioner, releases) if conditioner.maps else (0.0, 1.0)
+    rows, units = (
+        learn_target(rows, conditioner, releases) if conditioner.maps else (rows, (0.0, 1.0))
+    )
     weights = None
     if "class counts" in conditioner.shares:
         n_classes = max(2, plan.objective.n_outputs)
@@ -869,18 +921,21 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         super().__setstate__({"class_weight": None} | state)
 
     def _encode_target(self, y):
+        if self.classes is None and y is None:
+            raise ValueError(
+                "classes=None: labels are not looked for in rows that are read in order. Pass classes=[...]"
+            )
         if self.classes is None:
             quoting_no_records(check_classification_targets, y)
-            classes, codes = quoting_no_records(np.unique, y, return_inverse=True)
+            classes = quoting_no_records(np.unique, y)
             self._check_classes(classes, y)
             warnings.warn(
                 "classes=None: the labels were taken from y, so which labels occur is released without noise. Pass classes=[...]",
                 PrivacyLeakWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-            return self._target(codes, classes, ("classes were taken from y",))
-        classes = self._public_classes()
-        return self._target(codes_of(y, classes), classes)
+            return self._target(y, classes, ("classes were taken from y",))
+        return self._target(y, self._public_classes())
 
     def _buys_counts(self, solver, budget):
         weight = self.class_weight
@@ -936,10 +991,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self._check_classes(classes, classes)
         return classes
 
-    def _target(self, codes, classes, leaks=()):
-        return Target(
-            codes.astype(np.float64), self._loss_of(classes), {"classes_": classes}, leaks
-        )
+    def _target(self, y, classes, leaks=()):
+        encode = partial(numbers_of_labels, classes=classes)
+        values = None if y is None else encode(y)
+        attributes = {"classes_": classes}
+        return Target(values, self._loss_of(classes), attributes, leaks, encode=encode)
 
     @abstractmethod
     def _loss_of(self, classes):
@@ -1096,24 +1152,30 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         return self._loss_of(None if self.target_bounds is None else self._public_bounds())
 
     def _encode_target(self, y):
-        y = numbers_of(y)
-        low, high, leaks = self._bounds_of(y)
-        centre, half_range = _scaling(low, high, self.fit_intercept)
-        # bounds as close as their rounding
-        values = np.clip((np.clip(y, low, high) - centre) / half_range, -1, 1)
-        return Target(values, self._loss_of((low, high)), {"target_bounds_": (low, high)}, leaks)
+        y = None if y is None else numbers_of(y)
+        *bounds, leaks = self._bounds_of(y)
+        units = _scaling(*bounds, self.fit_intercept)
+        encode = partial(numbers_within, bounds=bounds, units=units)
+        values, bounds = None if y is None else encode(y), tuple(bounds)
+        attributes = {"target_bounds_": bounds}
+        return Target(values, self._loss_of(bounds), attributes, leaks, encode=encode)
 
     def _bounds_of(self, y):
         """Return the bounds of the target, and what they leak: those of y where none were passed."""
         if self.target_bounds is not None:
             return *self._public_bounds(), ()
+        if y is None:
+            raise ValueError(
+                "target_bounds=None: bounds are not looked for in rows that are read in order. Pass "
+                "target_bounds=(low, high)"
+            )
         low, high = float(np.min(y)), float(np.max(y))
         high = high if high > low else low + max(1.0, abs(low))
         warnings.warn(
             "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
             "Pass target_bounds=(low, high)",
             PrivacyLeakWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         return low, high, ("target_bounds were taken from y",)
 

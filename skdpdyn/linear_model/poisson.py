@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -228,6 +229,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         return low, high
 
     def _encode_target(self, y, exposure=None):
+        if y is None:
+            raise ValueError("PrivatePoissonRegressor needs all rows in memory: pass X and y")
         y = np.maximum(numbers_of(y), 0.0)
         low, high, leaks = self._bounds_of(y)
         unit = _residual_bound(high)
@@ -252,8 +255,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         if "target scale" in conditioner.shares:
             away, n_samples = np.abs(counts - rate * rows.exposure), conditioner.n_samples
             found = releases.quantile(
-                rows,
-                away,
+                partial(rows.counts_of, away),
                 self._largest,
                 TARGET_QUANTILE,
                 n_samples,
@@ -261,7 +263,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             )
             unit = max(found, 1 / self._largest)  # 1, in counts
         rows.y, rows.exposure = rows.y / rate, rows.exposure * rate / unit
-        return math.log(rate), 1.0
+        return rows, (math.log(rate), 1.0)
 
     def _unpack(self, coef, intercept):
         start = math.log(_residual_bound(self.target_bounds_[1])) if self.fit_intercept else 0.0

@@ -171,8 +171,7 @@ class PrivateRidge(PrivateLinearRegressor):
 
     def _learn_target(self, rows, conditioner, releases):
         units = learn_target(rows, conditioner.n_samples, conditioner.shares, releases)
-        rows.y = (rows.y - units[0]) / units[1]
-        return units
+        return rows.with_target(*units), units
 
     def _conditioned_clip(self, n_parameters, strength):
         return CONDITIONED_RESIDUAL

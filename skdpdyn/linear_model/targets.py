@@ -1,5 +1,6 @@
 """Targets as losses take them: labels and numbers, matched one by one and refused without being quoted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +12,16 @@ from skdpdyn.losses import Loss
 class Target:
     """Targets as the loss takes them, the fitted attributes that describe them, and what of these is not private.
 
-    ``exposure`` is that of `skdpdyn.data.local.LocalRows`.
+    ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
+    ``values`` is None and ``encode`` makes them of some targets.
     """
 
-    values: np.ndarray
+    values: np.ndarray | None
     loss: Loss
     attributes: dict
     leaks: tuple = ()
     exposure: np.ndarray | None = None
+    encode: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def as_labels(y, classes):
@@ -47,6 +50,18 @@ def numbers_of(y):
             "of the others, which counts as public, depend on the records)"
         )
     return y
+
+
+def numbers_within(y, bounds, units):
+    """Return targets clipped to their bounds, in units of (centre, half_range): numbers in [-1, 1]."""
+    centre, half_range = units
+    # bounds as close as their rounding
+    return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
+
+
+def numbers_of_labels(y, classes):
+    """Return the position of each label in the sorted classes, as losses take it."""
+    return codes_of(y, classes).astype(np.float64)
 
 
 def codes_of(y, classes):

@@ -68,12 +68,16 @@ class Solver(BaseEstimator, ABC):
     pays_for_rows : bool
         Whether its release costs more the more rows a record may have. Then their number is one,
         unless a user declares another.
+    streams : bool
+        Whether ``solve`` asks rows for nothing but what `skdpdyn.data.base.Rows` offers. Others are
+        only given a `LocalRows`.
     """
 
     pure = False
     maps_rows = False
     takes_persons = False
     pays_for_rows = False
+    streams = False
 
     @property
     def adapts(self) -> bool:
@@ -163,7 +167,7 @@ class Solver(BaseEstimator, ABC):
             The problem's public constants.
         mechanism : record
             What ``mechanism`` returned, with its noise.
-        rows : LocalRows
+        rows : Rows
             The rows and their targets, as the loss takes these.
         generator : numpy.random.Generator
             The source of all randomness.

@@ -107,6 +107,7 @@ class NoisyGD(Solver):
 
     maps_rows = True
     takes_persons = True
+    streams = True
 
     def __init__(self, n_steps="auto", step_size="auto", radius=None, cooling="auto"):
         self.n_steps = n_steps

@@ -71,6 +71,7 @@ class ObjectivePerturbation(Solver):
 
     takes_persons = True
     pays_for_rows = True
+    streams = True
 
     def __init__(self, noise="gaussian", tolerance="auto"):
         self.noise = noise

@@ -188,6 +188,11 @@ class OutputPerturbation(Solver):
         """Whether its release has a guarantee with delta = 0: with gamma noise."""
         return is_named(self.noise, "gamma")
 
+    @property
+    def streams(self):
+        """See `Solver`: not where batches are drawn."""
+        return not is_named(self.method, "permutation_sgd")
+
     def auto_clip(self, loss, clip):
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz

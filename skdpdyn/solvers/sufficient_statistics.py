@@ -3,16 +3,14 @@
 import math
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import eigh
 
-from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.data.base import largest_number_of_terms
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.noise import release
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
 from skdpdyn.solvers.base import Solver
 
-_ROWS = 4096  # of X that are scaled at a time
 _LARGEST = 20_000  # parameters
 
 
@@ -49,6 +47,7 @@ class SufficientStatistics(Solver):
     """
 
     takes_persons = True
+    streams = True
 
     _shares = (0.05, 0.55, 0.4)  # of mu^2: least eigenvalue, X'X, X'y
 
@@ -90,7 +89,7 @@ class SufficientStatistics(Solver):
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
         moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
 
-        gram, moment = self._statistics(objective, rows.X, rows.y, rows.weight)
+        gram, moment = self._statistics(objective, rows)
         size = objective.n_parameters
         with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]
@@ -111,35 +110,10 @@ class SufficientStatistics(Solver):
         """See `Solver.fitted_attributes`: there are no steps, and each statistic has a noise of its own."""
         return {}
 
-    def _statistics(self, objective, X, y, weight=None):
-        """X'X and X'y of the scaled rows with their intercept column, a few rows at a time."""
-        X = canonical_rows(X)
-        scale = row_factors(row_norms(X), objective.data_norm, X)
-        weighted = weight is not None and weight.size
-        gram = np.zeros((objective.n_parameters, objective.n_parameters))
-        moment = np.zeros(objective.n_parameters)
-        d, constant = objective.n_features, objective.intercept_scaling
-        with one_blas_thread():
-            for first in range(0, X.shape[0], _ROWS):
-                part = slice(first, first + _ROWS)
-                target = np.clip(y[part], -1, 1)
-                factor, ones = scale[part], np.ones(len(target))
-                if weighted:
-                    ones = np.sqrt(weight[part])  # of each of the two that are multiplied
-                    factor, target = factor * ones, target * ones
-                if sparse.issparse(X):
-                    scaled = sparse.diags_array(factor) @ X[part].astype(np.float64)
-                    gram[:d, :d] += (scaled.T @ scaled).toarray()
-                else:
-                    scaled = X[part] * factor[:, None]
-                    gram[:d, :d] += scaled.T @ scaled
-                moment[:d] += scaled.T @ target
-                if constant:
-                    gram[d, :d] += constant * (scaled.T @ ones)
-                    gram[d, d] += constant**2 * (ones @ ones)
-                    moment[d] += constant * (ones @ target)
-        gram[:d, d:] = gram[d:, :d].T
-        return gram, moment
+    def _statistics(self, objective, rows):
+        """X'X and X'y of the scaled rows with their intercept column."""
+        products = rows.products(objective.data_norm, objective.intercept_scaling)
+        return np.ascontiguousarray(products[:, :-1]), products[:, -1].copy()
 
 
 def _rounding(objective):
@@ -149,7 +123,9 @@ def _rounding(objective):
     most, in whatever order, and the sum of the blocks by their number times that; an eigenvalue of
     a matrix of d columns and norm n B^2 by a few d eps n B^2.
     """
-    in_order = _ROWS + 16 + objective.most_rows * objective.n_samples / _ROWS
+    in_order = largest_number_of_terms(
+        objective.n_samples, objective.n_features, objective.most_rows
+    )
     rounding = (
         (in_order + 16 * objective.n_parameters) * objective.n_samples * np.finfo(np.float64).eps
     )

@@ -1,0 +1,431 @@
+"""What solvers and conditioning ask of rows, wherever these are."""
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpdyn.data import chunks
+from skdpdyn.data.row_map import RowMap, block_size
+
+_EPS = np.finfo(np.float64).eps
+_MOST_GROWTH = 64  # of rounding by a map, for which blocks may be summed in single precision
+_LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
+_MOST_SINGLE = 1e30
+_MOST_MOMENT_CHUNKS = 64
+
+
+class Rows(ABC):
+    """Rows with their targets and the public map that they go through: all that a fit asks of them is sums.
+
+    Every sum is that of fixed chunks, whose edges follow from public numbers alone, added up one
+    after the other. So the same rows give the same bits wherever they are.
+
+    A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `pieces` and `gradient_sums`;
+    sums for conditioning follow from the pieces. A source whose rows are elsewhere may compute them
+    there, and overrides `counts`, `target_sum`, `column_sums`, `column_squares`, `second_moment`,
+    `sketched_moment` and `products`. Most sources read rows in order: they derive from
+    `skdpdyn.data.streamed.StreamedRows`, which asks for one method.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of rows and of columns.
+    dtype : dtype
+        Precision of the rows, float64 or float32.
+    is_sparse : bool
+        Whether rows are CSR arrays.
+    map : RowMap or None
+        What is done to each row before training; None for scaling into the ball of ``data_norm``.
+    in_memory : bool
+        Whether compiled loops may go over ``X`` and ``y`` themselves: of `LocalRows` alone.
+    most_rows : int
+        Public bound on the number of rows of a record, for which all sums leave room.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    is_sparse: bool
+    map: Any = None  # RowMap or None
+    in_memory = False
+    most_rows: int = 1
+
+    # --- what a source offers ---------------------------------------------------------------------
+
+    @abstractmethod
+    def pieces(self) -> Iterator[tuple[Any, bool]]:
+        """Yield all rows in order, some at a time, and whether a chunk of `moment_edges` ends with them.
+
+        Each piece is a `LocalRows` under this object's map, begins at a multiple of
+        `skdpdyn.data.row_map.block_size` rows after the beginning of its chunk, and lies within it.
+        """
+
+    @abstractmethod
+    def gradient_sums(self, what, n_threads: int = 1) -> AbstractContextManager[Callable]:
+        """Return what sums gradients over all rows, at one point after the other.
+
+        Parameters
+        ----------
+        what : Gradients
+            What is summed, and in how many chunks, see `skdpdyn.kernels.passes`.
+        n_threads : int, default=1
+            Number of threads; the bits of the sums do not depend on it.
+
+        Returns
+        -------
+        context manager
+            Once entered, callable with ``weights``, ``intercept`` and ``shift``, what kernels know
+            of the parameters. It returns the sum of all chunks, added up in order, of shape
+            (what.n_sums,). On exit what it holds is let go.
+        """
+
+    def batch_sums(self, objective, batches) -> AbstractContextManager[Callable]:
+        """Return what sums gradients over one batch after the other.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem.
+        batches : PoissonBatches, FreshBatches or FixedBatches
+            The sampler, see `skdpdyn.kernels.batches`.
+
+        Returns
+        -------
+        context manager
+            Once entered, callable with the number of the step and what kernels know of the
+            parameters. It returns the sum over the batch, of shape (n_sums,).
+
+        Raises
+        ------
+        ValueError
+            If these rows cannot be drawn from in this way.
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot draw batches. Use solver='auto', or an array in memory"
+        )
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what a fit holds: of workers, files, sockets."""
+
+    @abstractmethod
+    def with_target(self, centre: float, scale: float) -> "Rows":
+        """Return the same rows with the targets (y - centre) / scale."""
+
+    def with_map(self, map: RowMap) -> "Rows":
+        """Return the same rows under another map."""
+        self._check_map(map)
+        rows = copy.copy(self)
+        rows.map = map
+        return rows
+
+    def with_norm(self, norm: float) -> "Rows":
+        """Return the same rows under the map with another ``norm``."""
+        return self.with_map(replace(self.map, norm=norm))
+
+    # --- public numbers ---------------------------------------------------------------------------
+
+    @property
+    def n_records(self) -> int:
+        """Number of records, which is public; of their rows where each is one."""
+        return self.shape[0]
+
+    @property
+    def of_persons(self) -> bool:
+        """Whether a record is a person, whose rows may be several: of `LocalRows` alone."""
+        return False
+
+    def count_chunks(self, n_sums: int) -> int:
+        """Return the largest number of chunks, see `skdpdyn.data.chunks.count_chunks`."""
+        shape = self.n_records, self.shape[1]
+        return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)
+
+    def chunk_edges(self, n_chunks: int) -> np.ndarray:
+        """Return where chunks begin and end, see `skdpdyn.data.chunks.chunk_edges`."""
+        return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
+
+    def moment_edges(self) -> np.ndarray:
+        """Return where the chunks of sums for conditioning begin and end: at multiples of a block.
+
+        The size of a chunk follows from the public number of records alone. There are at most
+        64 chunks, or as many times that as the most rows of a record.
+        """
+        n_rows, size = self.shape[0], block_size(self.shape[1])
+        step = -(-self.n_records // (_MOST_MOMENT_CHUNKS * size)) * size
+        return np.append(np.arange(0, n_rows, step), n_rows)
+
+    def check(self, objective) -> None:
+        """Refuse rows that are not those of the objective; compiled loops do not look.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another.
+        """
+        if self.shape != (objective.n_samples, objective.n_features):
+            raise ValueError(
+                f"X has shape {self.shape}: the objective has n_samples={objective.n_samples}, "
+                f"n_features={objective.n_features}"
+            )
+
+    def _check_map(self, map):
+        if map is not None and map.n_features != self.shape[1]:
+            raise ValueError(f"X has {self.shape[1]} columns: the map is of {map.n_features}")
+        if map is not None and self.is_sparse and map.centre is not None:
+            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+
+    def growth(self, objective) -> float:
+        """Return how much more the sums of mapped rows may round than those of other rows; at least 1.
+
+        The rounding of a sum is relative to its terms, whose norm is at most ``map.spread`` times
+        the largest residual, where that of a gradient is at most ``objective.lipschitz``.
+
+        Raises
+        ------
+        ValueError
+            If the map has a centre or a full matrix, and nothing bounds the residuals.
+        """
+        if self.map is None or self.map.is_exact:
+            return 1.0
+        largest = objective.loss.lipschitz
+        if objective.intercept_scaling:
+            largest = min(largest, objective.clip / objective.intercept_scaling)
+        if not math.isfinite(largest):
+            raise ValueError(
+                f"a {objective.loss.name} loss without a bound on its residuals cannot be trained on "
+                "rows with a centre or a full matrix of weights. Give clip, and fit an intercept"
+            )
+        return max(1.0, largest * self.map.spread / objective.lipschitz)
+
+    def allows_single(self, objective) -> bool:
+        """Return whether gradients of float32 rows may be summed in that precision.
+
+        Where `Objective.allows_single` does, and what rows are multiplied by stays within the
+        normal numbers whatever the map, and rounding does not grow too much. Not where records are
+        persons: with one more row of theirs all blocks round anew.
+        """
+        if self.of_persons:
+            return False
+        if not objective.allows_single or self.map is None:
+            return objective.allows_single
+        row_map = self.map
+        least = objective.lipschitz * row_map.radius / (row_map.norm * row_map.spread)
+        return (
+            not row_map.unit
+            and least >= _LEAST_SINGLE
+            and objective.loss.lipschitz / row_map.norm <= _MOST_SINGLE
+            and self.growth(objective) <= _MOST_GROWTH
+        )
+
+    def sum_rounding(self) -> float:
+        """Return how much sums over these rows may round, see the function `sum_rounding`."""
+        of_terms = None if self.map is None else 4 * self.map.error
+        return sum_rounding(self.n_records, self.shape[1], of_terms, self.most_rows)
+
+    # --- sums for conditioning --------------------------------------------------------------------
+    # Of rows a block at a time, in float64. See `sum_rounding`.
+
+    def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
+        """Return how many rows are within each of some thresholds, by weight.
+
+        Parameters
+        ----------
+        of : {"norms", "lengths", "distances"}
+            Of norms of rows of X, of their lengths under the map, or of distances of the targets
+            from ``centre``.
+        thresholds : ndarray of shape (n_thresholds,)
+            Numbers in increasing order.
+        centre : float, default=0.0
+            What targets are compared with.
+
+        Returns
+        -------
+        sequence of n_thresholds numbers
+            Each of them exact, so that one record moves it by 1 at the most.
+        """
+        within = np.zeros(len(thresholds) + 1, np.int64)
+        for piece, _ in self.pieces():
+            places = np.searchsorted(thresholds, piece.numbers(of, centre))
+            within += np.bincount(places, minlength=len(within))
+        return np.cumsum(within[:-1]).tolist()
+
+    def target_sum(self) -> float:
+        """Return the sum of the targets, by weight; it rounds by `target_rounding` at the most."""
+        return float(self._summed(lambda piece: piece.target_terms(), ()))
+
+    def column_sums(self, radius: float | None = None) -> np.ndarray:
+        """Return the sum of ``weight * x`` over all rows x, without the map.
+
+        Parameters
+        ----------
+        radius : float or None, default=None
+            Radius of the ball that each row is scaled into first; None: rows are taken as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Its rounding in two runs together is at most `sum_rounding` times the largest norm of
+            a term.
+        """
+        return self._summed(lambda piece: piece.row_terms(radius), (self.shape[1],))
+
+    def column_squares(self) -> np.ndarray:
+        """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
+            a term.
+        """
+        return self._summed(lambda piece: piece.square_terms(), (self.shape[1],))
+
+    def second_moment(self, constant: float = 0.0) -> np.ndarray:
+        """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
+
+        Parameters
+        ----------
+        constant : float, default=0.0
+            Constant of a column that is appended to dense mapped rows, as the intercept's; 0 for
+            none.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features), one more with a constant
+            Symmetric. The Frobenius norm of its rounding in two runs together is at most
+            `sum_rounding` times 1 + constant**2, the largest norm of a term.
+        """
+        size = self.shape[1] + (constant > 0)
+        return _symmetric(self._summed(lambda piece: piece.outer_terms(constant), (size, size)))
+
+    def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> np.ndarray:
+        """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
+
+        Parameters
+        ----------
+        projection : csr_array of shape (n_features, n_buckets)
+            Public: a sketch is a mapped row times it, scaled into the unit ball.
+        constant : float, default=0.0
+            Constant of a column that is appended to sketches; 0 for none.
+
+        Returns
+        -------
+        ndarray of shape (n_buckets, n_buckets), one more with a constant
+            Symmetric; it rounds as `second_moment` does.
+        """
+        size = projection.shape[1] + (constant > 0)
+        terms = self._summed(lambda piece: piece.sketch_terms(projection, constant), (size, size))
+        return _symmetric(terms)
+
+    def products(self, radius: float, constant: float = 0.0) -> np.ndarray:
+        """Return the sums of z z' and of z y over all rows, scaled into a ball and with a constant appended.
+
+        Parameters
+        ----------
+        radius : float
+            Radius of the ball.
+        constant : float, default=0.0
+            Constant of a column that is appended to the scaled rows; 0 for none.
+
+        Returns
+        -------
+        ndarray of shape (n_columns, n_columns + 1)
+            The products of columns, symmetric, and in the last column those with the targets,
+            clipped to [-1, 1].
+        """
+        size = self.shape[1] + (constant > 0)
+        terms = self._summed(lambda piece: piece.product_terms(radius, constant), (size, size + 1))
+        terms[:, :-1] = _symmetric(terms[:, :-1])
+        return terms
+
+    def _summed(self, terms, shape):
+        """Sum of the terms of all pieces, chunk by chunk."""
+        total, of_chunk = np.zeros(shape), np.zeros(shape)
+        for piece, ends in self.pieces():
+            for term in terms(piece):
+                of_chunk += term
+            if ends:
+                total += of_chunk
+                of_chunk[...] = 0
+        return total
+
+
+def _symmetric(total):
+    return (total + total.T) / 2
+
+
+def sum_rounding(
+    n_samples: int, n_features: int, of_terms: float | None = None, most_rows: int = 1
+) -> float:
+    """Return how much sums over rows may round in two runs together, over their largest term.
+
+    A block of m rows rounds by m/2 eps times their weight at the most, and the sum of n k/m blocks
+    by n/2 eps with every block, k the most rows of a record: a function of public numbers and of
+    the map alone. Sums of c chunks of s blocks, added up, round by (s + c - 2) n/2 eps, which is no
+    more than the (s c - 1) n/2 eps of their blocks one after the other.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Numbers of records and columns.
+    of_terms : float or None, default=None
+        Rounding of each term, over the largest; None: of d numbers of a row without a map.
+    most_rows : int, default=1
+        Public bound on the number of rows of a record, whose weights add up to at most 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If sums in float64 cannot tell one record among so many.
+    """
+    size = block_size(n_features)
+    of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
+    sums = 2 * size * max(size, n_samples) + most_rows * n_samples**2 / size
+    rounding = sums * _EPS + 2 * n_samples * of_terms
+    if not rounding < 0.5:
+        raise ValueError(
+            f"n_samples={n_samples}: sums in float64 cannot tell one record among so many"
+        )
+    return float(rounding)
+
+
+def target_rounding(n_samples: int, most_rows: int = 1) -> float:
+    """Return how much sums of targets in [-1, 1] may round in two runs together.
+
+    The sum of a chunk is rounded once, as is each product with a weight: by n eps/2 in all. The sum
+    of c chunks rounds by c n/2 eps, and c is at most 64 times the most rows of a record, and one.
+    """
+    return 2 * (_MOST_MOMENT_CHUNKS * most_rows + 3) * n_samples * float(_EPS)
+
+
+def largest_number_of_terms(n_samples: int, n_features: int, most_rows: int = 1) -> float:
+    """Return how many terms a sum for conditioning adds one after the other: rows, blocks, chunks."""
+    size = block_size(n_features)
+    n_chunks = _MOST_MOMENT_CHUNKS * most_rows + 1
+    return size + 16 + n_samples / (_MOST_MOMENT_CHUNKS * size) + 1 + n_chunks
+
+
+def rounding_objective(objective, row_map: RowMap | None):
+    """Return the problem whose `Objective.gradient_rounding` is that of gradients on mapped rows.
+
+    Raw predictions and sums over mapped rows round as those of rows as long as their parts, whose
+    norm is at most ``row_map.spread``, and a full matrix adds as many terms as it has columns.
+    """
+    if row_map is None:
+        return objective
+    n_terms = 3 if row_map.is_diagonal else 3 * row_map.n_features
+    return replace(
+        objective,
+        data_norm=max(objective.data_norm, row_map.spread),
+        clip=objective.clip * row_map.spread,
+        n_features=objective.n_features + n_terms,
+    )

@@ -1,0 +1,236 @@
+"""Rows that are read in order, some at a time, as often as a fit needs them: for more rows than memory."""
+
+import copy
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.data.base import Rows
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import block_size
+from skdpdyn.kernels.passes import LocalSums
+
+_PIECE_BYTES = 1 << 23  # of rows that are summed at a time, in their own precision
+_AHEAD = 2  # portions that are read while one is summed
+_DTYPES = np.float64, np.float32
+
+
+class StreamedRows(Rows):
+    """Rows that come in order, as often as they are asked for, and are never all in memory.
+
+    Derive from this class and write ``read``. The rows of every pass must be the same, as
+    shuffling them anew would be another algorithm: a pass that has more or fewer rows than
+    ``shape`` says is refused.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Number of rows and of columns, which are public.
+    dtype : dtype, default="float64"
+        Precision of the rows: float64 or float32.
+    """
+
+    is_sparse = False
+
+    def __init__(self, shape, dtype="float64"):
+        self.shape: tuple[int, int] = (int(shape[0]), int(shape[1]))
+        self.dtype: np.dtype = np.dtype(dtype)
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"dtype={self.dtype.name!r} must be float64 or float32")
+        self._encode = lambda y: y
+        self._units = (0.0, 1.0)
+
+    @abstractmethod
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield all rows and their targets in order, any number of them at a time.
+
+        Yields
+        ------
+        X : ndarray of shape (n_rows, n_features)
+            Some rows, of this object's dtype.
+        y : ndarray of shape (n_rows,)
+            Their targets, as a user has them.
+        """
+
+    def with_targets(self, encode) -> "StreamedRows":
+        """Return the same rows with other targets: ``encode`` returns those of some rows as the loss takes them."""
+        rows = copy.copy(self)
+        rows._encode = encode
+        return rows
+
+    def with_target(self, centre: float, scale: float) -> "StreamedRows":
+        """Return the same rows with the targets (y - centre) / scale."""
+        rows = copy.copy(self)
+        rows._units = (centre, scale)
+        return rows
+
+    # --- the protocol -----------------------------------------------------------------------------
+
+    def pieces(self):
+        """See `Rows.pieces`: as many rows as are summed at a time."""
+        size = block_size(self.shape[1])
+        edges, ends = [0], set()
+        for first, last in pairwise(self.moment_edges().tolist()):
+            step = max(1, self._rows_at_a_time() // size) * size
+            edges += [*range(first + step, last, step), last]
+            ends.add(last)
+        for last, X, y in self._portions(edges):
+            yield self._piece(X, y), last in ends
+
+    def gradient_sums(self, what, n_threads: int = 1) -> "_Sums":
+        """See `Rows.gradient_sums`: on one thread, while another one reads."""
+        return _Sums(self, what)
+
+    # --- how rows are read ------------------------------------------------------------------------
+
+    def _rows_at_a_time(self):
+        return max(1, _PIECE_BYTES // (self.shape[1] * self.dtype.itemsize))
+
+    def _piece(self, X, y):
+        """Return some rows under the map, with their targets as the loss takes them."""
+        y = np.ascontiguousarray(self._encode(y), dtype=np.float64)
+        centre, scale = self._units
+        if self._units != (0.0, 1.0):
+            y = (y - centre) / scale
+        return LocalRows(X, y, map=self.map)
+
+    def _portions(self, edges):
+        """Yield the rows between edges: where they end, X and y."""
+        parts, held, first = deque(), 0, 0
+        portions = self._ahead()
+        try:
+            for last in edges[1:]:
+                while held < last - first:
+                    portion = next(portions, None)
+                    if portion is None:
+                        self._refuse_number(first + held)
+                    parts.append(portion)
+                    held += len(portion[0])
+                yield last, *_taken(parts, last - first)
+                held -= last - first
+                first = last
+            if held or next(portions, None) is not None:
+                self._refuse_number(None)
+        finally:
+            portions.close()
+
+    def _ahead(self):
+        """Yield what `read` yields, checked, while the next portions are read on another thread."""
+        reader = self._checked()
+        with closing(reader), ThreadPoolExecutor(1) as pool:
+            waiting = deque(pool.submit(next, reader, None) for _ in range(_AHEAD))
+            try:
+                while (portion := waiting.popleft().result()) is not None:
+                    waiting.append(pool.submit(next, reader, None))
+                    yield portion
+            finally:
+                for task in waiting:
+                    task.cancel()
+
+    def _checked(self):
+        """Yield what `read` yields; refuse what no kernel may see."""
+        portions = (
+            portion for _ in (None,) for portion in self.read()
+        )  # errors come with the first
+        while (portion := _read(portions)) is not None:
+            X, y = portion
+            if X.ndim != 2 or X.shape[1] != self.shape[1] or y.shape != X.shape[:1]:
+                raise ValueError(
+                    f"rows of shape {X.shape} with targets of shape {y.shape} were read, where "
+                    f"n_features={self.shape[1]}"
+                )
+            if X.dtype != self.dtype:
+                raise ValueError(f"rows of {X.dtype} were read, not of {self.dtype}")
+            with np.errstate(all="ignore"):  # of large numbers, whose sum may not be finite
+                finite = np.isfinite(np.sum(X)) or np.all(np.isfinite(X))
+            if not finite:
+                self._refuse_missing(X)
+            if len(X):
+                yield np.ascontiguousarray(X), y
+
+    def _refuse_missing(self, X):
+        """Say which columns hold what is no number."""
+        columns = np.flatnonzero(~np.all(np.isfinite(X), axis=0)).tolist()
+        raise ValueError(
+            f"columns {columns} hold missing or infinite values. Fill them with public ones"
+        )
+
+    def _refuse_number(self, found):
+        got = "more" if found is None else "fewer"
+        raise ValueError(
+            f"{got} than n_samples={self.shape[0]} rows were read: the data changed, or are damaged"
+        )
+
+
+def _read(portions):
+    """Return the next portion, None at the end, or raise an error that quotes no record."""
+    try:
+        return next(portions, None)
+    except Exception as error:
+        if getattr(error, "quotes_no_record", False):
+            refusal = error
+            refusal.__cause__ = refusal.__context__ = None
+        else:
+            kind = type(error).__name__
+            refusal = ValueError(
+                f"the rows could not be read ({kind}; its text is left out, for it may quote records)"
+            )
+    raise refusal
+
+
+def refuse(text: str) -> ValueError:
+    """Return the error to raise in `StreamedRows.read` for data that cannot be trained on; it must quote no record."""
+    error: Any = ValueError(text)
+    error.quotes_no_record = True
+    return error
+
+
+def _taken(parts, n_rows):
+    """Take the first rows off the portions."""
+    taken = []
+    while n_rows:
+        X, y = parts.popleft()
+        if len(X) > n_rows:
+            parts.appendleft((X[n_rows:], y[n_rows:]))
+            X, y = X[:n_rows], y[:n_rows]
+        taken.append((X, y))
+        n_rows -= len(X)
+    if len(taken) == 1:
+        return taken[0]
+    return tuple(map(np.concatenate, zip(*taken, strict=True)))
+
+
+class _Sums:
+    """Sums of gradients over streamed rows, at one point after the other."""
+
+    def __init__(self, rows, what):
+        self._rows, self._what = rows, what
+        edges = rows.chunk_edges(what.n_chunks)
+        size = int(np.max(np.diff(edges)))
+        # whole chunks at a time
+        step = max(1, rows._rows_at_a_time() // size)
+        self._starts = [*range(0, len(edges) - 1, step), len(edges) - 1]
+        self._edges = edges
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __call__(self, weights, intercept, shift):
+        """Return the sum over all chunks, added up in order."""
+        total, edges, starts = np.zeros(self._what.n_sums), self._edges, self._starts
+        portions = self._rows._portions([int(edges[start]) for start in starts])
+        for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
+            piece = self._rows._piece(X, y)
+            chunks = edges[start : end + 1] - edges[start]
+            with LocalSums(self._what, piece, chunks) as sums:
+                sums.add_to(total, weights, intercept, shift)
+        return total

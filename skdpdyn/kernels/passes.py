@@ -1,0 +1,223 @@
+"""A pass over rows in memory: the sums of the clipped gradients of each chunk, for every family of kernels.
+
+A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
+several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
+``rows_type(dtype)``, ``rows(X)``, ``precision(dtype)`` and ``layout(n_outputs, n_features)``;
+weights where the layout has no parameter are zero.
+
+numba drops the errors of functions that enter others as values, as kernels do. One that fails, for
+want of memory, must not leave the sum of other rows in place of its own: so whoever calls it puts
+NaN there first, and the fit is refused.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from skdpdyn.data.chunks import LARGEST_PART
+from skdpdyn.kernels.jit import aligned_empty, component, entry, readonly, writable
+
+# products of a row's number and a parameter between two looks at interrupts: a tenth of a second
+_PIECE = 10**8
+
+_f64, _i64 = types.float64, types.int64
+_vector, _output = readonly(np.float64), writable(np.float64)
+
+
+def pass_types(family, dtype, precision="float64"):
+    """Types of a pass over rows of ``dtype``, weights of ``precision``: of the chunk kernel, of the problem, of the point."""
+    problem = family.residual_type, family.rows_type(dtype), *(_vector,) * 5
+    point = readonly(precision), _vector, _vector, _f64
+    return types.void(*problem, *point, _i64, _i64, _output), problem, point
+
+
+@cache
+def compiled_chunk(family, dtype, precision="float64"):
+    """Return the gradients of a chunk of rows of ``dtype``, weights of ``precision`` (dtype names)."""
+    return component(pass_types(family, dtype, precision)[0])(family.chunk_gradients)
+
+
+def _some_chunks(
+    chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+    edges, first, last, sums, gradient,
+):  # fmt: skip
+    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``.
+
+    Where that has room for a single sum, they are added to ``gradient`` as they come.
+    """
+    several = sums.shape[0] > 1
+    for c in range(first, last):
+        row = c if several else 0
+        sums[row, 0] = np.nan
+        chunk_gradients(
+            residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
+            edges[c], edges[c + 1], sums[row],
+        )  # fmt: skip
+        if not several:
+            for j in range(gradient.size):
+                gradient[j] += sums[0, j]
+
+
+@cache
+def compiled_some_chunks(family, dtype, precision="float64"):
+    """Return a thread's share of a pass, compiled for rows of ``dtype`` and weights of ``precision``."""
+    chunk, problem, point = pass_types(family, dtype, precision)
+    share = readonly(np.int64), _i64, _i64, writable(np.float64, 2), _output
+    some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(
+        _some_chunks
+    )
+    return partial(some_chunks, compiled_chunk(family, dtype, precision))
+
+
+def kernel_family(is_sparse, n_outputs):
+    """Return the module with the kernels of such rows and outputs."""
+    name = f"{'csr' if is_sparse else 'dense'}{'_multi' if n_outputs > 1 else ''}"
+    return import_module(f"skdpdyn.kernels.{name}")
+
+
+def thread_shares(n_chunks, n_threads):
+    """Edges of the threads' shares of the chunks."""
+    return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
+
+
+def affordable_threads(rows, n_threads, n_chunks, n_sums):
+    """How many threads to use: one, which needs one chunk's sum at a time, where those of all would outgrow a quarter of X."""
+    X = rows.X
+    if rows.is_sparse and n_chunks * n_sums * 8 > LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
+        return 1
+    return min(n_threads, n_chunks)
+
+
+def chunk_sums(n_chunks, n_sums):
+    """Room for the sums of all chunks: no two of them share a cache line."""
+    width = -(-n_sums // 8) * 8
+    sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
+    sums[:] = 0
+    return sums
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What a pass sums: the clipped gradients of all rows, chunk by chunk, from public numbers alone.
+
+    Parameters
+    ----------
+    objective : Objective
+        The problem.
+    is_sparse : bool
+        Whether the rows are CSR arrays.
+    n_chunks : int
+        Largest number of chunks.
+    precision : str
+        Precision of the weights, as the name of a dtype.
+    with_room : bool
+        Whether rows leave room for the rounding of the sums, see `LocalRows.bounded`.
+    aligned : bool
+        Whether every row is summed at the same place with a record and without it, and has weight 1.
+    """
+
+    objective: Any
+    is_sparse: bool
+    n_chunks: int
+    precision: str
+    with_room: bool
+    aligned: bool
+
+    @classmethod
+    def of(cls, objective, rows, *, with_room, single=False):
+        """Return what a pass over rows, local or not, sums for this objective; ``single``: perhaps in single precision."""
+        family = kernel_family(rows.is_sparse, objective.n_outputs)
+        _, n_weights = family.layout(objective.n_outputs, objective.n_features)
+        single = single and rows.allows_single(objective)
+        precision = family.precision(rows.dtype.name) if single else "float64"
+        n_chunks = rows.count_chunks(n_weights + objective.n_outputs)
+        return cls(objective, rows.is_sparse, n_chunks, precision, with_room, aligned=single)
+
+    @property
+    def family(self) -> Any:
+        """The module with its kernels."""
+        return kernel_family(self.is_sparse, self.objective.n_outputs)
+
+    def layout(self) -> tuple[np.ndarray, int]:
+        """Return where the kernel has each parameter, and how many of its places are weights."""
+        order, n_weights = self.family.layout(self.objective.n_outputs, self.objective.n_features)
+        # unsigned, as all indices in kernels: the test for negative ones costs
+        return order.astype(np.uintp), n_weights
+
+    @property
+    def n_sums(self) -> int:
+        """Numbers of a sum: at the weights' places, of each intercept, of residual * offset of each output."""
+        return self.layout()[1] + 2 * self.objective.n_outputs
+
+
+class LocalSums:
+    """Sums of the gradients over rows in memory, at one point after the other.
+
+    Parameters
+    ----------
+    what : Gradients
+        What is summed.
+    rows : LocalRows
+        The rows, or a part of all rows that begins and ends with a chunk.
+    edges : ndarray of int64
+        Where the chunks of these rows begin and end.
+    n_threads : int, default=1
+        Number of threads; the bits of the result do not depend on it.
+    """
+
+    def __init__(self, what, rows, edges, n_threads=1):
+        n_chunks, objective = edges.size - 1, what.objective
+        self._kernel = compiled_some_chunks(what.family, rows.dtype.name, what.precision)
+        numbers = rows.bounded_for(what)
+        self._problem = objective.loss.residual, what.family.rows(rows.X), rows.y, *numbers
+        self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums
+        self._n_threads = affordable_threads(rows, n_threads, n_chunks, what.n_sums)
+        self._pool = ThreadPoolExecutor(max(1, self._n_threads - 1))
+        self._sums = chunk_sums(n_chunks if self._n_threads > 1 else 1, what.n_sums)
+        own, *others = pairwise(thread_shares(n_chunks, self._n_threads).tolist())
+        size = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
+        self._own = _pieces(*own, size)
+        self._others = [piece for share in others for piece in _pieces(*share, size)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._pool.shutdown()
+
+    def __call__(self, weights, intercept, shift):
+        """Return the sum over all chunks, added up in order, of shape (n_sums,)."""
+        total = np.zeros(self._n_sums)
+        self.add_to(total, weights, intercept, shift)
+        if len(self._sums) > 1:
+            return np.add.reduce(self._sums, axis=0)[: self._n_sums]
+        return total
+
+    def add_to(self, total, weights, intercept, shift):
+        """Add the sum of each chunk to a total of those before them, in order: of one thread."""
+        point = weights, intercept, shift, self._scaling, self._edges
+        to = self._sums, total
+        tasks = [
+            self._pool.submit(self._kernel, *self._problem, *point, *piece, *to)
+            for piece in self._others
+        ]
+        try:
+            for piece in self._own:
+                self._kernel(*self._problem, *point, *piece, *to)
+            for task in tasks:
+                task.result()
+        except BaseException:  # an interrupt: the pool would go on to the end of the pass
+            for task in tasks:
+                task.cancel()
+            raise
+
+
+def _pieces(first, last, size):
+    """Chunks first..last as pairs of the first and the last of ``size`` at a time."""
+    return [(start, min(start + size, last)) for start in range(first, last, size)]

@@ -1,0 +1,167 @@
+"""Rows that are read in order: a source in a few lines, and the same bits as from an array."""
+
+import numpy as np
+import pytest
+
+from skdpdyn import (
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.solvers import (
+    DPSGD,
+    NoisyGD,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    SufficientStatistics,
+)
+
+
+class GeneratedRows(StreamedRows):
+    """Rows from a generator: all that a source of rows has to say."""
+
+    def __init__(self, X, y, portion=997):
+        super().__init__(X.shape, X.dtype)
+        self._data, self._portion = (X, y), portion
+
+    def read(self):
+        X, y = self._data
+        for first in range(0, len(X), self._portion):
+            part = slice(first, first + self._portion)
+            yield X[part], y[part]
+
+
+def data(n_samples=30_000, n_features=5, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_samples, n_features)) / 2
+    return X.astype(dtype), X @ np.arange(n_features) + 0.1 * rng.standard_normal(n_samples)
+
+
+BINARY = {"classes": [False, True]}
+MODELS = {
+    "default": PrivateLogisticRegression(**BINARY),
+    "plain": PrivateLogisticRegression(**BINARY, conditioning=None, solver=NoisyGD(n_steps=20)),
+    "share": PrivateLogisticRegression(**BINARY, conditioning=0.2, solver=NoisyGD(n_steps=20)),
+    "minimiser": PrivateLogisticRegression(**BINARY, solver=OutputPerturbation(), clip=1.0),
+    "descent": PrivateLogisticRegression(
+        **BINARY, solver=OutputPerturbation("gradient_descent", n_epochs=5)
+    ),
+    "objective": PrivateLogisticRegression(**BINARY, solver=ObjectivePerturbation()),
+    "softmax": PrivateSoftmaxRegression(classes=[0, 1, 2]),
+    "ridge": PrivateRidge(target_bounds=(-5, 5)),
+    "ridge, no intercept": PrivateRidge(target_bounds=(-5, 5), fit_intercept=False),
+    "statistics": PrivateRidge(target_bounds=(-5, 5), solver=SufficientStatistics()),
+}
+
+
+def target(name, y):
+    if "ridge" in name or name == "statistics":
+        return y
+    return np.digitize(y, [-1, 1]) if name == "softmax" else y > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_bits_as_from_an_array(name, dtype, monkeypatch):
+    monkeypatch.setattr("skdpdyn.data.streamed._PIECE_BYTES", 30_000)
+    X, y = data(dtype=dtype)
+    y = target(name, y)
+    model = MODELS[name].set_params(random_state=0)
+    model.fit(X, y)
+    expected = model.coef_, model.intercept_
+    model.fit(GeneratedRows(X, y))
+    np.testing.assert_array_equal(model.coef_, expected[0])
+    np.testing.assert_array_equal(model.intercept_, expected[1])
+    assert model.coef_.dtype == dtype
+    assert model.privacy_ == model.privacy_cost(*X.shape)
+
+
+def _changed(X, y, last):
+    """Portions of rows, with ``last`` in place of the last one."""
+    portions = list(GeneratedRows(X, y).read())
+    return [*portions[:-1], *last(*portions[-1])]
+
+
+def _raise(*portion):
+    raise OSError(f"cannot read {portion}")
+    yield
+
+
+SECRET = 0.123456789
+FAULTS = {
+    "fewer": (lambda X, y: [], "fewer than n_samples=3000 rows"),
+    "more": (lambda X, y: [(X, y), (X, y)], "more than n_samples=3000 rows"),
+    "columns": (lambda X, y: [(X[:, :4], y)], "n_features=5"),
+    "targets": (lambda X, y: [(X, y[1:])], "targets of shape"),
+    "dtype": (lambda X, y: [(X.astype(np.float64), y)], "rows of float64"),
+    "nan": (
+        lambda X, y: [(X * np.float32([1, 1, np.nan, 1, 1]), y)],
+        r"columns \[2\] hold missing",
+    ),
+    "error": (_raise, r"could not be read \(OSError"),
+    "label": (lambda X, y: [(X, np.full(len(X), SECRET))], "labels that are not in classes"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_last_portion_leaves_nothing_fitted(fault):
+    X, y = data(3000)
+    X[-1] = SECRET
+    change, message = FAULTS[fault]
+    model = PrivateLogisticRegression(**BINARY)
+    rows = GeneratedRows(X, y > 0)
+    rows.read = lambda: _changed(X, y > 0, change)
+    with pytest.raises(ValueError, match=message) as caught:
+        model.fit(rows)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    seen = caught.value
+    while seen is not None:
+        assert str(SECRET)[:6] not in str(seen)
+        seen = seen.__cause__ or seen.__context__
+
+
+def test_what_cannot_stream_says_so():
+    X, y = data(3000)
+    rows = GeneratedRows(X, y > 0)
+    for solver in (DPSGD(), OutputPerturbation("permutation_sgd")):
+        with pytest.raises(ValueError, match="needs all rows in memory, and X is a GeneratedRows"):
+            PrivateLogisticRegression(**BINARY, solver=solver).fit(rows)
+    with pytest.raises(ValueError, match="y must be None"):
+        PrivateLogisticRegression(**BINARY).fit(rows, y > 0)
+    with pytest.raises(ValueError, match="groups needs all rows in memory"):
+        PrivateLogisticRegression(**BINARY).fit(rows, groups=np.arange(3000))
+    for weight in ({True: 2.0}, "private"):
+        with pytest.raises(ValueError, match="class_weight needs all rows in memory"):
+            PrivateLogisticRegression(**BINARY, class_weight=weight).fit(rows)
+    counts = PrivatePoissonRegressor(target_bounds=(0, 5))
+    with pytest.raises(ValueError, match="exposure needs all rows in memory"):
+        counts.fit(rows, None, exposure=np.ones(3000))
+    with pytest.raises(ValueError, match="needs all rows in memory: pass X and y"):
+        counts.fit(rows, None)
+    with pytest.raises(TypeError, match="X is a LocalRows"):
+        PrivateLogisticRegression(**BINARY).fit(LocalRows(X, y))
+    with pytest.raises(ValueError, match="classes=None"):
+        PrivateLogisticRegression().fit(rows)
+    with pytest.raises(ValueError, match="target_bounds=None"):
+        PrivateRidge().fit(rows)
+    with pytest.raises(ValueError, match="dtype='int64'"):
+        StreamedRows.__init__(rows, X.shape, np.int64)
+    with pytest.raises(ValueError, match="cannot draw batches"):
+        rows.batch_sums(None, None)
+
+
+@pytest.mark.parametrize("stop", [None, KeyboardInterrupt])
+def test_a_fit_lets_go_of_what_its_rows_hold(stop):
+    X, y = data(3000)
+    rows, closed = GeneratedRows(X, y > 0), []
+    rows.close = lambda: closed.append(True)
+    if stop is None:
+        PrivateLogisticRegression(**BINARY).fit(rows)
+    else:
+        rows.read = lambda: (_ for _ in ()).throw(stop)
+        with pytest.raises(stop):
+            PrivateLogisticRegression(**BINARY).fit(rows)
+    assert closed == [True]
