@@ -412,8 +412,18 @@ def _check_model(model):
             "the model was trained on rows under a map that it learnt, and its coefficients are those of the mapped rows. "
             "Fit it with conditioning=None"
         )
+    if model.privacy_unit_ != "record":
+        raise UnsupportedMechanismError(
+            "the model was fitted with groups, and this table would protect rows and not persons. "
+            "Fit it on one row a person"
+        )
     if isinstance(model, PrivateRidge):
         return
+    if model.class_weight is not None:
+        raise UnsupportedMechanismError(
+            "class_weight makes another loss of the log loss, with another minimiser. Fit the model "
+            "with class_weight=None"
+        )
     parts = getattr(model.mechanism_, "mechanisms", (None,))
     if not isinstance(parts[0], ObjectivePerturbation):
         raise UnsupportedMechanismError(

@@ -194,6 +194,7 @@ REFUSED = {
     "noisy_gd": (logistic(solver="noisy_gd"), "solver='noisy_gd' stops .* solver='objective_perturb"),
     "output": (logistic(solver="output_perturbation"), "solver='output_perturbation' stops"),
     "gamma": (logistic(solver=ObjectivePerturbation(noise="gamma")), r"noise='gaussian'\)"),
+    "class weights": (logistic(class_weight={True: 2.0}), "Fit the model with class_weight=None"),
     "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), "a PrivateSoftmaxRegression: fit a"),
     "pipeline": (
         make_pipeline(FunctionTransformer(), logistic()),
@@ -208,6 +209,12 @@ def test_models_without_intervals_are_refused_with_a_remedy(name):
     model.fit(X, TARGET if name == "conditioning" else Y)
     with pytest.raises(UnsupportedMechanismError, match=message):
         private_summary(model, X, Y, epsilon=1.0)
+
+
+def test_a_model_of_persons_is_refused():
+    model = ridge().fit(X, TARGET, groups=np.arange(len(X)) // 2)
+    with pytest.raises(UnsupportedMechanismError, match="this table would protect rows and not"):
+        private_summary(model, X, TARGET, epsilon=1.0)
 
 
 def test_parameters_and_records_are_checked():
