@@ -26,6 +26,7 @@ import math
 
 import numpy as np
 
+from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
 
 _EPS = np.finfo(np.float64).eps
@@ -112,10 +113,14 @@ def rounding_mu(
         + _LARGEST_NORMAL * size * noise_std
     )
     before = step_size * gradient
-    after = 4 * _EPS * largest + size * NORMAL_ERROR * noise_std
+    update = 4 * _EPS * largest
+    after = update + PROJECTION_ERROR * _EPS * radius + size * NORMAL_ERROR * noise_std
+    # an update that is followed by exact noise counts by itself, others with the step after them
+    carried = max(lipschitz, 1.0) * after
     if after.ndim:
-        after = np.append(0.0, after[:-1])
-    return 2 * math.sqrt(_total(np.square((before + lipschitz * after) / noise_std), n_steps))
+        carried = np.append(0.0, lipschitz * after[:-1])
+        carried[-1] += update[-1]
+    return 2 * math.sqrt(_total(np.square((before + carried) / noise_std), n_steps))
 
 
 def _total(values, n_steps):

@@ -67,6 +67,7 @@ LAYERS = {
     "conditioning.py": (6, 9),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
+    "kernels/ball.py": (6, 1),
     "kernels/release.py": (6, 1),
     "kernels/*_multi.py": (6, 7),
     "kernels/descent.py": (6, 8),

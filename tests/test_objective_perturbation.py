@@ -795,7 +795,11 @@ def test_with_a_large_budget_it_is_penalised_regression():
             ValueError,
             "tolerance='small' must be 'auto' or",
         ),
-        ({"delta": 0.0}, ValueError, "delta=0 must be in"),
+        (
+            {"delta": 0.0},
+            ValueError,
+            r"delta=0.0 must be in \(0, 1\): .* ObjectivePerturbation\(noise='gamma'\)",
+        ),
         (
             {"bound": "composition"},
             UnsupportedMechanismError,

@@ -466,7 +466,8 @@ def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> flo
         n_blocks, n_moved = objective.n_samples / 16 + n_chunks, objective.n_samples
     double_sums = n_moved * chunk + n_chunks * objective.n_samples
     blocks = 640 * np.finfo(dtype).eps * n_blocks
-    room = (blocks + double_sums * _EPS + mapping * objective.n_samples * _EPS) * growth
+    # a step of the sum over a divisor rounds by less than 8 eps of it
+    room = (blocks + double_sums * _EPS + (mapping + 8) * objective.n_samples * _EPS) * growth
     if not room < 0.5:
         raise ValueError(
             f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many"

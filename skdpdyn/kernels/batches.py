@@ -17,6 +17,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
+from skdpdyn.kernels.ball import project_in_place
 from skdpdyn.kernels.descent import map_arguments, map_types, project
 from skdpdyn.kernels.jit import (
     aligned_empty,
@@ -188,16 +189,11 @@ def _run(
                     partial[j] = 0
         if matrix.size:
             map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
-        square = 0.0
         for j in range(theta.size):
             velocity[j] = momentum * velocity[j] + (gradient[order[j]] / divisor + alpha * theta[j])
             velocity[j] -= noise_std[k] / step_size[k] * noise[k, j]
             theta[j] -= step_size[k] * velocity[j]
-            square += theta[j] * theta[j]
-        if not square <= radius * radius:
-            shrink = radius / np.sqrt(square)
-            for j in range(theta.size):
-                theta[j] *= shrink
+        project_in_place(theta, radius)
 
 
 _f64, _i64 = types.float64, types.int64
@@ -304,7 +300,12 @@ def descend_on_batches(
     data = family.rows(rows.X)
     n_rows, gathered = family.room(data)
     check_noise(noise_std)
-    bounded_rows = rows.bounded_without_room(objective)
+    if exact:
+        # of a batch 128 and 4,096 sums come one after the other, then one for every 32,768 rows
+        n_chunks = max(1.0, objective.n_samples / 8192)
+        bounded_rows = rows.bounded(objective, n_chunks, np.float64, aligned=False)
+    else:
+        bounded_rows = rows.bounded_without_room(objective)
     of_gathered = (
         *np.zeros((3, n_rows)),
         *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
@@ -350,10 +351,10 @@ def descend_on_batches(
     piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size, int(_PATIENCE / work)))
     noise = np.empty((piece, theta.size))
 
-    def steps(first, last, radius):
+    def steps(first, last, radius, alpha=objective.alpha):
         now = slice(first, last)
         run(
-            *fixed, objective.alpha, divisor, first, step_size[now], noise_std[now], noise[: last - first], momentum,
+            *fixed, alpha, divisor, first, step_size[now], noise_std[now], noise[: last - first], momentum,
             radius, theta, velocity,
         )  # fmt: skip
 
@@ -373,13 +374,22 @@ def descend_on_batches(
             print(f"step {last} of {n_steps}")
     noise[0] = 0
     for k in released:
-        before = theta.copy()
-        steps(k, k + 1, math.inf)
-        if distribution == "laplace":  # the gamma law of a single coordinate
-            theta[:] = [release([number], noise_std[k], rng, "gamma")[0] for number in theta]
+        before, direction = theta.copy(), velocity.copy()
+        if exact:
+            # What the gradient moves is released, and all else follows from what was released
+            # before: so that no rounding of theta counts.
+            velocity[:] = 0
+            steps(k, k + 1, math.inf, alpha=0.0)
+            moved = step_size[k] * velocity
+            if distribution == "laplace":  # the gamma law of a single coordinate
+                moved = np.array([release([one], noise_std[k], rng, "gamma")[0] for one in moved])
+            else:
+                moved = release(moved, noise_std[k], rng)
+            velocity[:] = momentum * direction + moved / step_size[k] + objective.alpha * before
+            theta[:] = before - step_size[k] * velocity
         else:
+            steps(k, k + 1, math.inf)
             theta[:] = release(theta, noise_std[k], rng)
-        velocity[:] = (before - theta) / step_size[k]
         theta[:] = project(theta, radius)
         if average_weights is not None:
             average += average_weights[k] * theta

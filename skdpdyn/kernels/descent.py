@@ -23,6 +23,7 @@ from functools import cache, partial
 import numpy as np
 from numba import types
 
+from skdpdyn.kernels.ball import project_in_place
 from skdpdyn.kernels.jit import (
     aligned_empty,
     atomic_increment,
@@ -58,19 +59,15 @@ def _step(
     """One step from the summed gradients: descent, noise, projection onto the ball of ``radius``; and `set_point`."""
     if matrix.size:
         map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
-    square, shrink = 0.0, 1.0
     for j in range(theta.size):
         t = theta[j]
         t -= step_size * (gradient[order[j]] / n_samples + alpha * t)
         t += noise_std * normals[j]
         theta[j] = t
-        square += t * t
-    if not square <= radius * radius:
-        shrink = radius / math.sqrt(square)
+    project_in_place(theta, radius)
     n_coefficients = order.size - intercept.size
     for j in range(theta.size):
-        t = theta[j] * shrink
-        theta[j] = t
+        t = theta[j]
         if j < n_coefficients:
             weights[order[j]] = t
         else:
@@ -314,10 +311,18 @@ def descend(
         normals[0], move = 0, np.zeros(theta.size)
         for k in released:
             start = theta.copy()
-            # a step, of gradients at the iterate, from a point that released iterates make
-            theta += momentum * move
-            run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
-            theta[:] = project(release(theta, noise_std[k], rng), radius)
+            if exact:
+                # What the gradient moves is released, and all else follows from what was released
+                # before: so that no rounding of theta counts. The kernel has the iterate already.
+                theta[:] = 0
+                run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
+                moved = release(theta, noise_std[k], rng)
+                point = start + momentum * move
+                theta[:] = point - step_size[k] * objective.alpha * point + moved
+            else:
+                run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
+                theta[:] = release(theta, noise_std[k], rng)
+            theta[:] = project(theta, radius)
             move = theta - start
             run.set_point()
 

@@ -92,7 +92,7 @@ def _say_that_nothing_is_cached(reason: str | None) -> None:
 
 def _cached(function: Callable, **options) -> Any:
     """Return the function as numba compiles it, with a disk cache where there can be one."""
-    compiled = numba.njit(**_OPTIONS, **options)(function)
+    compiled = numba.njit(**(_OPTIONS | options))(function)
     if not numba.config.DISABLE_JIT:
         try:
             compiled._cache = _Cache(function)
@@ -114,6 +114,11 @@ def _compiled(function: Callable, signature: Any, **options) -> Any:
 def inner(function: Callable) -> Any:
     """Decorate functions that only other kernels call: typed where they are used."""
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def strict(function: Callable) -> Any:
+    """Decorate functions as `inner` does whose arithmetic is that of IEEE 754, in the order written."""
+    return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)
 
 
 def entry(signature: Any) -> Callable:
