@@ -64,7 +64,7 @@ MUTATIONS = [
     ),
     Mutation(
         "projection of full batches skipped",
-        "shrink = radius / math.sqrt(square)",
+        "    project_in_place(theta, radius)\n    n_coefficients",
         "shrink = 1.0",
         "tests/test_noisy_gd.py -k numpy",
     ),

@@ -57,13 +57,20 @@ class StepNoise:
         self.rng, self.left, self.size, self.exact = rng, n_steps, size, exact
         self.piece, self.normals = piece or n_steps, []
 
-    def add(self, theta, std):
-        """Return the parameters after the noise of the next step, of this standard deviation."""
+    def add(self, kept, moved, std):
+        """Return the parameters after the noise of the next step, of this standard deviation.
+
+        ``kept``: what follows from what is known before the step; ``moved``: what the records move.
+        """
         self.prepare()
         self.left -= 1
-        if self.exact or self.left == 0:
-            return release(theta, std, self.rng) if std > 0 else theta
-        return theta + std * self.normals.pop(0)
+        if std == 0:
+            return kept + moved
+        if self.exact:
+            return kept + release(moved, std, self.rng)
+        if self.left == 0:
+            return release(kept + moved, std, self.rng)
+        return kept + moved + std * self.normals.pop(0)
 
     def prepare(self):
         """Draw the normals of the next steps, if they come now: before the batch of the step."""

@@ -61,10 +61,8 @@ def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=
     theta = np.zeros(objective.n_parameters)
     noise = StepNoise(generator(), len(step_size), theta.size, exact=not objective.contracts)
     for step in step_size:
-        theta = theta - step * (
-            gradients(objective, X, y, theta).mean(axis=0) + objective.alpha * theta
-        )
-        theta = noise.add(theta, noise_std)
+        moved = -step * gradients(objective, X, y, theta).mean(axis=0)
+        theta = noise.add(theta - step * objective.alpha * theta, moved, noise_std)
         theta *= min(1.0, radius / np.linalg.norm(theta))
     return theta
 

@@ -66,7 +66,7 @@ def by_numpy(objective, mechanism, X, y, rng):
         residual = np.clip(expit(X @ theta) - y, -bound, bound)
         gradient = residual @ X / len(X) + objective.alpha * theta
         noise = noise_multiplier * 2 * objective.lipschitz / len(X)
-        theta = added.add(theta - step_size * gradient, step_size * noise)
+        theta = added.add(theta, -step_size * gradient, step_size * noise)
         if mechanism.diameter is not None:
             theta *= min(1.0, mechanism.diameter / 2 / np.linalg.norm(theta))
     return theta

@@ -90,7 +90,7 @@ def by_numpy(objective, mechanism, X, y, rng):
         residual = np.clip(1 / (1 + np.exp(-rows @ theta)) - y[batch], -limit[batch], limit[batch])
         noise = multiplier * mechanism.adjacency.sum_sensitivity(objective.lipschitz) / b
         gradient = residual @ rows / b + objective.alpha * theta
-        theta = added.add(theta - step_size * gradient, step_size * noise)
+        theta = added.add(theta, -step_size * gradient, step_size * noise)
         if mechanism.diameter is not None:
             theta *= min(1.0, mechanism.diameter / 2 / np.linalg.norm(theta))
     return theta

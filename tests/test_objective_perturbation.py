@@ -798,7 +798,7 @@ def test_with_a_large_budget_it_is_penalised_regression():
         (
             {"delta": 0.0},
             ValueError,
-            r"delta=0.0 must be in \(0, 1\): .* ObjectivePerturbation\(noise='gamma'\)",
+            r"delta=0.0 must be in \(0, 1\): .*solver=ObjectivePerturbation\(noise='gamma'\)",
         ),
         (
             {"bound": "composition"},

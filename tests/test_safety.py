@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -259,7 +260,7 @@ def probes():
     for scaler in (PrivateScaler(), BoundsScaler((0, 1))):
         name = type(scaler).__name__
         yield f"{name}.fit", lambda X, y, scaler=scaler: scaler.fit(X)
-        fitted = type(scaler)().fit(DENSE)
+        fitted = clone(scaler).fit(DENSE)
         yield f"{name}.transform", lambda X, y, fitted=fitted: fitted.transform(X)
     piped = make_pipeline(OneHotEncoder(categories=[[0.0, 1.0]] * 4), MODELS["logistic"]())
     bits = (DENSE > 0).astype(float)

@@ -213,9 +213,8 @@ def by_numpy(
         sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
         step, std = SCHEDULE["step_size"][k], SCHEDULE["noise_std"][k]
         before = theta
-        theta = added.add(
-            theta - step * (momentum * velocity + sums / divisor + objective.alpha * theta), std
-        )
+        kept = theta - step * (momentum * velocity + objective.alpha * theta)
+        theta = added.add(kept, -step * sums / divisor, std)
         velocity = (before - theta) / step
         theta *= min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
         total += 0 if average_weights is None else average_weights[k] * theta

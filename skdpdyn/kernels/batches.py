@@ -380,12 +380,12 @@ def descend_on_batches(
             # before: so that no rounding of theta counts.
             velocity[:] = 0
             steps(k, k + 1, math.inf, alpha=0.0)
-            moved = step_size[k] * velocity
+            moved = -step_size[k] * velocity
             if distribution == "laplace":  # the gamma law of a single coordinate
                 moved = np.array([release([one], noise_std[k], rng, "gamma")[0] for one in moved])
             else:
                 moved = release(moved, noise_std[k], rng)
-            velocity[:] = momentum * direction + moved / step_size[k] + objective.alpha * before
+            velocity[:] = momentum * direction - moved / step_size[k] + objective.alpha * before
             theta[:] = before - step_size[k] * velocity
         else:
             steps(k, k + 1, math.inf)

@@ -920,6 +920,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     def __setstate__(self, state):
         super().__setstate__({"class_weight": None} | state)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # the check of class weights trains on 50 very noisy rows, at the default budget of 1
+        tags.classifier_tags.poor_score = True
+        return tags
+
     def _encode_target(self, y):
         if self.classes is None and y is None:
             raise ValueError(
