@@ -65,7 +65,7 @@ MUTATIONS = [
     Mutation(
         "projection of full batches skipped",
         "    project_in_place(theta, radius)\n    n_coefficients",
-        "shrink = 1.0",
+        "    n_coefficients",
         "tests/test_noisy_gd.py -k numpy",
     ),
     Mutation(
