@@ -73,7 +73,8 @@ def main(argv=None):
     calibrations(50, rng)
     times, unspent = calibrations(parser.parse_args(argv).cases, rng)
     print(
-        f"calibration: median {np.median(times):.2f} ms, 99 % {np.percentile(times, 99):.2f} ms, worst {max(times):.2f} ms"
+        f"calibration: median {np.median(times):.2f} ms, 99 % {np.percentile(times, 99):.2f} "
+        f"ms, worst {max(times):.2f} ms"
     )
     print(f"             largest unspent part of epsilon {max(unspent):.1e}")
 

@@ -1,4 +1,5 @@
-"""Accuracy on real data, all defaults: mean and standard error over random splits, beside the goals.
+"""Accuracy on real data, all defaults: mean and standard error over random splits, beside the
+goals.
 
 ``python -m benchmarks accuracy --data DIR`` trains the defaults of the estimators on every data
 set, under both adjacencies, at epsilon 0.1 and 1. A quick look: ``--only magic adult --splits 3
@@ -103,7 +104,9 @@ MAGIC_BOUNDS = [  # fLength, fWidth, fSize, fConc, fConc1, fAsym, fM3Long, fM3Tr
 
 @dataclass
 class Problem:
-    """Unit rows and targets, the private model with what is public of them, and models to compare with."""
+    """Unit rows and targets, the private model with what is public of them, and models to
+    compare with.
+    """
 
     title: str
     X: np.ndarray
@@ -178,7 +181,9 @@ def adult_age(directory):
 
 
 def housing(directory):
-    """Return houses in California: 20,640 x 8. Rows are not unit rows (best R^2 0.605, not 0.630)."""
+    """Return houses in California: 20,640 x 8. Rows are not unit rows (best R^2 0.605, not
+    0.630).
+    """
     with np.load(directory / "california_housing.npz") as data:
         X, y, names = data["X"], data["y"], data["feature_names"].tolist()
     X = BoundsScaler([HOUSING_BOUNDS[name] for name in names]).fit_transform(X)
@@ -206,7 +211,9 @@ def mnist(directory):
 
 
 def newsgroups(directory, target="y"):
-    """Log counts of words, 18,846 x 29,312, CSR, in two classes; the vocabulary counts as public."""
+    """Log counts of words, 18,846 x 29,312, CSR, in two classes; the vocabulary counts as
+    public.
+    """
     path = directory / "newsgroups20_counts.npz"
     X = normalize(sparse.csr_array(sparse.load_npz(path)).astype(np.float64).log1p())
     y = np.load(path)[target]
@@ -268,7 +275,9 @@ def log_loss(model, X, y):
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator):
-    """Ten binary models in place of a joint one, which together cost (epsilon, delta): what the rivals' papers do."""
+    """Ten binary models in place of a joint one, which together cost (epsilon, delta): what the
+    rivals' papers do.
+    """
 
     def __init__(self, classes, epsilon, adjacency, solver):
         self.classes = classes
@@ -375,7 +384,9 @@ class Result:
 
     @property
     def model(self):
-        """What ran: the class that is not private, or the solver and a setting that is no default."""
+        """What ran: the class that is not private, or the solver and a setting that is no
+        default.
+        """
         name = {"not private": self.ran, "default": f"default: {self.ran}"}
         name = name.get(self.solver, self.solver)
         return name + (f", {self.setting}" if self.setting not in ("", "default") else "")
@@ -412,7 +423,9 @@ class Result:
 
 
 def measure(problem, make, pairs, **labels):
-    """Fit on every split: the scores, or the error that says why this way to train does not exist."""
+    """Fit on every split: the scores, or the error that says why this way to train does not
+    exist.
+    """
     scores = []
     for split, (train, test) in enumerate(pairs):
         model, rows = make(), problem.X[train]
@@ -443,7 +456,9 @@ def measure(problem, make, pairs, **labels):
 
 
 def without_conditioning(make):
-    """Return a maker of the same model without conditioning; None where the estimator knows none."""
+    """Return a maker of the same model without conditioning; None where the estimator knows
+    none.
+    """
     if "conditioning" not in make().get_params():
         return None
     return lambda: make().set_params(conditioning=None)
@@ -475,7 +490,9 @@ def not_private(name, problem, pairs):
 
 
 def run(name, problem, arguments, earlier):
-    """Every solver at every budget, and the best model that is not private: Results, one after the other."""
+    """Every solver at every budget, and the best model that is not private: Results, one after
+    the other.
+    """
     n_splits = arguments.splits or problem.n_splits
     shape = "{} x {}".format(*problem.X.shape)
     print(f"\n{name}: {problem.title}, {shape}, {n_splits} splits\n{Result.HEAD}", flush=True)
@@ -570,13 +587,16 @@ def print_published(results):
         published = PUBLISHED.get((result.data, result.epsilon), {}).get(result.solver)
         if published is not None:
             print(
-                f"{result.data:>8} {result.solver:>34} {result.adjacency:>12} {result.setting:>13} {published:>8.3f} "
+                f"{result.data:>8} {result.solver:>34} {result.adjacency:>12} "
+                f"{result.setting:>13} {published:>8.3f} "
                 f"{result.score:>8.4f} {result.score - published:>+8.4f}"
             )
 
 
 def print_margins(results):
-    """Where the default (or noisy gradient descent) wins and loses against the best other solver, at equal settings."""
+    """Where the default (or noisy gradient descent) wins and loses against the best other
+    solver, at equal settings.
+    """
     print("\nnoisy_gd (the default, where it is another) less the best of the other solvers:")
     results = [r for r in results if r.setting]
     for key in dict.fromkeys((r.data, r.rows, r.adjacency, r.setting, r.epsilon) for r in results):
@@ -589,12 +609,15 @@ def print_margins(results):
         if ours and group:
             rival = max(group.values(), key=lambda result: result.score)
             print(
-                f"{key[0]:>14} {key[2]:>12} {key[3]:>13} {key[4]:>8g} {ours.score - rival.score:>+8.4f}  {rival.solver}"
+                f"{key[0]:>14} {key[2]:>12} {key[3]:>13} {key[4]:>8g} "
+                f"{ours.score - rival.score:>+8.4f}  {rival.solver}"
             )
 
 
 def draw(results, path):
-    """Score against epsilon, a panel a data set and adjacency, as in Figure 2 of Yu et al. (2020)."""
+    """Score against epsilon, a panel a data set and adjacency, as in Figure 2 of Yu et al.
+    (2020).
+    """
     import matplotlib.pyplot as plt
 
     plt.switch_backend("Agg")

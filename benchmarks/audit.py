@@ -109,7 +109,8 @@ def label(name, options):
 
 
 def normal_release(name, options, adjacency, top=None):
-    """Return the loss of a solver whose release is normal: the distance without noise, over the noise.
+    """Return the loss of a solver whose release is normal: the distance without noise, over the
+    noise.
 
     With ``top``, a curvature that was learnt, steps are those of conditioned rows.
     """
@@ -154,7 +155,9 @@ def normal_release(name, options, adjacency, top=None):
 
 
 class Recorder:
-    """Stands for `release`: records points and noise, and gives out what another recorder gave out."""
+    """Stands for `release`: records points and noise, and gives out what another recorder gave
+    out.
+    """
 
     def __init__(self, outcomes=None):
         self.points, self.scales, self.outcomes, self.given = [], [], [], outcomes
@@ -170,7 +173,9 @@ class Recorder:
 
 
 def replay(modules, run, data, neighbour):
-    """Return the loss of each release of ``run``, as mu, when the outcomes are the same on the neighbour."""
+    """Return the loss of each release of ``run``, as mu, when the outcomes are the same on the
+    neighbour.
+    """
 
     def recorded(recorder, rows):
         with ExitStack() as patches:
@@ -186,7 +191,9 @@ def replay(modules, run, data, neighbour):
 
 
 def replayed(title, names, adjacency, mechanism, claim, losses):
-    """Return a row for each release and one for all: the largest loss over the pairs of neighbours."""
+    """Return a row for each release and one for all: the largest loss over the pairs of
+    neighbours.
+    """
     claims = np.array([part.mu for part in mechanism])
     losses = np.array(losses)
     rows = []
@@ -264,7 +271,9 @@ def scaler(adjacency, with_mean):
 
 
 def default(adjacency):
-    """Return the losses of a whole fit of the default: of what it learns of rows, of all its steps, and of all."""
+    """Return the losses of a whole fit of the default: of what it learns of rows, of all its
+    steps, and of all.
+    """
     n_samples, losses = 2000, []
     model = PrivateLogisticRegression(**BUDGET, adjacency=adjacency, classes=[0, 1])
     plan = model._plan(n_samples, 2, model._public_loss())
@@ -314,7 +323,9 @@ def exact():
 
 
 def many_runs(name, options, adjacency, n_runs):
-    """Return the advantage of an attacker who sees what a solver releases on one of two neighbours."""
+    """Return the advantage of an attacker who sees what a solver releases on one of two
+    neighbours.
+    """
     if name == "sufficient_statistics":
         kind, public, targets = PrivateRidge, {"target_bounds": (-1, 1)}, (-1.0, 1.0)
     elif name == "objective_perturbation" and options:

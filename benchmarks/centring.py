@@ -1,4 +1,5 @@
-"""What a private centring is worth at equal cost: Adult, and the digits of scikit-learn, with and without `PrivateScaler`.
+"""What a private centring is worth at equal cost: Adult, and the digits of scikit-learn, with and
+without `PrivateScaler`.
 
 Run ``python -m benchmarks centring``. The splits, and of Adult the rows and the estimator, are
 those of ``accuracy.py``; every row of the table has the same total budget (epsilon, 1/n_train^2),
@@ -19,7 +20,9 @@ from skdpdyn.privacy import split_budget
 
 
 def digits():
-    """1,797 digits of 8 x 8 pixels, 0 to 16 by design; longer than data_norm=1, which makes unit rows of them."""
+    """1,797 digits of 8 x 8 pixels, 0 to 16 by design; longer than data_norm=1, which makes unit
+    rows of them.
+    """
     X, y = load_digits(return_X_y=True)
 
     def private(**budget):
@@ -66,7 +69,8 @@ def run(problem, epsilon, shares, adjacency, n_splits):
         gains = np.subtract(scores, baseline)
         print(
             f"{share:>6g} {max(costs):>9.6f} {np.mean(scores):>8.4f} {np.mean(gains):>8.4f} "
-            f"{np.std(gains) / np.sqrt(n_splits):>7.4f} {np.mean(losses):>9.4f} {np.mean(scales):>6.3f}",
+            f"{np.std(gains) / np.sqrt(n_splits):>7.4f} {np.mean(losses):>9.4f} "
+            f"{np.mean(scales):>6.3f}",
             flush=True,
         )
 

@@ -139,5 +139,6 @@ def main(argv=None):
         same = len({one[name][1] for both in rounds for one in both}) == 1
         columns = "".join(f"{np.min(own):13.2f}{np.median(own):8.2f} ms" for own in times.T)
         print(
-            f"{name:<30}{columns}{np.median(times[:, 1] / times[:, 0]):9.3f}  {'same' if same else 'differ'}"
+            f"{name:<30}{columns}{np.median(times[:, 1] / times[:, 0]):9.3f}  "
+            f"{'same' if same else 'differ'}"
         )

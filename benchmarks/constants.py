@@ -1,4 +1,5 @@
-"""What the default's constants would be if a data set were left out of their choice, and what that is worth there.
+"""What the default's constants would be if a data set were left out of their choice, and what that
+is worth there.
 
 ``python -m benchmarks constants --data DIR``: each constant at half, as it is, and doubled, the
 others as they are, on Adult, MAGIC, California, a sample of 20,000 flights and pen digits, at

@@ -129,11 +129,13 @@ def steps(rounds, quiet, large):
     print(f"a step: {step * 1e6:.1f} us, {step / BATCH * 1e9:.0f} ns a sampled row")
     print(f"against the gather-sum of its rows: {step / gather:.2f}")
     print(
-        f"sampling, part of a step: {sampling / step:.2f}, {sampling / BATCH * 1e9:.1f} ns a sampled row"
+        f"sampling, part of a step: {sampling / step:.2f}, {sampling / BATCH * 1e9:.1f} ns a "
+        "sampled row"
     )
     print(f"numpy's step against ours: {by_numpy / step:.1f}")
     print(
-        f"cryptographic generator against PCG64: {step / ((seconds['pcg'] - seconds['short']) / n_steps):.3f}"
+        "cryptographic generator against PCG64: "
+        f"{step / ((seconds['pcg'] - seconds['short']) / n_steps):.3f}"
     )
     if large:
         from_large = (seconds["large"] - seconds["large short"]) / (2 * n_steps)
@@ -160,7 +162,10 @@ def calibration(adjacency):
         noise = least_noise(mechanism, 1.0, 1e-5).noise_multiplier
         times.append(time.perf_counter() - start)
     finest = optimize.brentq(finest_excess, noise * 0.998, noise, xtol=1e-6)
-    line = f"{adjacency}: {np.median(times):.2f} s, noise {noise:.4f}, {noise / finest - 1:.2%} above the finest grid's"
+    line = (
+        f"{adjacency}: {np.median(times):.2f} s, noise {noise:.4f}, {noise / finest - 1:.2%} "
+        "above the finest grid's"
+    )
     if adjacency == "add_remove":  # Renyi curves of Poisson batches are known there only
 
         def renyi_excess(noise_multiplier):
@@ -168,7 +173,11 @@ def calibration(adjacency):
                 RenyiDP(subsampling(mechanism(noise_multiplier)).rdp, adjacency).epsilon(1e-5) - 1
             )
 
-        line += f", {1 - noise / optimize.brentq(renyi_excess, noise, 2 * noise, xtol=1e-4):.1%} below Renyi accounting's"
+        line += (
+            ", "
+            f"{1 - noise / optimize.brentq(renyi_excess, noise, 2 * noise, xtol=1e-4):.1%} "
+            "below Renyi accounting's"
+        )
     print(line)
 
 

@@ -86,7 +86,8 @@ def measure(name, X, y, private, rounds):
     met = "met" if ratio <= GOALS[name] else "missed"
     print(
         f"{name:>8} {X.shape[0]:>9} x {X.shape[1]:<4} {ours_seconds:>9.3f} {their_seconds:>9.3f} "
-        f"{ratio:>7.2f} {GOALS[name]:>5g} {met:<7} {getattr(ours, 'n_iter_', ''):>7} {int(np.max(theirs.n_iter_)):>7} "
+        f"{ratio:>7.2f} {GOALS[name]:>5g} {met:<7} {getattr(ours, 'n_iter_', ''):>7} "
+        f"{int(np.max(theirs.n_iter_)):>7} "
         f"{ours.score(X, y):>8.4f} {theirs.score(X, y):>8.4f}  {ran}",
         flush=True,
     )
@@ -109,7 +110,8 @@ def main(argv=None):
     if arguments.solver:
         options["solver"] = arguments.solver
     print(
-        f"{'problem':>8} {'rows x columns':>16} {'ours, s':>9} {'theirs':>9} {'ratio':>7} {'goal':>5} {'':7} "
+        f"{'problem':>8} {'rows x columns':>16} {'ours, s':>9} {'theirs':>9} {'ratio':>7} "
+        f"{'goal':>5} {'':7} "
         f"{'steps':>7} {'lbfgs':>7} {'score':>8} {'theirs':>8}"
     )
     with threadpool_limits(1), warnings.catch_warnings():

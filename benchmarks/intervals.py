@@ -105,7 +105,9 @@ def models(n_samples, n_features, epsilon, adjacency, form):
 
 
 def simulate(n_samples, n_features, epsilon, adjacency, correlation, form, repetitions, seed=0):
-    """Return errors over standard errors, and widths over those without privacy; NaN: not answered."""
+    """Return errors over standard errors, and widths over those without privacy; NaN: not
+    answered.
+    """
     rng = np.random.default_rng(seed)
     model, table = models(n_samples, n_features, epsilon, adjacency, form)
     theta, errors, widths = truth(n_features, correlation, form), [], []
@@ -130,7 +132,9 @@ def simulate(n_samples, n_features, epsilon, adjacency, correlation, form, repet
 
 
 def statistics(errors, widths):
-    """Return what a line tells: share answered, coverage, its standard error, the worst, and width."""
+    """Return what a line tells: share answered, coverage, its standard error, the worst, and
+    width.
+    """
     answered = np.isfinite(errors)
     if not answered.any():
         return 0.0, *[float("nan")] * 4
@@ -167,7 +171,8 @@ def main(argv=None):
     start = time.perf_counter()
     print(f"correlation {arguments.correlation:g}, {arguments.repetitions} repetitions\n")
     print(
-        f"{'form':<10} {'adjacency':<11} {'n':>7} {'d':>3} {'eps':>4} {'answered':>9} {'coverage':>9} "
+        f"{'form':<10} {'adjacency':<11} {'n':>7} {'d':>3} {'eps':>4} {'answered':>9} "
+        f"{'coverage':>9} "
         f"{'+-':>6} {'worst':>6} {'width':>6}"
     )
     cells = product(

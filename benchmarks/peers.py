@@ -39,7 +39,10 @@ print(json.dumps(found))
 # What is asked, and the pattern of source that says yes; the last one is asked of skdpdyn.
 QUESTIONS = {
     "a logistic regression with `fit` and `predict`": r"class \w*LogisticRegression\w*\(",
-    "a linear regression with `fit` and `predict`": r"class \w*(LinearRegression|Ridge|TheilSen\w*)\b",
+    "a linear regression with `fit` and `predict`": (
+        r"class "
+        r"\w*(LinearRegression|Ridge|TheilSen\w*)\b"
+    ),
     "finds noise from (epsilon, delta)": (
         r"target_epsilon|def calibrate_\w+|def binary_search_param|def least_noise"
     ),

@@ -189,17 +189,22 @@ def main(argv=None):
     (theirs_alone,) = median["diffprivlib on one thread"]
     (our_sgd,), (opacus_sgd,), (jax_sgd,) = median["our_sgd"], median["opacus"], median["jax_sgd"]
     print(
-        f"200 of our steps {ours:.3f} s, diffprivlib's fit {theirs:.3f} s: ratio {ours / theirs:.2f}"
+        f"200 of our steps {ours:.3f} s, diffprivlib's fit {theirs:.3f} s: ratio "
+        f"{ours / theirs:.2f}"
     )
     print(
-        f"200 of our steps {ours:.3f} s, diffprivlib's fit on one thread {theirs_alone:.3f} s: ratio {ours / theirs_alone:.2f}"
+        f"200 of our steps {ours:.3f} s, diffprivlib's fit on one thread {theirs_alone:.3f} s: "
+        f"ratio {ours / theirs_alone:.2f}"
     )
     print(
-        f"our step {our_step * 1e3:.2f} ms, JAX's in float64 {jax_step * 1e3:.2f} ms: ratio {our_step / jax_step:.2f}"
+        f"our step {our_step * 1e3:.2f} ms, JAX's in float64 {jax_step * 1e3:.2f} ms: ratio "
+        f"{our_step / jax_step:.2f}"
     )
     print(
-        f"our step of DP-SGD {our_sgd * 1e6:.0f} us, Opacus' {opacus_sgd * 1e6:.0f} us: {opacus_sgd / our_sgd:.0f} times faster"
+        f"our step of DP-SGD {our_sgd * 1e6:.0f} us, Opacus' {opacus_sgd * 1e6:.0f} us: "
+        f"{opacus_sgd / our_sgd:.0f} times faster"
     )
     print(
-        f"our step of DP-SGD {our_sgd * 1e6:.0f} us, JAX's {jax_sgd * 1e6:.0f} us: {jax_sgd / our_sgd:.1f} times faster"
+        f"our step of DP-SGD {our_sgd * 1e6:.0f} us, JAX's {jax_sgd * 1e6:.0f} us: "
+        f"{jax_sgd / our_sgd:.1f} times faster"
     )

@@ -1,4 +1,5 @@
-"""Accuracy of other libraries on Adult, each in a virtual environment of its own, on the splits of ``accuracy.py``.
+"""Accuracy of other libraries on Adult, each in a virtual environment of its own, on the splits of
+``accuracy.py``.
 
 Run ``python -m benchmarks rivals_accuracy --directory DIR``: makes the environments in DIR if they
 are not there, writes the rows there, and trains
@@ -106,7 +107,10 @@ def main(argv=None):
                 scores[f"ours, {adjacency}"].append(model.score(problem.X[test], problem.y[test]))
         for name, reached in scores.items():
             print(
-                f"Adult, epsilon {epsilon:g}: {name:<18} {np.mean(reached):.4f} +- {np.std(reached):.4f}",
+                (
+                    f"Adult, epsilon {epsilon:g}: {name:<18} {np.mean(reached):.4f} +- "
+                    f"{np.std(reached):.4f}"
+                ),
                 flush=True,
             )
     file.unlink()

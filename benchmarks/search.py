@@ -1,4 +1,5 @@
-"""Does a search for hyperparameters pay? Accuracy on Adult at the same *total* budget, and the overhead of a grid search.
+"""Does a search for hyperparameters pay? Accuracy on Adult at the same *total* budget, and the
+overhead of a grid search.
 
 Run ``python -m benchmarks search``. At every total epsilon (delta = 1/n_train^2) over random 80/20
 splits:
@@ -75,7 +76,8 @@ METHODS = {
 def accuracies(X, y, epsilons, n_splits):
     table = {}
     print(
-        f"{'total epsilon':>13}  {'method':32} {'accuracy':>8} {'+-':>7} {'worst':>7} {'seconds':>8}"
+        f"{'total epsilon':>13}  {'method':32} {'accuracy':>8} {'+-':>7} {'worst':>7} "
+        f"{'seconds':>8}"
     )
     for epsilon in epsilons:
         for name, method in METHODS.items():
@@ -85,7 +87,10 @@ def accuracies(X, y, epsilons, n_splits):
                 scores.append(fitted.score(X[test], y[test]))
             table[epsilon, name] = scores
             seconds = (time.perf_counter() - start) / n_splits
-            row = f"{np.mean(scores):>8.4f} {np.std(scores):>7.4f} {np.min(scores):>7.4f} {seconds:>8.2f}"
+            row = (
+                f"{np.mean(scores):>8.4f} {np.std(scores):>7.4f} {np.min(scores):>7.4f} "
+                f"{seconds:>8.2f}"
+            )
             print(f"{epsilon:>13g}  {name:32} {row}", flush=True)
         best = max(
             (name for name in METHODS if "private" in name),
@@ -93,7 +98,10 @@ def accuracies(X, y, epsilons, n_splits):
         )
         gain = 100 * np.mean(np.subtract(table[epsilon, best], table[epsilon, "defaults"]))
         print(
-            f"{'':13}  {best} {'gains' if gain > 0 else 'loses'} {abs(gain):.2f} points against the defaults",
+            (
+                f"{'':13}  {best} {'gains' if gain > 0 else 'loses'} {abs(gain):.2f} points against "
+                "the defaults"
+            ),
             flush=True,
         )
     return table
@@ -118,7 +126,8 @@ def overhead(X, y):
                 alone += time.perf_counter() - start
         ratios.append(searched / alone)
     print(
-        f"\ngrid search over the sum of its 45 fits: {' and '.join(f'{ratio:.2f}' for ratio in ratios)} ({alone:.1f} s alone)"
+        "\ngrid search over the sum of its 45 fits: "
+        f"{' and '.join(f'{ratio:.2f}' for ratio in ratios)} ({alone:.1f} s alone)"
     )
 
 

@@ -73,7 +73,9 @@ def busy_seconds():
 
 
 def medians(variants, rounds, quiet):
-    """Median seconds of each variant over interleaved, undisturbed rounds; and how many rounds there were."""
+    """Median seconds of each variant over interleaved, undisturbed rounds; and how many rounds
+    there were.
+    """
     for run in variants.values():
         run()
     times, kept = {name: [] for name in variants}, 0
@@ -128,7 +130,9 @@ DTYPES = np.float64, np.float32
 
 
 def shape_variants(n_samples, n_features, dtype):
-    """One read, a step on one and on two threads, a numpy step: each as (run, how often it does it)."""
+    """One read, a step on one and on two threads, a numpy step: each as (run, how often it does
+    it).
+    """
     X, y = problem(n_samples, n_features, dtype)
     n_steps = int(np.clip(2e8 / X.size, 4, 2000))
     few = max(1, n_steps // 4)
@@ -169,7 +173,8 @@ def seconds_a_step(n_samples, n_features, rounds, quiet):
 
 def table(rounds, quiet, shapes):
     print(
-        f"{'rows x columns':>16} {'dtype':>8} {'ns a row':>9} {'reads':>6} {'numpy':>6} {'2 threads':>10} {'float32':>8}"
+        f"{'rows x columns':>16} {'dtype':>8} {'ns a row':>9} {'reads':>6} {'numpy':>6} "
+        f"{'2 threads':>10} {'float32':>8}"
     )
     print(f"{'':>16} {'':>8} {'':>9} {'of X':>6} {'/ ours':>6} {'/ 1':>10} {'/ 64':>8}")
     for n_samples, n_features in shapes:
@@ -177,7 +182,8 @@ def table(rounds, quiet, shapes):
         for dtype in DTYPES:
             step = seconds[dtype, "one"]
             print(
-                f"{n_samples:>8,} x {n_features:>5,} {np.dtype(dtype).name:>8} {step / n_samples * 1e9:>9.1f} "
+                f"{n_samples:>8,} x {n_features:>5,} {np.dtype(dtype).name:>8} "
+                f"{step / n_samples * 1e9:>9.1f} "
                 f"{step / seconds[dtype, 'read']:>6.2f} {seconds[dtype, 'numpy'] / step:>6.2f} "
                 f"{seconds[dtype, 'two'] / step:>10.2f} {step / seconds[np.float64, 'one']:>8.2f}",
                 flush=True,
@@ -185,7 +191,9 @@ def table(rounds, quiet, shapes):
 
 
 def growth_of_a_step(small, large, rounds, quiet):
-    """How often the time of a step on a small X that on a large one is, interleaved in one round."""
+    """How often the time of a step on a small X that on a large one is, interleaved in one
+    round.
+    """
     (rng,) = generators(None)
     runs = {}
     for shape in (small, large):
@@ -207,7 +215,8 @@ def growth(rounds, quiet):
             / many_columns
         )
         print(
-            f"a row, ten times the columns ({few_columns:,} x 100 to {many_columns:,} x 1,000): {ratio:.2f}"
+            f"a row, ten times the columns ({few_columns:,} x 100 to {many_columns:,} x 1,000): "
+            f"{ratio:.2f}"
         )
 
 
@@ -220,7 +229,8 @@ def generator_cost(rounds, quiet):
     }
     seconds = medians(variants, rounds, quiet)
     print(
-        f"cryptographic generator against PCG64, 45,000 x 104: {seconds['aes'] / seconds['pcg']:.3f}"
+        "cryptographic generator against PCG64, 45,000 x 104: "
+        f"{seconds['aes'] / seconds['pcg']:.3f}"
     )
 
 
@@ -294,7 +304,8 @@ def main(argv=None):
         else SHAPES
     )
     print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numba {numba.__version__}, numpy {np.__version__}"
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numba "
+        f"{numba.__version__}, numpy {np.__version__}"
     )
     with threadpool_limits(1), busy_processes(arguments.busy):
         table(arguments.rounds, quiet, shapes)

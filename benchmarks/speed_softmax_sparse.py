@@ -66,7 +66,9 @@ def numpy_step(X, weights, labels):
 
 
 def dense(n_samples, n_features, n_classes, dtype, rounds):
-    """Milliseconds of a step; steps in reads; its two products' part of the peak; numpy's step in ours."""
+    """Milliseconds of a step; steps in reads; its two products' part of the peak; numpy's step
+    in ours.
+    """
     rng = np.random.default_rng(0)
     X = aligned_empty(n_samples * n_features, dtype).reshape(n_samples, n_features)
     X[:] = rng.standard_normal(X.shape, dtype=np.float32)
@@ -122,7 +124,8 @@ def main(argv=None):
     with threadpool_limits(1):
         print(f"softmax on dense rows (medians of {rounds} rounds)")
         print(
-            f"{'rows x columns x classes':>26} {'dtype':>8} {'ms':>7} {'reads of X':>11} {'of peak':>8} {'numpy / ours':>13}"
+            f"{'rows x columns x classes':>26} {'dtype':>8} {'ms':>7} {'reads of X':>11} "
+            f"{'of peak':>8} {'numpy / ours':>13}"
         )
         steps = {}
         for shape in DENSE:
@@ -130,7 +133,10 @@ def main(argv=None):
                 steps[*shape, dtype], reads, of_peak, speed_up = dense(*shape, dtype, rounds)
                 name = f"{' x '.join(f'{size:,}' for size in shape):>26} {np.dtype(dtype).name:>8}"
                 print(
-                    f"{name} {steps[*shape, dtype]:>7.1f} {reads:>11.2f} {of_peak:>8.2f} {speed_up:>13.2f}",
+                    (
+                        f"{name} {steps[*shape, dtype]:>7.1f} {reads:>11.2f} {of_peak:>8.2f} "
+                        f"{speed_up:>13.2f}"
+                    ),
                     flush=True,
                 )
         for dtype in (np.float64, np.float32):
@@ -138,7 +144,8 @@ def main(argv=None):
             print(f"20 classes / 10 classes, {np.dtype(dtype).name}: {ratio:.2f}")
         print("\nCSR rows")
         print(
-            f"{'rows x columns, in a row':>26} {'dtype':>8} {'outputs':>8} {'ms':>7} {'ours / scipy':>13}"
+            f"{'rows x columns, in a row':>26} {'dtype':>8} {'outputs':>8} {'ms':>7} "
+            f"{'ours / scipy':>13}"
         )
         for n_outputs in (1, 10):
             for *shape, row_length in CSR:
@@ -146,6 +153,9 @@ def main(argv=None):
                     milliseconds, ratio = csr(*shape, row_length, n_outputs, dtype, rounds)
                     name = " x ".join(f"{size:,}" for size in shape) + f", {row_length}"
                     print(
-                        f"{name:>26} {np.dtype(dtype).name:>8} {n_outputs:>8} {milliseconds:>7.2f} {ratio:>13.2f}",
+                        (
+                            f"{name:>26} {np.dtype(dtype).name:>8} {n_outputs:>8} "
+                            f"{milliseconds:>7.2f} {ratio:>13.2f}"
+                        ),
                         flush=True,
                     )

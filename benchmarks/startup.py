@@ -1,4 +1,5 @@
-"""Cold and warm start: import and first fit of 1,000 x 20 in a new process, with an empty and with a filled numba cache.
+"""Cold and warm start: import and first fit of 1,000 x 20 in a new process, with an empty and with
+a filled numba cache.
 
 Run ``python -m benchmarks startup``. Medians of several processes, in turn, also over those that
 import what any such library imports, numba and scikit-learn's base classes; the page cache and
@@ -62,13 +63,16 @@ def main(argv=None):
             warm.append(run(PROGRAM, filled))
     imports = np.median(baseline, axis=0)[0]
     print(
-        f"numba and scikit-learn's base classes: {imports:.2f} s to import (all figures are medians of {repeats})"
+        f"numba and scikit-learn's base classes: {imports:.2f} s to import (all figures are "
+        f"medians of {repeats})"
     )
     print(
-        f"{'':>6} {'import':>8} {'import + first fit':>20} {'over those imports':>20} {'whole process':>15}"
+        f"{'':>6} {'import':>8} {'import + first fit':>20} {'over those imports':>20} "
+        f"{'whole process':>15}"
     )
     for name, times in (("cold", cold), ("warm", warm)):
         imported, fitted, whole = np.median(times, axis=0)
         print(
-            f"{name:>6} {imported:>6.2f} s {fitted:>18.2f} s {fitted / imports:>20.2f} {whole:>13.2f} s"
+            f"{name:>6} {imported:>6.2f} s {fitted:>18.2f} s {fitted / imports:>20.2f} "
+            f"{whole:>13.2f} s"
         )

@@ -1,4 +1,5 @@
-"""Table 1 of Chourasia, Ye and Shokri (2021), measured: excess empirical risk and gradients of single records, by solver.
+"""Table 1 of Chourasia, Ye and Shokri (2021), measured: excess empirical risk and gradients of
+single records, by solver.
 
 Run ``python -m benchmarks table1``. One strongly convex problem: logistic regression on the first
 records of Adult, columns by public bounds, rows in the unit ball, the penalty given and gradients
@@ -72,7 +73,9 @@ class Risk:
 
 
 def gradients_of(mechanism, n_samples):
-    """Mean number of gradients of single records that a run takes; None where the record does not tell."""
+    """Mean number of gradients of single records that a run takes; None where the record does
+    not tell.
+    """
     if isinstance(mechanism, Composition):
         if not all(isinstance(part, PoissonSubsampled) for part in mechanism.mechanisms):
             return None
@@ -88,11 +91,14 @@ def run(X, y, alpha, epsilon, n_fits):
     risk = Risk(X, y, alpha)
     n_samples, n_features = X.shape
     print(
-        f"\nAdult, {n_samples} x {n_features}, alpha={alpha:g}, epsilon={epsilon:g}, delta=1/n^2, {n_fits} fits; "
-        f"risk {risk.least:.4f} at the minimum, excess {risk(np.zeros(n_features + 1)) - risk.least:.4f} at 0"
+        f"\nAdult, {n_samples} x {n_features}, alpha={alpha:g}, epsilon={epsilon:g}, "
+        f"delta=1/n^2, {n_fits} fits; "
+        f"risk {risk.least:.4f} at the minimum, excess "
+        f"{risk(np.zeros(n_features + 1)) - risk.least:.4f} at 0"
     )
     print(
-        f"{'solver':<50} {'excess':>10} {'+-':>9} {'gradients':>11} {'over n':>9} {'noise':>9} {'seconds':>8}  bound"
+        f"{'solver':<50} {'excess':>10} {'+-':>9} {'gradients':>11} {'over n':>9} {'noise':>9} "
+        f"{'seconds':>8}  bound"
     )
     for title, name, parameters, options in ROWS:
         if name not in SOLVERS:
@@ -120,7 +126,8 @@ def run(X, y, alpha, epsilon, n_fits):
         )
         noise = getattr(model, "noise_multiplier_", math.nan)
         print(
-            f"{title:<50} {np.mean(excesses):>10.5f} {np.std(excesses) / math.sqrt(n_fits):>9.5f} {counted} {noise:>9.4g} "
+            f"{title:<50} {np.mean(excesses):>10.5f} "
+            f"{np.std(excesses) / math.sqrt(n_fits):>9.5f} {counted} {noise:>9.4g} "
             f"{seconds:>8.2f}  {model.bound_}",
             flush=True,
         )

@@ -1,4 +1,4 @@
-"""Private linear models for scikit-learn users: a budget in, a model out, and the model says what was spent."""
+"""Private linear models for scikit-learn users: a budget in, a model out that says its cost."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ _MODULES = [
 
 
 def __getattr__(name):
-    """Load estimators and modules when they are asked for: ``skdpdyn.privacy`` needs neither numba nor scikit-learn."""
+    """Load names on first use: `skdpdyn.privacy` needs no numba or scikit-learn."""
     if name in __all__:
         with no_collections():
             return getattr(import_module("skdpdyn.linear_model"), name)

@@ -9,7 +9,7 @@ _lock, _inside, _was_enabled = threading.Lock(), 0, False
 
 @contextmanager
 def no_collections():
-    """No garbage collections meanwhile: importing and compiling build much that stays, and each would look at all of it."""
+    """Pause garbage collection: imports and compilation leave it nothing to free."""
     global _inside, _was_enabled
     with _lock:
         if not _inside:

@@ -1,4 +1,4 @@
-"""What all estimators share: fits that are all or nothing, validation that quotes no record, and what is shown of a fit."""
+"""What all estimators share: all-or-nothing fits, validation that quotes no record, displays."""
 
 import html
 import re
@@ -44,7 +44,8 @@ _ADVICE = {
     "Expected 2D array, got scalar array instead": _RESHAPE,
     "Input should have at least 1 dimension": _RESHAPE,
     "Complex data not supported": "Real numbers are needed",
-    "could not convert string to float": "X, and the target of a regression, must be numbers. Columns of text "
+    "could not convert string to float": "X, and the target of a regression, must be numbers. "
+    "Columns of text "
     "can be encoded, by OneHotEncoder(categories=...) for one",
     "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
     "Input y contains NaN": _FILL_TARGETS,
@@ -52,8 +53,12 @@ _ADVICE = {
     "Input contains NaN": f"{_FILL_ROWS}. {_FILL_TARGETS}",
     "boolean value of NA is ambiguous": _MISSING,
     "float() argument must be a string or a real number, not 'NAType'": _MISSING,
-    "setting an array element with a sequence": "X must be a 2D array of numbers, and y an array of labels or of numbers",
-    "int too large to convert to float": "X, and the target of a regression, must be numbers that a float can hold",
+    "setting an array element with a sequence": (
+        "X must be a 2D array of numbers, and y an array of labels or of numbers"
+    ),
+    "int too large to convert to float": (
+        "X, and the target of a regression, must be numbers that a float can hold"
+    ),
 }
 
 
@@ -100,7 +105,7 @@ _HARMLESS_WHOLE = re.compile(
 
 @contextmanager
 def all_or_nothing(estimator):
-    """Fit a copy and publish what it learnt at once: an error, an interrupt or another thread leaves no mixture behind.
+    """Fit a copy and publish what it learnt at once, so that no error or thread leaves a mixture.
 
     Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the
     estimator at the end.
@@ -126,12 +131,12 @@ def forget_fit(estimator):
 
 
 def silent_arithmetic():
-    """Context in which numpy neither warns nor raises: a warning of records that overflow would tell of them."""
+    """Silence numpy's warnings: they would reveal which rows overflow."""
     return np.errstate(all="ignore")
 
 
 def quoting_no_records(function, *arguments, **options):
-    """Call a function that reads X or y; replace errors that may quote cells by what is wrong with them.
+    """Call a function that reads X or y; replace errors that may quote cells.
 
     An error passes if it left a fit of ours, or is one of our classes, which only public numbers
     raise. Of all others the text is repeated only where it is known to hold no cell. The new error
@@ -166,7 +171,7 @@ def _without_records(error: Exception) -> Exception:
 
 
 def refuse_dates(X):
-    """Dates are no numbers, though numpy makes integers of them, and of a missing one the most negative."""
+    """Raise if X has date columns: numpy would cast them to integers."""
     # of a frame, of an array
     dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))
     dates = [str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes]
@@ -180,7 +185,7 @@ def refuse_dates(X):
 
 
 def refuse_unreadable(*arrays):
-    """Refuse masked cells and sparse arrays whose indices point elsewhere, before anyone reads them.
+    """Refuse masked cells and malformed sparse arrays before anyone reads them.
 
     Raises
     ------
@@ -241,11 +246,13 @@ def warn_of_weak_budget(budget, n_samples, stacklevel):
     weak = []
     if budget.epsilon > _WEAK_EPSILON:
         weak.append(
-            f"epsilon={budget.epsilon:g} is above {_WEAK_EPSILON}: an attacker may be almost sure of a record"
+            f"epsilon={budget.epsilon:g} is above {_WEAK_EPSILON}: an attacker may be almost "
+            "sure of a record"
         )
     if budget.delta * n_samples > 1:
         weak.append(
-            f"delta={budget.delta:g} is above 1/n_samples={1 / n_samples:.3g}: giving away one whole record would meet it"
+            f"delta={budget.delta:g} is above 1/n_samples={1 / n_samples:.3g}: giving away one "
+            "whole record would meet it"
         )
     for text in weak:
         warnings.warn(text, PrivacyWeakWarning, stacklevel=stacklevel + 1)
@@ -260,7 +267,8 @@ def check_n_jobs(n_jobs):
     )
     if n_jobs is not None and not number:
         raise ValueError(
-            f"n_jobs={n_jobs!r} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: -1 is one thread for every core"
+            f"n_jobs={n_jobs!r} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: -1 "
+            "is one thread for every core"
         )
 
 
@@ -277,7 +285,7 @@ class PrivateEstimatorMixin:
     """
 
     def privacy_report(self):
-        """Return what the fit spent, under which theorem, what an attacker can reach, and what is not covered.
+        """Return what the fit spent, by which theorem, and what is not covered.
 
         Returns
         -------
@@ -307,7 +315,10 @@ class PrivateEstimatorMixin:
     def _spent(self):
         """Say in one line what the fit spent, and on what it does not hold."""
         unit = f"{self.privacy_.adjacency}, " + ("of one person, " if of_persons(self) else "")
-        line = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({unit}bound {self.bound_})"
+        line = (
+            f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({unit}bound "
+            f"{self.bound_})"
+        )
         return line + "".join(f"; NOT PRIVATE: {leak}" for leak in self.leaks_)
 
     def _repr_html_(self):

@@ -1,4 +1,4 @@
-"""Conditioning: a map of rows that makes all directions alike, learnt under a small part of the budget.
+"""Conditioning: a map of rows that makes all directions alike, learnt for a part of the budget.
 
 Noise on a gradient is the same in every direction, and data are not. So rows are centred, their
 columns (or, with many records, all directions) brought to one scale, and long rows shortened,
@@ -80,7 +80,7 @@ _EPS = np.finfo(np.float64).eps
 
 @dataclass(frozen=True, eq=False)
 class Conditioning:
-    """Moments of the rows from public or earlier data, in place of those that a fit would learn and pay for.
+    """Moments of the rows from public or earlier data, in place of learnt ones.
 
     Rows become W (x - mean), with W the inverse root of the second moment, and those longer than
     ``norm`` are scaled down to it. Do not take the numbers from the records that are trained on.
@@ -125,7 +125,8 @@ class Conditioning:
         mean = None if self.mean is None else _numbers(self.mean, "mean", [(n_features,)])
         if mean is not None and not np.linalg.norm(mean) <= radius * (1 + 1e-9):
             raise ValueError(
-                f"Conditioning's mean has norm {np.linalg.norm(mean):.6g}, which no mean of rows within data_norm={radius:g} "
+                f"Conditioning's mean has norm {np.linalg.norm(mean):.6g}, which no mean of "
+                f"rows within data_norm={radius:g} "
                 "has: give that of rows scaled down to it, or a larger data_norm"
             )
         weights, norm = np.ones(n_features), radius
@@ -141,14 +142,17 @@ class Conditioning:
             largest = float(np.max(variances))
             if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
                 raise ValueError(
-                    "Conditioning's second_moment must hold mean squares: none negative, and one above 0"
+                    "Conditioning's second_moment must hold mean squares: none negative, and "
+                    "one above 0"
                 )
             # centred rows are of twice the radius at the most
             most, total = (radius if mean is None else 2 * radius) ** 2, float(np.sum(variances))
             if not total <= most * (1 + 1e-9):
                 raise ValueError(
-                    f"Conditioning's second_moment adds up to {total:.6g}, and of rows within data_norm={radius:g} to "
-                    f"{most:.6g} at the most: give that of rows scaled down to it, or a larger data_norm"
+                    f"Conditioning's second_moment adds up to {total:.6g}, and of rows within "
+                    f"data_norm={radius:g} to "
+                    f"{most:.6g} at the most: give that of rows scaled down to it, or a larger "
+                    "data_norm"
                 )
             scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
             weights = scales if vectors is None else (vectors * scales) @ vectors.T
@@ -167,7 +171,8 @@ def _numbers(values, name, shapes):
         raise ValueError(f"Conditioning's {name} must hold numbers only") from None
     if array.shape not in shapes:
         raise ValueError(
-            f"Conditioning's {name} has shape {array.shape}: the data need {' or '.join(map(str, shapes))}"
+            f"Conditioning's {name} has shape {array.shape}: the data need "
+            f"{' or '.join(map(str, shapes))}"
         )
     if not np.all(np.isfinite(array)):
         raise ValueError(f"Conditioning's {name} must hold finite numbers only")
@@ -192,7 +197,7 @@ class FittedConditioning:
 
     @property
     def weights(self) -> np.ndarray:
-        """Weights of the columns, of shape (n_features,), or a matrix of shape (n_features, n_features)."""
+        """Return weights of columns (n_features,), or a matrix (n_features, n_features)."""
         return self.row_map.weights
 
     @property
@@ -213,7 +218,7 @@ class FittedConditioning:
 
 @dataclass
 class Releases:
-    """Gaussian releases from the same records, each for a share of mu^2, and the records of what ran.
+    """Gaussian releases from the same data, each for a share of mu^2, with the record of what ran.
 
     Parameters
     ----------
@@ -250,7 +255,7 @@ class Releases:
         return 1 / (self.mu * math.sqrt(share))
 
     def release(self, value, sensitivity: float, share: float, scale=1.0) -> np.ndarray:
-        """Return a statistic with noise; ``scale``: of each coordinate, where the sensitivity is of value / scale."""
+        """Return a statistic with noise; ``scale``: what each coordinate is divided by first."""
         part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
         self.parts.append(part)
         return release(
@@ -296,13 +301,13 @@ class Releases:
 
 
 def bounded_spread(rows: Rows) -> Rows:
-    """Return the rows under their map with a ``norm`` that keeps its spread within `LARGEST_SPREAD`."""
+    """Return the rows with a ``norm`` that keeps the map's spread within `LARGEST_SPREAD`."""
     excess = rows.map.spread / LARGEST_SPREAD
     return rows if excess <= 1 else rows.with_norm(rows.map.norm * excess * (1 + 1e-9))
 
 
 def can_sum(n_samples: int, n_features: int, most_rows: int = 1) -> bool:
-    """Return whether sums over mapped rows tell one record among so many, under every map within `LARGEST_SPREAD`."""
+    """Return whether sums over mapped rows can tell one record among so many."""
     try:
         of_terms = 4 * mapping_error(n_features, LARGEST_SPREAD)
         sum_rounding(n_samples, n_features, of_terms, most_rows)
@@ -481,7 +486,7 @@ class Conditioner:
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
 
     def learn_curvature(self, rows: Rows, intercept_scaling: float, releases: Releases) -> float:
-        """Return about the largest eigenvalue of the mean of outer(z, z) over mapped rows z with their intercept column.
+        """Estimate the largest eigenvalue of the mean of outer(z, z) over mapped rows.
 
         It chooses step sizes: no guarantee rests on it. Of dense rows one record moves it by at
         most (1 + intercept_scaling^2)/n (Weyl). Of sparse rows it is that of a sketch, in the unit
@@ -533,7 +538,7 @@ def _projection(n_features):
 def learn_target(
     rows: Rows, n_samples: int, shares: dict, releases: Releases
 ) -> tuple[float, float]:
-    """Return a private centre and scale of targets in [-1, 1]: their mean, and the 95 % quantile of their distances from it."""
+    """Return a private centre and scale of targets: mean and 95 % quantile of distances from it."""
     mean = 0.0
     if "target mean" in shares:
         sensitivity = releases.per_record + target_rounding(n_samples, rows.most_rows)
@@ -601,7 +606,7 @@ def learn_ranges(
 
 
 def shrunk(mean: np.ndarray, noise_std: float, radius: float) -> np.ndarray:
-    """Return a noisy mean brought back to where a mean can be, and closer to 0 the more of it is noise.
+    """Shrink a noisy mean to where a mean can be, and towards 0 the more of it is noise.
 
     James and Stein (1961).
     """

@@ -1,4 +1,4 @@
-"""Scores of a model on private records: one noisy histogram, and every metric and curve that follows from it.
+"""Scores of a model on private records: all metrics and curves follow from one noisy histogram.
 
 A test score is a release like any other. `evaluate` counts the records in bins of their score and
 by label, adds noise to the counts once, and computes all else from these: accuracy, recall and
@@ -83,7 +83,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class NoisyNumbers:
-    """Released numbers, the covariance of their noise, and the quantile that intervals are made with.
+    """Released numbers, the covariance of their noise, and the quantile for intervals.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class ScoreEvaluation(PrivateEvaluation):
 
     @property
     def roc_auc(self) -> Estimate:
-        """Area under the ROC curve: how often the second class has the larger score, ties counted half."""
+        """Return the area under the ROC curve; ties count half."""
         negative, positive = self._by_label()
         n_negative, n_positive = negative.sum(), positive.sum()
         below = np.cumsum(negative) - negative / 2
@@ -302,7 +302,7 @@ class ScoreEvaluation(PrivateEvaluation):
 
     @property
     def log_loss(self) -> Estimate:
-        """Mean log loss of probabilities that are rounded to the middle of their bin, so that none is 0 or 1."""
+        """Return the mean log loss of probabilities rounded to the middle of their bin."""
         middle = self._middles()
         losses = np.concatenate([-np.log1p(-middle), -np.log(middle)]) / self.n_samples
         return self.noisy.linear(losses, bounds=(0.0, math.inf))
@@ -464,7 +464,8 @@ class ScoreEvaluation(PrivateEvaluation):
         at = int(np.argmin(np.abs(self.thresholds - as_float(threshold))))
         if not abs(self.thresholds[at] - as_float(threshold)) <= 1e-9:
             raise ValueError(
-                f"threshold={threshold!r} is no edge of a bin: it must be one of {self.thresholds.tolist()}. "
+                f"threshold={threshold!r} is no edge of a bin: it must be one of "
+                f"{self.thresholds.tolist()}. "
                 "Give evaluate the thresholds that you need"
             )
         return at + 1
@@ -472,7 +473,7 @@ class ScoreEvaluation(PrivateEvaluation):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ClassEvaluation(PrivateEvaluation):
-    """Metrics of a classifier of more than two classes, from noisy counts of true and predicted labels.
+    """Metrics for more than two classes, from noisy counts of true and predicted labels.
 
     Parameters
     ----------
@@ -513,7 +514,7 @@ class ClassEvaluation(PrivateEvaluation):
 
     @property
     def confusion_matrix(self) -> np.ndarray:
-        """Noisy counts, of shape (n_classes, n_classes): true labels by row, predicted ones by column."""
+        """Return noisy counts: true labels by row, predicted ones by column."""
         return self.noisy.values.reshape(self.classes.size, -1)
 
     @property
@@ -915,7 +916,7 @@ def _confusions(model, X, codes, classes, adjacency):
 
 
 def _errors(model, X, y, target_bounds, largest_error, adjacency):
-    """Sum absolute and squared errors over the largest, and of the target and its square in [-1/2, 1/2]."""
+    """Sum errors, their squares, targets and their squares, each in units of the largest."""
     bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
     if bounds is None:
         raise ValueError("target_bounds=None: the model knows none. Pass public bounds (low, high)")
@@ -927,7 +928,8 @@ def _errors(model, X, y, target_bounds, largest_error, adjacency):
     largest = high - low if largest_error is None else as_float(largest_error)
     if not 0 < largest <= high - low:
         raise ValueError(
-            f"largest_error={largest_error!r} must be above 0 and at most {high - low:g}, the distance of the bounds"
+            f"largest_error={largest_error!r} must be above 0 and at most {high - low:g}, the "
+            "distance of the bounds"
         )
     targets = np.clip(numbers_of(y), low, high)
     predicted = _predicted(model, "predict", X, y.size)
@@ -972,7 +974,8 @@ def _checked_thresholds(thresholds):
         inside and is_power and edges.size <= _MOST_THRESHOLDS and np.all(edges[1:] > edges[:-1])
     ):
         raise ValueError(
-            f"thresholds={thresholds!r} must be 1, 3, 7, ... or {_MOST_THRESHOLDS} increasing numbers between 0 and 1: "
+            f"thresholds={thresholds!r} must be 1, 3, 7, ... or {_MOST_THRESHOLDS} increasing "
+            "numbers between 0 and 1: "
             "one less than a power of two"
         )
     return edges
@@ -1187,5 +1190,6 @@ class PrivateCalibrationDisplay:
 def _check_scores(evaluation):
     if not isinstance(evaluation, ScoreEvaluation):
         raise ValueError(
-            f"a {type(evaluation).__name__} has no such curve: pass what evaluate returns of a classifier of two classes"
+            f"a {type(evaluation).__name__} has no such curve: pass what evaluate returns of a "
+            "classifier of two classes"
         )

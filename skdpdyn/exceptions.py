@@ -2,7 +2,7 @@
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something that should be public was taken from the data, or the noise is not secret: the guarantee does not cover it."""
+    """Something public was taken from the data, or the noise is not secret."""
 
 
 class PrivacyWeakWarning(UserWarning):
@@ -10,7 +10,7 @@ class PrivacyWeakWarning(UserWarning):
 
 
 class UnsupportedMechanismError(ValueError):
-    """No theorem covers this mechanism: a hypothesis fails, or the kind of release is unknown to the accountant."""
+    """No theorem covers this mechanism: a hypothesis fails, or its kind is unknown."""
 
 
 class CalibrationError(ValueError):

@@ -391,7 +391,7 @@ def private_summary(
 
 @dataclass(frozen=True)
 class _Estimate:
-    """Estimates in units of X and y, and by how much mu falls short where there is none (NaN elsewhere)."""
+    """Return estimates in units of X and y, and how much mu is missing where there is none."""
 
     coef: np.ndarray
     std_err: np.ndarray
@@ -403,13 +403,15 @@ def _check_model(model):
     if not isinstance(model, PrivateLogisticRegression | PrivateRidge):
         hint = ": of a Pipeline pass its last step, and X as the other steps transform it"
         raise UnsupportedMechanismError(
-            f"no interval is known for a {type(model).__name__}: fit a PrivateLogisticRegression or a PrivateRidge"
+            f"no interval is known for a {type(model).__name__}: fit a "
+            "PrivateLogisticRegression or a PrivateRidge"
             f"{hint if hasattr(model, 'steps') else ''}"
         )
     quoting_no_records(check_is_fitted, model)
     if model.conditioning_ is not None:
         raise UnsupportedMechanismError(
-            "the model was trained on rows under a map that it learnt, and its coefficients are those of the mapped rows. "
+            "the model was trained on rows under a map that it learnt, and its coefficients are "
+            "those of the mapped rows. "
             "Fit it with conditioning=None"
         )
     if model.privacy_unit_ != "record":
@@ -421,23 +423,27 @@ def _check_model(model):
         return
     if model.class_weight is not None:
         raise UnsupportedMechanismError(
-            "class_weight makes another loss of the log loss, with another minimiser. Fit the model "
+            "class_weight makes another loss of the log loss, with another minimiser. Fit the "
+            "model "
             "with class_weight=None"
         )
     parts = getattr(model.mechanism_, "mechanisms", (None,))
     if not isinstance(parts[0], ObjectivePerturbation):
         raise UnsupportedMechanismError(
-            f"solver={model.solver_!r} stops before it reaches a minimiser, or adds noise of which no interval is known. "
+            f"solver={model.solver_!r} stops before it reaches a minimiser, or adds noise of "
+            "which no interval is known. "
             "Fit the model with solver='objective_perturbation'"
         )
     if parts[0].distribution != "gaussian":
         raise UnsupportedMechanismError(
-            "noise='gamma' is not normal. Fit the model with ObjectivePerturbation(noise='gaussian')"
+            "noise='gamma' is not normal. Fit the model with "
+            "ObjectivePerturbation(noise='gaussian')"
         )
     row_norm = math.hypot(model.data_norm_, model.intercept_scaling_)
     if not model.clip_ >= row_norm * (1 - 1e-9):
         raise UnsupportedMechanismError(
-            f"clip={model.clip_:.6g} makes another loss of the log loss, with another minimiser. Fit the model with "
+            f"clip={model.clip_:.6g} makes another loss of the log loss, with another "
+            "minimiser. Fit the model with "
             f"clip={math.ceil(row_norm * 100) / 100:g}, which no gradient exceeds"
         )
 
@@ -458,7 +464,8 @@ def _rows(model, X, y):
     )
     if len(y) != model.n_samples_:
         raise ValueError(
-            f"X has {len(y)} rows, and the model was fitted on {model.n_samples_}: pass the records of the fit"
+            f"X has {len(y)} rows, and the model was fitted on {model.n_samples_}: pass the "
+            "records of the fit"
         )
     y = numbers_of(y) if regression else codes_of(y, model.classes_)
     n_features, radius = model.n_features_in_, model.data_norm_
@@ -506,7 +513,7 @@ def _logistic(model, rows, codes, releases, robust):
 
 
 def _linear(model, rows, y, releases, robust):
-    """Intervals of a linear regression from noisy second moments, in units of rows of norm 1 and targets in [-1, 1]."""
+    """Intervals of a linear regression from noisy second moments."""
     low, high = model.target_bounds_
     radius, constant = model.data_norm_, model.intercept_scaling_ / model.data_norm_
     centre, half = ((low + high) / 2, (high - low) / 2) if constant else (0.0, max(-low, high))
@@ -533,17 +540,23 @@ def _linear(model, rows, y, releases, robust):
     estimate = _estimate(theta, covariance, safe, weak, needed, scores, units)
     if constant:
         estimate.coef[-1] += centre
-    estimand = f"The coefficients of the least-squares fit to y within [{low:g}, {high:g}]{_of_rows(radius)}."
+    estimand = (
+        f"The coefficients of the least-squares fit to y within [{low:g}, "
+        f"{high:g}]{_of_rows(radius)}."
+    )
     return estimate, "Private linear regression", estimand
 
 
 def _of_rows(radius):
-    return f", in the population that the records were drawn from; rows of a norm beyond {radius:g} count as scaled down to it"
+    return (
+        ", in the population that the records were drawn from; rows of a norm beyond "
+        f"{radius:g} count as scaled down to it"
+    )
 
 
 @dataclass(frozen=True)
 class _Moment:
-    """A symmetric matrix, and the standard deviation of the noise on its diagonal; off it 1/sqrt(2) times that."""
+    """A symmetric matrix, and the standard deviation of its noise on the diagonal."""
 
     matrix: np.ndarray
     std: float
@@ -562,7 +575,7 @@ class _Moment:
 
 
 def _moment(rows, weight, constant, releases, share, largest, targets=None):
-    """Release ``largest`` times the sum of weight * outer(r, r), r a row with its constant and its target.
+    """Release ``largest`` times the sum of weight * outer(r, r), r a row, its constant and target.
 
     One record moves it by its own term, whose Frobenius norm is at most largest * norm(r)^2; the
     inner product of two terms is not negative, so replacing one moves it by at most sqrt(2) times
@@ -597,7 +610,7 @@ def _products(rows, theta, constant):
 
 
 def _inverted(moment):
-    """Return inverses in the directions that carry, for estimates and for variances; the others as rows; and what they lack.
+    """Return inverses in the directions that carry, for estimates and variances, and the others.
 
     The last is by how much mu is too small for all directions to carry.
     """
@@ -614,7 +627,7 @@ def _inverted(moment):
 
 
 def _estimate(theta, covariance, safe, weak, needed, scores, units):
-    """Estimates in units of X, but for coefficients of which too much is in weak directions or in noise."""
+    """Return estimates in units of X; NaN where too much is in weak directions or in noise."""
     variance = np.diag(covariance)
     wanting = np.where(np.sum(weak**2, axis=0) > LEAST_PART, needed, math.nan)
     if scores is not None:

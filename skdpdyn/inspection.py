@@ -1,7 +1,8 @@
-"""Pictures of what training costs: the dynamics of privacy over steps, and what an attacker can reach."""
+"""Pictures of what training costs: privacy loss over steps, and what an attacker can reach."""
 
 import math
 from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from scipy import special
@@ -53,8 +54,16 @@ class PrivacyDynamicsDisplay:
     """
 
     def __init__(
-        self, *, steps, curves, ylabel, target=None, n_steps=None, xlabel="steps", title=None
-    ):
+        self,
+        *,
+        steps: Any,
+        curves: Any,
+        ylabel: Any,
+        target: Any = None,
+        n_steps: int | str | None = None,
+        xlabel: Any = "steps",
+        title: Any = None,
+    ) -> None:
         self.steps = steps
         self.curves = curves
         self.ylabel = ylabel
@@ -66,18 +75,18 @@ class PrivacyDynamicsDisplay:
     @classmethod
     def from_mechanism(
         cls,
-        mechanism,
+        mechanism: Any,
         *,
-        delta=1e-6,
-        order=None,
-        n_points=60,
-        target=None,
-        max_steps=None,
-        title=None,
-        plot=True,
-        ax=None,
-        **kwargs,
-    ):
+        delta: Any = 1e-6,
+        order: Any = None,
+        n_points: Any = 60,
+        target: Any = None,
+        max_steps: Any = None,
+        title: Any = None,
+        plot: Any = True,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Evaluate all accountants on the same run, stopped earlier or later.
 
         Parameters
@@ -123,7 +132,8 @@ class PrivacyDynamicsDisplay:
         last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
         if last > own and _fields_by_step(mechanism):
             raise UnsupportedMechanismError(
-                f"max_steps={last}: the steps differ, and the record says nothing of steps after {own}"
+                f"max_steps={last}: the steps differ, and the record says nothing of steps "
+                f"after {own}"
             )
         steps = np.unique(
             np.geomspace(1, last, checked_count(n_points, "n_points", least=2)).round().astype(int)
@@ -156,7 +166,9 @@ class PrivacyDynamicsDisplay:
         return display.plot(ax=ax, **kwargs) if plot else display
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, plot=True, **kwargs):
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, plot: Any = True, **kwargs: Any
+    ) -> Self:
         """Plot the dynamics of a fitted estimator's run, with what it spent as the target.
 
         Parameters
@@ -202,7 +214,7 @@ class PrivacyDynamicsDisplay:
             }
         return cls.from_mechanism(mechanism, **{**own, **kwargs}, ax=ax, plot=plot)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw.
 
         Parameters
@@ -225,7 +237,7 @@ class PrivacyDynamicsDisplay:
             )
         if self.target is not None:
             self.ax_.axhline(self.target, color="0.3", linestyle="--", linewidth=1, label="target")
-        if self.n_steps is not None and self.n_steps > 1:
+        if self.n_steps is not None and self.n_steps > 1:  # type: ignore[operator]
             self.ax_.axvline(
                 self.n_steps, color="0.6", linestyle=":", linewidth=1, label=f"K* = {self.n_steps}"
             )
@@ -235,7 +247,7 @@ class PrivacyDynamicsDisplay:
 
 
 class TradeoffDisplay:
-    """False negative against false positive rate of the best attack that a guarantee leaves room for.
+    """Plot false negatives against false positives of the best attack that a guarantee allows.
 
     Create it with `from_mechanism`, `from_guarantee` or `from_estimator`.
 
@@ -265,14 +277,23 @@ class TradeoffDisplay:
     0.382925
     """
 
-    def __init__(self, *, fpr, fnr, advantage, name=None):
+    def __init__(self, *, fpr: Any, fnr: Any, advantage: Any, name: str | None = None) -> None:
         self.fpr = fpr
         self.fnr = fnr
         self.advantage = advantage
         self.name = name
 
     @classmethod
-    def from_guarantee(cls, guarantee, *, n_points=201, name=None, plot=True, ax=None, **kwargs):
+    def from_guarantee(
+        cls,
+        guarantee: Any,
+        *,
+        n_points: Any = 201,
+        name: Any = None,
+        plot: Any = True,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Plot the trade-off of a guarantee.
 
         Parameters
@@ -297,9 +318,10 @@ class TradeoffDisplay:
         """
         if not hasattr(guarantee, "tradeoff"):
             raise ValueError(
-                f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a record from_mechanism"
+                f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a "
+                "record from_mechanism"
             )
-        if name is None and getattr(guarantee, "leaks", ()):
+        if name is None and getattr(guarantee, "leaks", ()):  # type: ignore[arg-type]
             name = "NOT PRIVATE"
         # On a grid of equal steps the chord from 0 to the first of them would lie far above the
         # curve
@@ -316,7 +338,7 @@ class TradeoffDisplay:
         return display.plot(ax=ax, **kwargs) if plot else display
 
     @classmethod
-    def from_mechanism(cls, mechanism, *, delta=1e-6, **kwargs):
+    def from_mechanism(cls, mechanism: Any, *, delta: Any = 1e-6, **kwargs: Any) -> Self:
         """Plot the trade-off of a record's tightest guarantee; bounds are compared at ``delta``.
 
         Parameters
@@ -338,7 +360,7 @@ class TradeoffDisplay:
         )
 
     @classmethod
-    def from_estimator(cls, estimator, **kwargs):
+    def from_estimator(cls, estimator: Any, **kwargs: Any) -> Self:
         """Plot the trade-off of a fitted estimator's ``privacy_``.
 
         Parameters
@@ -357,7 +379,7 @@ class TradeoffDisplay:
         name = estimator.bound_.replace("_", " ") + (", NOT PRIVATE" if estimator.leaks_ else "")
         return cls.from_guarantee(estimator.privacy_, **{"name": name, **kwargs})
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw, with the advantage as the largest gap to guessing.
 
         Parameters
@@ -417,7 +439,8 @@ def _fitted(estimator):
         estimator = estimator[-1]
     if not hasattr(estimator, "privacy_") and not hasattr(estimator, "privacy_cost"):
         raise ValueError(
-            f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline that ends in one"
+            f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline "
+            "that ends in one"
         )
     check_is_fitted(estimator, "privacy_")
     return estimator

@@ -1,4 +1,4 @@
-"""Losses of linear models: a derivative on a block of raw predictions, and the constants that privacy needs.
+"""Losses of linear models: a derivative on a block of raw predictions, and public constants.
 
 A loss knows raw predictions and targets, nothing of X, of the coefficients or of the penalty. To
 add one, write its derivative ``derivative(raw_prediction, y, out)`` on a block of rows, and an
@@ -69,7 +69,7 @@ def _squared_residual(raw_prediction, y, out):
 
 
 def _softmax_residual(raw_prediction, y, out):
-    """Write softmax(raw_prediction) - onehot(y), column by column; a column of NaN counts as one of equal predictions."""
+    """Write softmax(raw_prediction) - onehot(y), column by column."""
     n_classes, n_samples = out.shape
     for i in range(n_samples):
         out[0, i] = raw_prediction[0, i]
@@ -95,7 +95,7 @@ def _softmax_residual(raw_prediction, y, out):
 
 
 def _hinge_residual(raw_prediction, y, out):
-    """Write the derivative of the smoothed hinge loss; NaN counts as a sure mistake, or as a sure hit."""
+    """Write the derivative of the smoothed hinge loss."""
     for i in range(out.size):
         sign = 2.0 * y[i] - 1.0
         share = (1.0 + HINGE_WIDTH - sign * raw_prediction[i]) * (0.5 / HINGE_WIDTH)
@@ -104,7 +104,7 @@ def _hinge_residual(raw_prediction, y, out):
 
 
 def _poisson_residual(raw_prediction, y, out):
-    """Write exp(raw_prediction) - y, for kernels to clip to [-1, 1]; NaN counts as a huge prediction."""
+    """Write exp(raw_prediction) - y, which kernels clip; NaN counts as a huge prediction."""
     for i in range(out.size):
         out[i] = _exp(raw_prediction[i]) - y[i]
 
@@ -124,7 +124,7 @@ def _compiled(derivative, several_outputs):
 
 @dataclass(frozen=True)
 class Loss:
-    """A convex loss l(r, y) of the raw prediction r: a number, or a vector of one raw prediction per class.
+    """A convex loss l(r, y) of the raw prediction r: a number, or a vector with one per class.
 
     Parameters
     ----------
@@ -183,7 +183,8 @@ class Loss:
             )
         if _raises(self.derivative):
             raise ValueError(
-                f"derivative={self.derivative!r} of the {self.name} loss raises or asserts: compiled kernels would drop the "
+                f"derivative={self.derivative!r} of the {self.name} loss raises or asserts: "
+                "compiled kernels would drop the "
                 "error and go on with what other rows left behind. Write a number for every row"
             )
         checked_count(self.n_outputs, "n_outputs")
@@ -232,14 +233,14 @@ hinge = Loss(
     smoothness=1 / (2 * HINGE_WIDTH),
     at_zero=1.0,
 )
-"""Hinge loss, its kink smoothed as Huber's (Chaudhuri, Monteleoni and Sarwate 2011), for y in {0, 1}.
+"""Hinge loss with a smoothed kink (Chaudhuri, Monteleoni and Sarwate 2011), for y in {0, 1}.
 
 With the margin m = (2 y - 1) r: 1 - m up to 1 - h, (1 + h - m)^2 / (4 h) up to 1 + h, then 0.
 """
 
 
 def poisson(largest):
-    """Negative log-likelihood exp(r) - y r of counts, its derivative clipped to [-1, 1], for y in [0, largest].
+    """Poisson loss exp(r) - y r with its derivative clipped to [-1, 1], for y in [0, largest].
 
     The second derivative is exp(r) where exp(r) < y + 1, and 0 beyond: at most ``largest`` + 1.
     With a record's exposure e > 0 and y / e as its target, kernels clip e (exp(r) - y / e): the

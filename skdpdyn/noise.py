@@ -1,4 +1,4 @@
-"""Where randomness comes from, once: the operating system's entropy through a cryptographic generator.
+"""Where randomness comes from: the system's entropy through a cryptographic generator.
 
 AES-128 in counter mode costs what PCG64 costs and cannot be predicted from its output. Normal
 deviates in floating point are not exactly normal, and their low bits give away what they were added
@@ -30,8 +30,10 @@ __all__ = [
 ]
 
 SOURCE = (
-    "the operating system's entropy through AES-128 in counter mode, fresh for every fit; the noise of what is released is "
-    "exact, rounded to a lattice that does not depend on the data, and the rounding of all earlier steps is paid for"
+    "the operating system's entropy through AES-128 in counter mode, fresh for every fit; the "
+    "noise of what is released is "
+    "exact, rounded to a lattice that does not depend on the data, and the rounding of all "
+    "earlier steps is paid for"
 )
 NOISE_ERROR = NORMAL_ERROR
 """Largest distance of a coordinate of `standard_noise` from the ideal one."""
@@ -69,7 +71,8 @@ def generators(random_state, n_streams=1, stacklevel=3):
         keys = [int.from_bytes(os.urandom(16)) for _ in range(n_streams)]
     else:
         warnings.warn(
-            f"random_state={random_state}: the noise can be recomputed by anyone who knows or guesses the seed, so this fit is "
+            f"random_state={random_state}: the noise can be recomputed by anyone who knows or "
+            "guesses the seed, so this fit is "
             "not private. Use random_state=None for anything but tests.",
             PrivacyLeakWarning,
             stacklevel=stacklevel,
@@ -139,7 +142,8 @@ def check_random_state(random_state):
         ),
     ):
         raise TypeError(
-            f"random_state={random_state!r} is refused: clones, folds and workers would copy its state and add the same noise, "
+            f"random_state={random_state!r} is refused: clones, folds and workers would copy "
+            "its state and add the same noise, "
             "which then cancels. Use None (private), or an int for repeatable tests"
         )
     if (
@@ -148,6 +152,7 @@ def check_random_state(random_state):
         or random_state < 0
     ):
         raise TypeError(
-            f"random_state={random_state!r} must be None (private) or an int >= 0 (repeatable, for tests)"
+            f"random_state={random_state!r} must be None (private) or an int >= 0 (repeatable, "
+            "for tests)"
         )
     return int(random_state)

@@ -1,4 +1,4 @@
-"""The regularised empirical risk as public constants: what privacy needs to know of a problem, and nothing measured on it."""
+"""The regularised empirical risk as public constants: nothing in it was measured on the data."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ def n_parameters_of(loss, n_features, intercept_scaling):
 
 @dataclass(frozen=True)
 class Objective:
-    """``(1/n) sum_i loss(raw prediction of row i, y_i) + (alpha/2) |theta|^2``, the intercept included in theta.
+    """The regularised empirical risk: mean loss + (alpha/2) |theta|^2, intercept included.
 
     Rows are scaled into the ball of radius ``data_norm``; with an intercept, a column of constant
     ``intercept_scaling`` is appended (never materialised), so that every row has norm at most
@@ -76,7 +76,7 @@ class Objective:
 
     @property
     def n_parameters(self):
-        """Number of coefficients, with the intercepts: all coefficients of the first output, of the next, then the intercepts."""
+        """Number of parameters: coefficients of each output in turn, then the intercepts."""
         return n_parameters_of(self.loss, self.n_features, self.intercept_scaling)
 
     @property
@@ -96,7 +96,7 @@ class Objective:
 
     @property
     def tolerable_noise(self):
-        """Noise in raw predictions that training may end with, see `skdpdyn.privacy.schedules.curvature_aware_time`.
+        """Noise in raw predictions that training may end with, see `curvature_aware_time`.
 
         Where only clipping bounds a residual, by c in half-ranges of the target, sqrt(c): between
         the scale of the residuals that count in full and that of the targets.
@@ -106,12 +106,12 @@ class Objective:
 
     @property
     def contracts(self):
-        """Whether a short gradient step is a contraction: clipping several outputs at once is the gradient of no convex loss."""
+        """Whether a short gradient step is a contraction."""
         return self.n_outputs == 1 or self.clip >= self.loss.lipschitz * self.row_norm
 
     @property
     def smoothness(self):
-        """Bound beta on the curvature of one record's regularised loss; None where a step is not known to contract."""
+        """Bound on the curvature of one record's loss; None if no contraction is known."""
         return self.curvature + self.alpha if self.contracts else None
 
     @property
@@ -120,7 +120,7 @@ class Objective:
         return self.alpha
 
     def minimiser_norm(self, slope=0.0):
-        """Bound on the norm of the minimiser of this risk plus a linear term of at most this slope; needs ``alpha`` > 0.
+        """Bound the norm of the minimiser with a linear term of this slope; needs ``alpha`` > 0.
 
         There the gradient is 0, so that alpha norm is at most L + slope. And the risk, strongly
         convex, is at least alpha norm^2 / 2 below that at 0, of which the penalty takes as much
@@ -131,7 +131,7 @@ class Objective:
         return min(self.lipschitz + slope, (slope + falls) / 2) / self.alpha
 
     def split(self, theta):
-        """Coefficients (n_outputs, n_features) and intercepts (n_outputs,) of a parameter vector."""
+        """Split a parameter vector into coefficients and intercepts."""
         n_outputs = self.loss.n_outputs
         coef, column = np.split(theta, [n_outputs * self.n_features])
         intercept = column * self.intercept_scaling if column.size else np.zeros(n_outputs)
@@ -170,7 +170,7 @@ class Objective:
         )
 
     def gradient_rounding(self, norm, n_terms, n_summed):
-        """Bound on the distance between a mean of loss gradients computed in float64 and the exact one.
+        """Bound the distance of a mean of loss gradients in float64 from the exact one.
 
         A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the
         most, in whatever order they are added; a residual by its curvature times that, and by its

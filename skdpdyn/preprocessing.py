@@ -1,7 +1,7 @@
-"""Scaling: by public bounds, which costs nothing, and by a private mean, which says what it cost."""
+"""Scaling: by public bounds, free of charge, and by a private mean, which says what it cost."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -92,12 +92,12 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [[0.5, 1.0], [1.0, 0.5]]
     """
 
-    def __init__(self, bounds=None, feature_range=(0.0, 1.0)):
+    def __init__(self, bounds: Any = None, feature_range: tuple[float, float] = (0.0, 1.0)) -> None:
         self.bounds = bounds
         self.feature_range = feature_range
 
-    def fit(self, X, y=None):
-        """Check the bounds against the number and the names of the columns; the values of X are not used.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds against the columns' number and names; the values of X are not used.
 
         Parameters
         ----------
@@ -123,7 +123,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
         if not (-np.inf < low < high < np.inf and high - low < np.inf):
             raise ValueError(
-                f"feature_range={self.feature_range!r} must be a pair (low, high) with low < high, both finite"
+                f"feature_range={self.feature_range!r} must be a pair (low, high) with low < "
+                "high, both finite"
             )
         with all_or_nothing(self) as scaler:
             validated(scaler, X, dtype=DTYPES)
@@ -131,7 +132,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             scaler.feature_range_ = (low, high)
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Scale and clip.
 
         Parameters
@@ -157,7 +158,8 @@ def _bounds_by_column(bounds, name, estimator):
     n_features = estimator.n_features_in_
     if bounds is None:
         raise ValueError(
-            f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, 110)}}, or (0, 1) for all"
+            f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, "
+            "110)}, or (0, 1) for all"
         )
     if isinstance(bounds, dict):
         if names is None or set(names) - set(bounds):
@@ -178,7 +180,8 @@ def _bounds_by_column(bounds, name, estimator):
         array = np.tile(array, (n_features, 1))
     if array.shape != (n_features, 2):
         raise ValueError(
-            f"{name} has shape {array.shape}: give one pair, or one pair for each of {n_features} columns"
+            f"{name} has shape {array.shape}: give one pair, or one pair for each of "
+            f"{n_features} columns"
         )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         width = array[:, 1] - array[:, 0]
@@ -186,7 +189,8 @@ def _bounds_by_column(bounds, name, estimator):
     if not np.all(usable):
         columns = (np.arange(n_features) if names is None else names)[~usable].tolist()
         raise ValueError(
-            f"{name}={given!r} must be pairs (low, high) of finite numbers with low < high: not so of columns {columns}"
+            f"{name}={given!r} must be pairs (low, high) of finite numbers with low < high: not "
+            f"so of columns {columns}"
         )
     return array
 
@@ -226,14 +230,22 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [[0.6, 0.8], [0.3, 0.4]]
     """
 
-    def __init__(self, radius=1.0, *, norm=None, centre=None, weights=None, unit=False):
+    def __init__(
+        self,
+        radius: float | None = 1.0,
+        *,
+        norm: Any = None,
+        centre: Any = None,
+        weights: Any = None,
+        unit: Any = False,
+    ) -> None:
         self.radius = radius
         self.norm = norm
         self.centre = centre
         self.weights = weights
         self.unit = unit
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Check the map against the number of columns; the values of X are not used.
 
         Parameters
@@ -253,7 +265,7 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             mapper._row_map(mapper.n_features_in_)
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Map rows.
 
         Parameters
@@ -311,7 +323,7 @@ class _Plan(NamedTuple):
 
 
 class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Centre rows by a private mean and scale them into the unit ball, so that less of their norm is wasted.
+    """Centre rows by a private mean and scale them into the unit ball.
 
     The noise of a private model is proportional to the largest norm of a row, and rows that all lie
     on one side of the origin waste most of it on their mean. Rows are scaled into the ball of
@@ -428,19 +440,19 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def __init__(
         self,
-        epsilon=1.0,
-        delta="auto",
+        epsilon: float | Budget = 1.0,
+        delta: float | str = "auto",
         *,
-        data_norm=1.0,
-        bounds=None,
-        crude_bounds=None,
-        with_mean=True,
-        quantile=0.5,
-        equalize=False,
-        adjacency="replace_one",
-        max_rows_per_person="auto",
-        random_state=None,
-    ):
+        data_norm: float = 1.0,
+        bounds: Any = None,
+        crude_bounds: Any = None,
+        with_mean: bool = True,
+        quantile: float = 0.5,
+        equalize: bool = False,
+        adjacency: str = "replace_one",
+        max_rows_per_person: Any = "auto",
+        random_state: int | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.data_norm = data_norm
@@ -453,7 +465,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
-    def privacy_cost(self, n_samples, n_features):
+    def privacy_cost(self, n_samples: int, n_features: int) -> Any:
         """Return what a fit on data of this shape will spend, from public numbers alone.
 
         Parameters
@@ -488,7 +500,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             "every parameter of the scaler",
         )
 
-    def fit(self, X, y=None, groups=None):
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn the mean and the bound, spending at most (epsilon, delta).
 
         Parameters
@@ -611,7 +623,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         left = 1.0 if self.bounds is None else 1 - _RANGE_SHARE
         return {name: left * share / math.fsum(shares.values()) for name, share in shares.items()}
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Centre and scale rows into the unit ball, each by itself.
 
         Parameters
@@ -661,7 +673,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
         if sparse.issparse(X) and (self.equalize if reset else hasattr(self, "weights_")):
             raise ValueError(
-                "X is sparse: equalize=True takes dense rows. Let the estimator condition sparse ones"
+                "X is sparse: equalize=True takes dense rows. Let the estimator condition "
+                "sparse ones"
             )
         if sparse.issparse(X) and (self.bounds is not None if reset else hasattr(self, "bounds_")):
             raise ValueError("X is sparse: bounds='private' takes dense rows. Pass X.toarray()")
@@ -672,12 +685,14 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         """Return the record with the least noise for the budget, and what it costs."""
         if not 1e-50 <= as_float(self.data_norm) <= 1e50:
             raise ValueError(
-                f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public bound on the norm of a row"
+                f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public "
+                "bound on the norm of a row"
             )
         checked_flag(self.with_mean, "with_mean")
         if not 0 < as_float(self.quantile) < 1:
             raise ValueError(
-                f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the bound"
+                f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the "
+                "bound"
             )
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
         budget = Budget.for_samples(
@@ -729,11 +744,13 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             return ()
         if not is_named(self.bounds, "private"):
             raise ValueError(
-                f"bounds={self.bounds!r} must be 'private', or None. For public bounds use BoundsScaler"
+                f"bounds={self.bounds!r} must be 'private', or None. For public bounds use "
+                "BoundsScaler"
             )
         if self.data_norm != 1:
             raise ValueError(
-                f"data_norm={self.data_norm!r}: bounds='private' brings rows within norm 1. Leave it at 1.0"
+                f"data_norm={self.data_norm!r}: bounds='private' brings rows within norm 1. "
+                "Leave it at 1.0"
             )
         releases = Releases(budget.mu * ROUNDS_DOWN, budget.adjacency, None)
         noise = releases.noise_multiplier(_RANGE_SHARE / n_features / RANGE_COUNTS)

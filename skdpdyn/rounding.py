@@ -1,4 +1,4 @@
-"""Room for rounding: what the steps that a computer makes cost beyond the exact ones, from public numbers alone.
+"""Room for rounding: what computed steps cost beyond exact ones, from public numbers alone.
 
 Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k-1}) + g_k + N(0,
 s_k^2 I) + e_k, k = 1..K, where phi_k is c_k-Lipschitz, one record moves it by at most D_k, the
@@ -129,12 +129,12 @@ def _total(values, n_steps):
 
 
 def gathered_in_order(n_records):
-    """Return how many vectors the sum over a batch adds one after the other: rows, blocks, and blocks of blocks."""
+    """Return how many vectors the sum over a batch adds one after the other."""
     return min(n_records, 128 + 4096) + n_records / 2**15
 
 
 def step_lipschitz(step_size, strong_convexity, smoothness):
-    """Return a Lipschitz constant of gradient steps: above 1 where they are too long to contract."""
+    """Return a Lipschitz constant of gradient steps: above 1 if they are too long to contract."""
     step_size = np.asarray(step_size)
     return float(
         np.max(

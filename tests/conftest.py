@@ -1,4 +1,6 @@
-"""What all tests share: one disk cache of compiled kernels, and hypothesis without deadlines or luck."""
+"""What all tests share: one disk cache of compiled kernels, and hypothesis without deadlines or
+luck.
+"""
 
 import os
 from importlib.metadata import version

@@ -1,4 +1,5 @@
-"""Faults that would break a promise of privacy, planted one at a time: the suite without `slow` sees each.
+"""Faults that would break a promise of privacy, planted one at a time: the suite without `slow`
+sees each.
 
 Run it by hand: ``python tests/mutations.py [part of a name ...]``. Each fault is planted in a copy
 of the project, where its tests run without a JIT compiler. A fault that survives, and one whose
@@ -17,7 +18,9 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mutation(NamedTuple):
-    """A text that stands once in the package, what is put in its place, and the tests that fail then."""
+    """A text that stands once in the package, what is put in its place, and the tests that fail
+    then.
+    """
 
     name: str
     old: str
@@ -76,7 +79,10 @@ MUTATIONS = [
     ),
     Mutation(
         "calibration returns the unsafe side",
-        "noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)",
+        (
+            "noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, "
+            "towards=math.inf)"
+        ),
         "noise = noise * (1 - 1e-6)",
         "tests/test_dp_sgd.py tests/test_privacy_calibration.py -k least_noise",
     ),
@@ -183,13 +189,16 @@ def is_caught(mutation, copy):
     )
     if run.returncode not in (0, 1):  # 1: tests ran, and some failed
         raise SystemExit(
-            f"{mutation.name}: pytest ended with {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+            f"{mutation.name}: pytest ended with "
+            f"{run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
         )
     return run.returncode == 1
 
 
 def main(wanted):
-    """Plant the faults whose names hold one of the wanted words, or all; return how many survive."""
+    """Plant the faults whose names hold one of the wanted words, or all; return how many
+    survive.
+    """
     chosen = [
         mutation
         for mutation in MUTATIONS

@@ -15,7 +15,9 @@ def generator(seed=0):
 
 
 def problem(loss, X, **changes):
-    """An objective of the shape of X: clipped below its Lipschitz constant, penalised, with an intercept."""
+    """An objective of the shape of X: clipped below its Lipschitz constant, penalised, with an
+    intercept.
+    """
     defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
     return Objective(loss, *X.shape, **{**defaults, **changes})
 

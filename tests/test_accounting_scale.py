@@ -1,4 +1,6 @@
-"""Accounting where numbers are extreme: many records, many steps, small deltas, and documents that hold anything."""
+"""Accounting where numbers are extreme: many records, many steps, small deltas, and documents
+that hold anything.
+"""
 
 import itertools
 import json
@@ -139,7 +141,9 @@ def test_renyi_bound_is_above_the_numerical_one_and_near_it():
 
 
 def test_noise_has_no_cliff_in_the_number_of_steps():
-    """Before, 4.14 at 900 steps and 415 at 1,000: numerical composition says nothing where rounding costs more than delta."""
+    """Before, 4.14 at 900 steps and 415 at 1,000: numerical composition says nothing where
+    rounding costs more than delta.
+    """
     steps = 700, 900, 1000, 1300
     records = [
         least_noise(
@@ -359,7 +363,9 @@ def test_documents_have_a_version():
 
 
 def test_documents_of_the_first_release_are_read():
-    """They have no version, and no adjacency of a sampled curve, which then was for add_remove only."""
+    """They have no version, and no adjacency of a sampled curve, which then was for add_remove
+    only.
+    """
     assert from_json('{"type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one"}') == GaussianDP(
         0.5
     )

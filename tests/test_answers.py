@@ -1,4 +1,6 @@
-"""Answers to what users get wrong first: weak budgets, bounds that were not given, parameters of other libraries."""
+"""Answers to what users get wrong first: weak budgets, bounds that were not given, parameters of
+other libraries.
+"""
 
 import warnings
 
@@ -95,7 +97,10 @@ def test_bounds_must_be_given():
 )
 def test_weights_of_records_are_answered_by_fit(model, instead):
     model, weights = clone(model), np.ones(len(X))
-    answer = f"fit takes no sample_weight: .*Instead, for several rows of one person.*{instead}.*cost as k"
+    answer = (
+        "fit takes no sample_weight: .*Instead, for several rows of one "
+        f"person.*{instead}.*cost as k"
+    )
     with pytest.raises(TypeError, match=answer):
         model.fit(X, Y, sample_weight=weights)
     step = type(model).__name__.lower()

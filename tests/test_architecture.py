@@ -120,7 +120,9 @@ class Module:
         return None
 
     def imports(self, tree=None):
-        """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is a.b.c."""
+        """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is
+        a.b.c.
+        """
         for node in ast.walk(tree or self.tree):
             if isinstance(node, ast.Import):
                 yield from ((node.lineno, alias.name) for alias in node.names)
@@ -188,7 +190,8 @@ def test_there_is_something_to_check():
 @each_module
 def test_every_module_has_a_number(module):
     assert module.layer is not None, (
-        f"skdpdyn/{module.path} is not in LAYERS: add it there, and to the picture in doc/architecture.rst, with the number that "
+        f"skdpdyn/{module.path} is not in LAYERS: add it there, and to the picture in "
+        "doc/architecture.rst, with the number that "
         "says what it may import"
     )
 
@@ -204,7 +207,8 @@ def test_imports_go_down(module):
             continue  # the test above says so
         allowed = target.layer < module.layer
         assert allowed, (
-            f"skdpdyn/{module.path}:{line} (layer {module.layer}) imports {name} (layer {target.layer}): "
+            f"skdpdyn/{module.path}:{line} (layer {module.layer}) imports {name} (layer "
+            f"{target.layer}): "
             "imports go from larger numbers to smaller ones only"
         )
 
@@ -241,7 +245,8 @@ def test_privacy_stands_on_its_own(module):
         - {"skdpdyn"}
     )
     assert heavy <= {"numpy", "scipy"}, (
-        f"privacy loads numpy and scipy only (dp_accounting and matplotlib inside functions), not {heavy}"
+        "privacy loads numpy and scipy only (dp_accounting and matplotlib inside functions), "
+        f"not {heavy}"
     )
     lazy = (
         {name.partition(".")[0] for _, name in module.imports()}
@@ -284,7 +289,8 @@ def test_who_describes_does_not_judge(module):
             _is_in(name, f"skdpdyn.privacy.{module}") for module in JUDGING
         )
         assert not judges, (
-            f"skdpdyn/{module.path}:{line}: a solver imports {what} from {where}; solvers never see an accountant"
+            f"skdpdyn/{module.path}:{line}: a solver imports {what} from {where}; solvers never "
+            "see an accountant"
         )
 
 
@@ -322,7 +328,8 @@ def test_randomness_comes_from_one_module(module):
         used = _dotted(node) if isinstance(node, ast.Attribute) else None
         if used in ("np.random", "numpy.random", "os.urandom") and id(node) not in type_only:
             pytest.fail(
-                f"skdpdyn/{module.path}:{node.lineno} uses {used}: randomness comes from skdpdyn/noise.py"
+                f"skdpdyn/{module.path}:{node.lineno} uses {used}: randomness comes from "
+                "skdpdyn/noise.py"
             )
 
 
@@ -384,7 +391,8 @@ def test_only_public_names_of_scikit_learn(module):
             f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, a private name"
         )
         assert node.attr not in INHERITED_PRIVATE - ours, (
-            f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, which scikit-learn's base classes keep private"
+            f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, which scikit-learn's base "
+            "classes keep private"
         )
 
 
@@ -417,7 +425,8 @@ def test_estimators_need_no_extras():
     # importing them fails
     without_extras = "sys.modules['pandas'] = sys.modules['matplotlib'] = None"
     loaded = _loaded_by(
-        f"{without_extras}; from skdpdyn import PrivateLogisticRegression; import skdpdyn.preprocessing"
+        f"{without_extras}; from skdpdyn import PrivateLogisticRegression; import "
+        "skdpdyn.preprocessing"
     )
     assert "sklearn" in loaded
     assert "dp_accounting" not in loaded
@@ -470,7 +479,9 @@ def _exported():
 
 
 def _is_ours(member):
-    """A method or property written in the package (not a field, nor a method that scikit-learn generates)."""
+    """A method or property written in the package (not a field, nor a method that scikit-learn
+    generates).
+    """
     function = member.fget if isinstance(member, property) else member
     return inspect.isroutine(function) and _is_in(function.__module__ or "", "skdpdyn")
 
@@ -539,7 +550,8 @@ def _check_parameters(name, value, section):
         described, has_default, default = kind.partition("default=")
         assert described.strip(" ,"), f"{name}: {parameter} has no type"
         assert bool(has_default) == (declared.default is not declared.empty), (
-            f"{name}: {parameter} : {kind!r} must say default= exactly where the signature has a default"
+            f"{name}: {parameter} : {kind!r} must say default= exactly where the signature has "
+            "a default"
         )
         if has_default:
             assert _value(default) == declared.default, (
@@ -579,7 +591,9 @@ def test_docstring_parser():
         "a, b : float\nd : int, default=None\nc : str, default='x'": "not those of the signature",
         "a, b :\nc : str, default='x'\nd : int, default=None": "not those of the signature|no type",
         "a, b : float\nc : str\nd : int, default=None": "must say default=",
-        "a : float\nb : float, default=1\nc : str, default='x'\nd : int, default=None": "must say default=",
+        "a : float\nb : float, default=1\nc : str, default='x'\nd : int, default=None": (
+            "must say default="
+        ),
         "a, b : float\nc : str, default='y'\nd : int, default=None": "is documented as",
     }.items():
         with pytest.raises(AssertionError, match=message):
@@ -670,7 +684,10 @@ def test_second_process_hits_the_disk_cache(tmp_path):
 
 
 def test_modules_are_there_without_being_imported():
-    code = "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert 'inspection' in dir(skdpdyn)"
+    code = (
+        "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert "
+        "'inspection' in dir(skdpdyn)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -31,7 +31,8 @@ from skdpdyn.solvers import (
 
 
 def ziggurat_widths():
-    """Return the widths of numpy's 256 layers of the normal density, of which its normals are integer multiples.
+    """Return the widths of numpy's 256 layers of the normal density, of which its normals are
+    integer multiples.
 
     Marsaglia and Tsang (2000): layers of one area v under exp(-x^2/2), from the base with edge r
     on.
@@ -87,7 +88,9 @@ SOLVERS = {
 
 
 def last_release(name, X, y, noise, monkeypatch, seed):
-    """Run a solver and return what was released last, the point it was made of, and the scale of its noise."""
+    """Run a solver and return what was released last, the point it was made of, and the scale of
+    its noise.
+    """
     solver, module, loss = SOLVERS[name]
     objective = Objective(loss, *X.shape, 1.0, alpha=0.1, clip=0.5)
     mechanism = solver.mechanism(objective, *spent(1.0, 1e-5))(4.0)
@@ -103,7 +106,8 @@ def last_release(name, X, y, noise, monkeypatch, seed):
 
 
 def tell(name, d, noise, monkeypatch, n_fits=10):
-    """Return, fit by fit, by how many coordinates the true data set explains more than its neighbour does.
+    """Return, fit by fit, by how many coordinates the true data set explains more than its
+    neighbour does.
 
     The attacker knows all but the last noise: everything before it is drawn from the same seed.
     """
@@ -122,7 +126,9 @@ def tell(name, d, noise, monkeypatch, n_fits=10):
 @pytest.mark.parametrize("d", [2, 20, 100])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_low_bits_tell_nothing(name, d, monkeypatch):
-    """Which coordinates are reachable is a coin that does not know the data: a sign test, failure probability below 1e-6."""
+    """Which coordinates are reachable is a coin that does not know the data: a sign test,
+    failure probability below 1e-6.
+    """
     leads = tell(name, d, release, monkeypatch)
     total = int(np.abs(leads).sum())
     assert total == 0 or stats.binomtest(int(leads[leads > 0].sum()), total).pvalue > 1e-7
@@ -131,7 +137,9 @@ def test_low_bits_tell_nothing(name, d, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["noisy_gd", "noisy_sgd", "dp_sgd", "output_perturbation"])
 def test_ordinary_addition_tells_the_data_at_once(name, monkeypatch):
-    """Of the others the last release alone says less: neighbours are too far apart in its noise, or alike."""
+    """Of the others the last release alone says less: neighbours are too far apart in its noise,
+    or alike.
+    """
     leads = tell(name, 100, ordinary, monkeypatch)
     assert np.all(leads > 0), leads
 
@@ -147,7 +155,9 @@ def test_what_is_released_lies_on_a_lattice_that_knows_no_data(name, monkeypatch
 
 
 def test_no_other_line_adds_noise():
-    """Read the package: normals are drawn for steps, the linear term of objective perturbation, and releases alone."""
+    """Read the package: normals are drawn for steps, the linear term of objective perturbation,
+    and releases alone.
+    """
     package = Path(skdpdyn.__file__).parent
     drawing = {
         "standard_normal",

@@ -711,7 +711,9 @@ def test_rounding_costs_something_and_little():
 @pytest.mark.parametrize("mu", [1e-2, 1e-6, 1e-9])
 @pytest.mark.parametrize("order", [1.0001, 1.5, 2.0, 30.0])
 def test_rounded_curve_is_above_exact_laws(mu, order):
-    """Gaussian runs that are moved apart; and a certain event that has probability e^-loss next door, less by one side."""
+    """Gaussian runs that are moved apart; and a certain event that has probability e^-loss next
+    door, less by one side.
+    """
     gaussian = RoundedCurve(LinearCurve(0.5), mu)(order)
     assert order * (1 + mu) ** 2 / 2 <= gaussian * (1 + 1e-15)
     for loss in (2.0, 11.5, 30.0):

@@ -1,4 +1,6 @@
-"""Every bound against exactly solvable cases: exact <= bound, and where the theory says so, exact == bound."""
+"""Every bound against exactly solvable cases: exact <= bound, and where the theory says so,
+exact == bound.
+"""
 
 import copy
 import itertools
@@ -440,7 +442,9 @@ def test_epsilon_of_composed_losses_is_infinite_only_below_the_mass_at_infinity(
 
 
 def projected_chain(m, gradients, cells=801):
-    """Law after every step of one pass on [0, diameter], on a grid: a linear loss, whose steps do not contract."""
+    """Law after every step of one pass on [0, diameter], on a grid: a linear loss, whose steps
+    do not contract.
+    """
     grid = np.linspace(0.0, m.diameter, cells)
     edges = np.concatenate([[-np.inf], (grid[1:] + grid[:-1]) / 2, [np.inf]])
     noise = (stats.norm if m.distribution == "gaussian" else stats.laplace)(

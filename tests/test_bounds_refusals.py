@@ -1,4 +1,6 @@
-"""What a hand-made or stored value may not claim, and corners where digits or sense would be lost."""
+"""What a hand-made or stored value may not claim, and corners where digits or sense would be
+lost.
+"""
 
 import math
 

@@ -131,7 +131,10 @@ def test_json_refuses_what_it_does_not_know():
         ('{"type": "GaussianDP", "sigma": 1}', "not a stored GaussianDP"),
         ('{"type": "GaussianDP", "mu": -1, "adjacency": "replace_one"}', "mu=-1"),
         (
-            '{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}, "adjacency": "replace_one"}',
+            (
+                '{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}, "adjacency": '
+                '"replace_one"}'
+            ),
             "mu=nan",
         ),
         ('{"type": "GaussianDP", "mu": NaN, "adjacency": "replace_one"}', "NaN is no number"),
@@ -199,7 +202,9 @@ def objects(stored):
 
 
 def test_a_document_that_was_damaged_is_refused():
-    """No field is filled with its default, and nothing is read from a number that is none: it could be the cheaper mechanism."""
+    """No field is filled with its default, and nothing is read from a number that is none: it
+    could be the cheaper mechanism.
+    """
     n_changes = 0
     for stored in documents():
         for part in objects(stored):
@@ -521,7 +526,9 @@ def test_tradeoff_display():
 
 @pytest.mark.parametrize("mu", [0.3, 3.0, 6.0])
 def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
-    """Between its points a curve is drawn as their chords, which lie above it: not by much, at any false positive rate."""
+    """Between its points a curve is drawn as their chords, which lie above it: not by much, at
+    any false positive rate.
+    """
     display = TradeoffDisplay.from_guarantee(GaussianDP(mu), plot=False)
     fpr = np.concatenate([np.geomspace(1e-10, 0.5, 1000), 1 - np.geomspace(1e-10, 0.5, 1000)])
     assert np.all(np.interp(fpr, display.fpr, display.fnr) <= GaussianDP(mu).tradeoff(fpr) + 2e-3)

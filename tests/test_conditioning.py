@@ -1,4 +1,6 @@
-"""Conditioning: what is learnt of the rows is charged, to the last count, and the map is the same in fit and prediction."""
+"""Conditioning: what is learnt of the rows is charged, to the last count, and the map is the
+same in fit and prediction.
+"""
 
 import math
 import pickle
@@ -43,7 +45,9 @@ def models(**changes):
 
 
 class Scripted:
-    """In place of `release`: keeps what was to be released and its noise, and returns what a first run returned."""
+    """In place of `release`: keeps what was to be released and its noise, and returns what a
+    first run returned.
+    """
 
     def __init__(self):
         self.script, self.seen = [], []
@@ -76,7 +80,9 @@ def statistics(monkeypatch, scripted, X, y, adjacency, n_samples, *, target=Fals
 def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(
     monkeypatch, kind, adjacency
 ):
-    """In units of what the recorded noise multiplier pays for; halving the noise of any part would fail this."""
+    """In units of what the recorded noise multiplier pays for; halving the noise of any part
+    would fail this.
+    """
     adjacency, rng = Adjacency(adjacency), np.random.default_rng(1)
     n, d = (200, 3) if kind == "matrix" else (40, 12)
     X = 0.02 * rng.normal(size=(n - 1, d))
@@ -136,7 +142,9 @@ def test_sensitivity_of_the_curvature_is_reached(monkeypatch, container, adjacen
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_noise_is_the_recorded_one(adjacency):
-    """Chi-square of 4,000 mean squares: failure probability below 1e-6 at 8 %; half the noise is off by 75 %."""
+    """Chi-square of 4,000 mean squares: failure probability below 1e-6 at 8 %; half the noise is
+    off by 75 %.
+    """
     adjacency, releases = (
         Adjacency(adjacency),
         Releases(0.5, Adjacency(adjacency), np.random.default_rng(0)),

@@ -54,7 +54,9 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_plan_asks_no_cost_twice(name):
-    """The budget is checked and inverted once, whatever is derived from it, and few records are judged."""
+    """The budget is checked and inverted once, whatever is derived from it, and few records are
+    judged.
+    """
     model, y = clone(MODELS[name][0]).set_params(conditioning=None), MODELS[name][1]
     called = counts(lambda: model.privacy_cost(*X.shape))
     assert called["inversions"] == 1
@@ -69,7 +71,9 @@ def test_a_plan_asks_no_cost_twice(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_default_fit_judges_one_record(name):
-    """What is left of the budget for training is a part of it, and is not inverted; the cost is known without a record."""
+    """What is left of the budget for training is a part of it, and is not inverted; the cost is
+    known without a record.
+    """
     model, y = MODELS[name]
     called = counts(lambda: model.privacy_cost(*X.shape))
     assert called["inversions"] == 1

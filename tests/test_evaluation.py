@@ -1,4 +1,6 @@
-"""Private scores: what one record moves, what intervals hold, and what a score on held-out records costs."""
+"""Private scores: what one record moves, what intervals hold, and what a score on held-out
+records costs.
+"""
 
 import math
 
@@ -61,7 +63,9 @@ def record(monkeypatch):
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", MODELS)
 def test_sensitivity(name, adjacency, monkeypatch):
-    """The exact numbers move by what their noise is for at the most, and by 0.9 of it at some neighbour."""
+    """The exact numbers move by what their noise is for at the most, and by 0.9 of it at some
+    neighbour.
+    """
     model, y = MODELS[name]
     calls, moved, options = record(monkeypatch), [], {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
     targets = {"two": [False, True], "three": [0, 1, 2], "regression": [-9.0, 0.0, 4.0]}[name]
@@ -176,7 +180,9 @@ def flights():
 
 @pytest.mark.slow
 def test_flights_at_epsilon_one_half():
-    """Root mean square errors of 60 evaluations are 1.5 times those expected with probability 1e-9."""
+    """Root mean square errors of 60 evaluations are 1.5 times those expected with probability
+    1e-9.
+    """
     model, rows, late = flights()
     rows = model[0].transform(rows)
     probability = model[1].predict_proba(rows)[:, 1]

@@ -1,4 +1,6 @@
-"""A package outside: a loss and its estimator in 60 lines at most keep every law, and scikit-learn's contract."""
+"""A package outside: a loss and its estimator in 60 lines at most keep every law, and
+scikit-learn's contract.
+"""
 
 import doctest
 import importlib

@@ -1,4 +1,6 @@
-"""Tables of coefficients: what is released for them, what intervals cover, and which models have none."""
+"""Tables of coefficients: what is released for them, what intervals cover, and which models have
+none.
+"""
 
 import importlib
 import math
@@ -139,7 +141,9 @@ def test_large_budgets_give_the_regression_itself(kind, robust, norm, container)
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["likelihood", "robust", "linear"])
 def test_intervals_cover(form):
-    """Of 60 repetitions a coefficient with coverage 0.93 is covered less than 41 times with probability 2e-8."""
+    """Of 60 repetitions a coefficient with coverage 0.93 is covered less than 41 times with
+    probability 2e-8.
+    """
     benchmark = importlib.import_module("benchmarks.intervals")
     n_features, repetitions = (1, 60)
     errors, widths = benchmark.simulate(
@@ -189,9 +193,11 @@ def test_a_noisy_covariance_of_scores_refuses():
 # --- models without intervals ---------------------------------------------------------------------
 
 REFUSED = {
-    "clip": (logistic(clip="auto"), "clip=0.515388 makes another loss .* Fit the model with clip=1.04"),
+    "clip": (logistic(clip="auto"), ("clip=0.515388 makes another loss .* Fit the model with "
+                                     "clip=1.04")),
     "conditioning": (ridge(conditioning="auto", solver="auto"), "Fit it with conditioning=None"),
-    "noisy_gd": (logistic(solver="noisy_gd"), "solver='noisy_gd' stops .* solver='objective_perturb"),
+    "noisy_gd": (logistic(solver="noisy_gd"), ("solver='noisy_gd' stops .* "
+                                               "solver='objective_perturb")),
     "output": (logistic(solver="output_perturbation"), "solver='output_perturbation' stops"),
     "gamma": (logistic(solver=ObjectivePerturbation(noise="gamma")), r"noise='gaussian'\)"),
     "class weights": (logistic(class_weight={True: 2.0}), "Fit the model with class_weight=None"),

@@ -380,7 +380,10 @@ def test_a_full_disk_opens_no_ledger(path, monkeypatch):
 # --- several processes
 # -----------------------------------------------------------------------------
 
-PRELUDE = "import os, sys\nfrom skdpdyn.privacy import GaussianDP, Ledger\nledger = Ledger(sys.argv[1], (1.0, 1e-6))\n"
+PRELUDE = (
+    "import os, sys\nfrom skdpdyn.privacy import GaussianDP, Ledger\nledger = "
+    "Ledger(sys.argv[1], (1.0, 1e-6))\n"
+)
 
 
 def start(code, path):
@@ -401,7 +404,9 @@ def finish(process):
     ("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)]
 )
 def test_killed_in_the_middle_of_a_write(ledger, path, moment, reserved):
-    """Before the replacement nothing has happened; after it the entry is charged, and nobody waits for a dead lock."""
+    """Before the replacement nothing has happened; after it the entry is charged, and nobody
+    waits for a dead lock.
+    """
     ledger.reserve("before", GaussianDP(0.1))
     patch = {
         "fsync": "os.fsync = lambda fd: os._exit(7)",
@@ -424,7 +429,9 @@ def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
 
 
 def test_writers_that_reserve_at_once_never_overspend(path):
-    """Three processes on one new file, each as often as it can: all that is granted is in the books, and within the cap."""
+    """Three processes on one new file, each as often as it can: all that is granted is in the
+    books, and within the cap.
+    """
     code = """
 from skdpdyn.exceptions import BudgetExceededError
 granted = 0
@@ -484,7 +491,9 @@ MUS = st.sampled_from([0.02, 0.05, 0.1, 0.2, MU])
 
 
 class Books(RuleBasedStateMachine):
-    """The ledger against a model that is a dict: what each entry is charged with, as a square of mu."""
+    """The ledger against a model that is a dict: what each entry is charged with, as a square of
+    mu.
+    """
 
     def __init__(self):
         super().__init__()

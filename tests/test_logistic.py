@@ -77,7 +77,9 @@ def test_sparse_rows_are_learnt_as_dense_ones(container, dtype):
 
 @pytest.mark.slow
 def test_with_a_large_budget_it_is_the_minimiser_of_its_objective():
-    """Unclipped, at epsilon 1e5: scikit-learn's coefficients with C = 1/(n alpha), intercept penalised as a column."""
+    """Unclipped, at epsilon 1e5: scikit-learn's coefficients with C = 1/(n alpha), intercept
+    penalised as a column.
+    """
     X, y = data(2000)
     private = model(
         epsilon=1e5, alpha=0.01, clip=10.0, intercept_scaling=1.0, solver=NoisyGD(n_steps=4000)
@@ -188,7 +190,9 @@ def test_sigma_is_the_langevin_noise():
 
 
 def test_realised_noise_of_a_whole_fit():
-    """Rows of zeros teach nothing: coefficients are noise alone. Chi-square, failure probability 1e-6."""
+    """Rows of zeros teach nothing: coefficients are noise alone. Chi-square, failure probability
+    1e-6.
+    """
     y = np.tile([0, 1], 10)
     fitted = model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(
         np.zeros((20, 2000)), y
@@ -250,7 +254,9 @@ def test_warnings_and_output_do_not_depend_on_the_records(capsys, verbose):
 
 
 def noise_of(estimator, n_features=500):
-    """The noise of a fit that has nothing else: correlation between two such fits tells whether they share it."""
+    """The noise of a fit that has nothing else: correlation between two such fits tells whether
+    they share it.
+    """
     return (
         estimator.set_params(fit_intercept=False)
         .fit(np.zeros((20, n_features)), np.tile([0, 1], 10))
@@ -259,7 +265,9 @@ def noise_of(estimator, n_features=500):
 
 
 def assert_independent(noises):
-    """Correlation below 0.3 on 500 normals: 6.7 standard deviations, failure probability below 1e-9 a pair."""
+    """Correlation below 0.3 on 500 normals: 6.7 standard deviations, failure probability below
+    1e-9 a pair.
+    """
     correlation = np.corrcoef(noises)
     assert np.all(np.abs(correlation[~np.eye(len(noises), dtype=bool)]) < 0.3)
 
@@ -532,13 +540,19 @@ BAD_FITS = [
         {"classes": [0, 1, 2]},
         X,
         Y,
-        "Only binary classification is supported. The type of the target is multiclass; use PrivateSoftmaxRegression",
+        (
+            "Only binary classification is supported. The type of the target is multiclass; use "
+            "PrivateSoftmaxRegression"
+        ),
     ),
     (
         {"classes": None},
         X,
         np.arange(60) % 3,
-        "Only binary classification is supported. The type of the target is multiclass; use PrivateSoftmaxRegression",
+        (
+            "Only binary classification is supported. The type of the target is multiclass; use "
+            "PrivateSoftmaxRegression"
+        ),
     ),
     (
         {"delta": "auto"},

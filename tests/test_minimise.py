@@ -1,4 +1,6 @@
-"""The certified minimiser: against other people's optimisers, and its certificate against exact arithmetic."""
+"""The certified minimiser: against other people's optimisers, and its certificate against exact
+arithmetic.
+"""
 
 import math
 import re
@@ -214,7 +216,9 @@ def gradient_of(objective, X, y, linear):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_hard_problems(loss):
-    """Any shape, any scale, separable or not, kinks, penalties down to a millionth of the curvature."""
+    """Any shape, any scale, separable or not, kinks, penalties down to a millionth of the
+    curvature.
+    """
     rng = np.random.default_rng(0)
     for _ in range(60):
         n_samples, n_features = int(rng.integers(1, 40)), int(rng.integers(1, 10))
@@ -282,7 +286,9 @@ def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):
 
 @pytest.mark.slow
 def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
-    """Whether an error is raised must not depend on the records: on the worst of them the last point is good enough."""
+    """Whether an error is raised must not depend on the records: on the worst of them the last
+    point is good enough.
+    """
     monkeypatch.setattr(_minimise, "_MAX_STEPS", 0)
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -298,7 +304,9 @@ def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
 
 @pytest.mark.slow
 def test_kinks_that_stall_newton():
-    """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do not arrive."""
+    """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do
+    not arrive.
+    """
     X = (
         np.array(
             [
@@ -319,7 +327,9 @@ def test_kinks_that_stall_newton():
 
 
 def test_what_is_certified_is_the_computed_norm_and_its_rounding():
-    """Opposite rows of one label: 0 is the minimum but for a linear term as small as the rounding."""
+    """Opposite rows of one label: 0 is the minimum but for a linear term as small as the
+    rounding.
+    """
     X = np.array([[0.3, -0.4], [-0.3, 0.4]])
     objective = problem(logistic, X, intercept_scaling=0.0)
     rounding = gradient_of(objective, X, np.ones(2), None).rounding(np.zeros(2))
@@ -352,7 +362,9 @@ def test_without_a_unique_minimiser_it_refuses():
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_minimiser_is_within_its_bound(loss, clip, reached):
-    """For rows that make it long: sqrt(alpha) does the most where the loss is squared, a longer one where it saturates."""
+    """For rows that make it long: sqrt(alpha) does the most where the loss is squared, a longer
+    one where it saturates.
+    """
     largest = 0.0
     for alpha in (1e-4, 1e-2, 1.0):
         for scale in (math.sqrt(alpha), 3 * math.sqrt(alpha), 1.0):
@@ -368,7 +380,9 @@ def test_a_minimiser_is_within_its_bound(loss, clip, reached):
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", [1e-50, 1.0, 1e50])
 def test_the_unit_of_the_rows_does_not_matter(norm):
-    """Between the kinks of a clipped loss the Hessian is the penalty alone, and conjugate gradients may find no way down."""
+    """Between the kinks of a clipped loss the Hessian is the penalty alone, and conjugate
+    gradients may find no way down.
+    """
     X, y = np.random.default_rng(0).standard_normal((3, 30)), np.array([0.0, 1.0, 1.0])
     objective = Objective(logistic, 3, 30, norm, alpha=1e-6 * norm**2, clip=0.5 * norm)
     for seed in range(10):

@@ -135,7 +135,9 @@ def test_law_of_the_number_of_trials(mean, shape):
 
 
 def test_candidates_are_equally_likely():
-    """Six points of two grids, or three lists with a distribution; failure probability 1e-7 in each of two."""
+    """Six points of two grids, or three lists with a distribution; failure probability 1e-7 in
+    each of two.
+    """
     (generator,) = generators(1)
     grids = search(grid=[{"clip": [0.3, 0.6], "alpha": [1e-3, 1e-2]}, {"clip": [1.0, 2.0]}])
     drawn = [tuple(sorted(grids._candidates().draw(generator).items())) for _ in range(6000)]
@@ -210,7 +212,8 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
 
 @pytest.mark.smoke
 def test_the_score_has_the_noise_that_was_paid_for():
-    """One trial, the same held-out records: the released score is the exact one plus N(0, (1/(m mu))^2).
+    """One trial, the same held-out records: the released score is the exact one plus N(0, (1/(m
+    mu))^2).
 
     Chi-square over 200 searches, failure probability 1e-6.
     """
@@ -227,7 +230,9 @@ def test_the_score_has_the_noise_that_was_paid_for():
 
 @pytest.mark.parametrize("test_size", [0.2, None])
 def test_guarantees_that_are_not_gaussian(test_size):
-    """Chourasia, Ye and Shokri's bound has a Renyi curve: every candidate's is within the trial's."""
+    """Chourasia, Ye and Shokri's bound has a Renyi curve: every candidate's is within the
+    trial's.
+    """
     estimator = clone(LOGISTIC).set_params(bound="langevin", alpha=1e-2)
     chosen = search(estimator, {"clip": [0.3, 0.6], "alpha": [1e-2, 1e-1]}, test_size=test_size)
     fitted = chosen.fit(X, Y)
@@ -304,7 +309,9 @@ def test_scores_in_their_units():
 
 @pytest.mark.slow
 def test_the_winner_has_the_best_noisy_score():
-    """With budget in abundance the good candidate wins. (By log loss: what is too small to move has the same accuracy.)"""
+    """With budget in abundance the good candidate wins. (By log loss: what is too small to move
+    has the same accuracy.)
+    """
     rich = {"epsilon": 500.0, "expected_trials": 40, "shape": 5.0, "random_state": 0}
     classifier = clone(LOGISTIC).set_params(solver=NoisyGD(n_steps=100, step_size=4.0))
     fitted = search(classifier, {"clip": [1e-5, 1.0]}, scoring="neg_log_loss", **rich).fit(X, Y)
@@ -342,7 +349,10 @@ def test_a_display_shows_what_the_search_spent():
     estimator = search()
     assert estimator._repr_mimebundle_()["text/plain"] == repr(estimator)
     bundle = estimator.fit(X, Y)._repr_mimebundle_()
-    line = f"spent: epsilon={estimator.epsilon_:.6g}, delta=0.0001 (replace_one, bound {estimator.bound_})"
+    line = (
+        f"spent: epsilon={estimator.epsilon_:.6g}, delta=0.0001 (replace_one, bound "
+        f"{estimator.bound_})"
+    )
     assert line in bundle["text/html"]
     assert bundle["text/plain"].splitlines()[-1] == line
 
@@ -437,7 +447,9 @@ def test_a_seed_repeats_the_search_and_is_marked():
 
 
 def assert_independent(noises):
-    """Standard normal noise of many coefficients each: no correlation between any two beyond 6 standard deviations."""
+    """Standard normal noise of many coefficients each: no correlation between any two beyond 6
+    standard deviations.
+    """
     noises = np.array([noise / np.std(noise) for noise in noises])
     correlations = np.corrcoef(noises)[np.triu_indices(len(noises), 1)]
     assert np.max(np.abs(correlations)) < 6 / math.sqrt(noises.shape[1])
@@ -472,7 +484,9 @@ def test_trials_draw_independent_noise(n_jobs):
 
 
 class Mean:
-    """A trial as private as its plan says, and no more: one record moves its coefficient by 2, under noise of 2/mu."""
+    """A trial as private as its plan says, and no more: one record moves its coefficient by 2,
+    under noise of 2/mu.
+    """
 
     def __init__(self, plan, rows, noise):
         self.privacy_ = GaussianDP(plan.fit_mu)
@@ -480,7 +494,9 @@ class Mean:
 
 
 def attack(plan, chosen, n_runs, monkeypatch):
-    """The winner's coefficient when the attacked record is there, and when it is another, by a score that rewards it."""
+    """The winner's coefficient when the attacked record is there, and when it is another, by a
+    score that rewards it.
+    """
     noise = np.random.default_rng(0)
 
     def trial(estimator, score, rows, labels, held, held_labels):
@@ -499,7 +515,9 @@ def attack(plan, chosen, n_runs, monkeypatch):
 
 
 def largest_loss(outcomes, delta_of):
-    """Largest certain excess of P[S] over e^epsilon Q[S] + delta, over thresholds; failure probability 1e-6."""
+    """Largest certain excess of P[S] over e^epsilon Q[S] + delta, over thresholds; failure
+    probability 1e-6.
+    """
     n = outcomes.shape[1]
     level = 1e-6 / (2 * 12 * 4)
     worst = -1.0
@@ -965,7 +983,9 @@ def test_the_leaks_of_every_candidate_are_told():
 
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
 def test_what_decides_over_sparse_rows_is_looked_at(threshold):
-    """Scikit-learn's ColumnTransformer keeps rows sparse where few enough values of all records together are stored."""
+    """Scikit-learn's ColumnTransformer keeps rows sparse where few enough values of all records
+    together are stored.
+    """
     categories, columns = {"categories": [["a", "b", "c"]]}, make_column_transformer
     alike, unlike = OneHotEncoder(**categories), OneHotEncoder(**categories, drop="first")
     ignoring = OneHotEncoder(**categories, handle_unknown="ignore")
@@ -1183,7 +1203,9 @@ def test_totals_that_are_not_known_are_refused():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_grid_searches_are_quiet_and_their_noise_independent(n_jobs):
-    """Rows of zeros: the models of all folds and candidates are noise alone; failure probability 1e-6."""
+    """Rows of zeros: the models of all folds and candidates are noise alone; failure probability
+    1e-6.
+    """
     model = clone(LOGISTIC).set_params(fit_intercept=False, epsilon=1.0, delta=1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -1242,7 +1264,9 @@ def test_nothing_is_said_of_the_trials(estimator, column, capsys):
 
 
 class Complaining(TransformerMixin, BaseEstimator):
-    """A step without a state that warns, differently each time, so that no filter takes two warnings for one."""
+    """A step without a state that warns, differently each time, so that no filter takes two
+    warnings for one.
+    """
 
     count = 0
 
@@ -1520,7 +1544,10 @@ def test_advice_on_meta_estimators():
         assert "estimators_)" not in str(refused.value)
     with pytest.raises(
         ValueError,
-        match=r"StandardScaler learns means and variances from the records: use BoundsScaler or PrivateScaler$",
+        match=(
+            r"StandardScaler learns means and variances from the records: use BoundsScaler or "
+            r"PrivateScaler$"
+        ),
     ):
         total_privacy(StandardScaler())
 
@@ -1624,7 +1651,9 @@ def test_splits_by_groups_are_passed():
 
 
 def test_repeated_folds_are_counted_for_the_worst_draw():
-    """Eleven records in two folds, anew twenty times: someone may have been in the larger part every time."""
+    """Eleven records in two folds, anew twenty times: someone may have been in the larger part
+    every time.
+    """
     model = clone(LOGISTIC).set_params(delta="auto")
     with pytest.warns(PrivacyLeakWarning):
         totals = [
@@ -1655,7 +1684,9 @@ def test_a_total_composes_with_what_it_does_not_cover():
 
 
 def test_what_is_no_search_is_not_taken_for_one():
-    """Others have a cv, an estimator and results too, and fit them more often than once a candidate and split."""
+    """Others have a cv, an estimator and results too, and fit them more often than once a
+    candidate and split.
+    """
     for other in (RFECV(LOGISTIC, cv=3), TunedThresholdClassifierCV(LOGISTIC, cv=3)):
         for estimator in (other, clone(other).fit(X, Y)):
             with pytest.raises(
@@ -1710,7 +1741,9 @@ def test_a_plan_asks_no_cost_twice(monkeypatch):
 
 
 def test_no_arithmetic_of_a_trial_is_heard():
-    """T28: nor an error for a user who asks numpy for one, as where a step takes the logarithm of a zero."""
+    """T28: nor an error for a user who asks numpy for one, as where a step takes the logarithm
+    of a zero.
+    """
     pipeline = make_pipeline(FunctionTransformer(np.log), BoundsScaler((-5, 0)), LOGISTIC)
     # of the rows that the plan looks at, of others
     for place, n_jobs in ((0, None), (100, None), (100, 2)):

@@ -1,4 +1,5 @@
-"""What every estimator promises alike, whatever it learns; then what softmax and ridge regression promise beyond that.
+"""What every estimator promises alike, whatever it learns; then what softmax and ridge regression
+promise beyond that.
 
 Tests marked ``@each`` hold of every estimator. A package outside runs them on its own: ``from
 test_models import *``, and a fixture ``case`` of its own, see test_extension.py.
@@ -61,7 +62,9 @@ class Case:
         return self.estimator.__name__
 
     def unit(self, centred):
-        """Return what the learnt numbers are multiplied by: the half-range of targets, centred or not; of labels 1."""
+        """Return what the learnt numbers are multiplied by: the half-range of targets, centred
+        or not; of labels 1.
+        """
         low, high = self.public.get("target_bounds", (-1.0, 1.0))
         if not self.scales_targets:
             return 1.0
@@ -73,7 +76,9 @@ class Case:
         )
 
     def data(self, n_samples=60, n_features=3, seed=0):
-        """Rows with zeros, some of them empty, some longer than 1; targets that need not follow from them."""
+        """Rows with zeros, some of them empty, some longer than 1; targets that need not follow
+        from them.
+        """
         rng = np.random.default_rng(seed)
         X = 1.5 * rng.uniform(-0.5, 0.5, (n_samples, n_features))
         X[np.abs(X) < 0.2] = 0
@@ -249,7 +254,9 @@ def assert_chi_square(deviates, std):
 @each
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_realised_noise_of_the_coefficients(case, layout):
-    """Rows of zeros teach nothing: after three steps without penalty, coefficients are noise alone. Failure probability 1e-6."""
+    """Rows of zeros teach nothing: after three steps without penalty, coefficients are noise
+    alone. Failure probability 1e-6.
+    """
     _, y = case.data(2)
     fitted = case.model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(
         layout(np.zeros((2, 10_000))), y
@@ -261,7 +268,9 @@ def test_realised_noise_of_the_coefficients(case, layout):
 
 @each
 def test_realised_noise_of_the_intercept(case):
-    """After one step, the gradient at zero is a constant that pairs of fits have in common. Failure probability 1e-6."""
+    """After one step, the gradient at zero is a constant that pairs of fits have in common.
+    Failure probability 1e-6.
+    """
     X, y = case.data(5, 1)
     estimator = case.model(alpha=0.0, solver=NoisyGD(n_steps=1))
     intercepts = np.array([np.ravel(estimator.fit(X, y).intercept_) for _ in range(200)])
@@ -288,7 +297,9 @@ def noise_of(estimator, n_features=500):
 
 
 def assert_independent(noises):
-    """Correlation below 0.3 on 500 normals: 6.7 standard deviations, failure probability below 1e-9 a pair."""
+    """Correlation below 0.3 on 500 normals: 6.7 standard deviations, failure probability below
+    1e-9 a pair.
+    """
     correlation = np.corrcoef(np.vstack(noises))
     assert np.all(np.abs(correlation[~np.eye(len(correlation), dtype=bool)]) < 0.3)
 
@@ -366,7 +377,9 @@ def test_rows_outside_the_ball_are_mapped_in_fit_and_in_prediction(case):
 
 @each
 def test_nothing_but_the_parameters_depends_on_the_records(case):
-    """Two data sets, with the same noise and with fresh noise: all else that the fitted estimators hold is equal."""
+    """Two data sets, with the same noise and with fresh noise: all else that the fitted
+    estimators hold is equal.
+    """
     (X, y), (X2, y2) = case.data(), case.data(seed=5)
     for seed in (0, None):
         first, second = (
@@ -734,7 +747,9 @@ SECRETS = {
 @each
 @pytest.mark.parametrize("rows", SECRETS.values(), ids=SECRETS)
 def test_errors_quote_no_records(case, rows):
-    """Not those of scikit-learn and numpy either, which show the first cells, or the first that they cannot read."""
+    """Not those of scikit-learn and numpy either, which show the first cells, or the first that
+    they cannot read.
+    """
     X, y = case.data()
     X[0] = 0.0481516, 0.2342, 0.4815
     fitted = case.model().fit(X, y)
@@ -1036,7 +1051,9 @@ def test_the_budget_is_not_split_among_the_classes():
 
 @pytest.mark.slow
 def test_softmax_with_a_large_budget_minimises_its_objective():
-    """Unclipped, at epsilon 1e5: scikit-learn's coefficients with C = 1/(n alpha), intercept penalised as a column."""
+    """Unclipped, at epsilon 1e5: scikit-learn's coefficients with C = 1/(n alpha), intercept
+    penalised as a column.
+    """
     X, y = SOFTMAX.data(2000)
     X *= 0.5
     changes = {
@@ -1061,7 +1078,9 @@ def test_softmax_with_a_large_budget_minimises_its_objective():
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_the_accuracy_check_of_scikit_learn_for_100_seeds(layout):
-    """check_classifiers_train asks for 0.83 on 300 rows of three classes at the default epsilon of 1."""
+    """check_classifiers_train asks for 0.83 on 300 rows of three classes at the default epsilon
+    of 1.
+    """
     X, y = make_blobs(n_samples=300, random_state=0)
     X, y = shuffle(X, y, random_state=7)
     X = layout(StandardScaler().fit_transform(X))
@@ -1077,7 +1096,9 @@ def test_the_accuracy_check_of_scikit_learn_for_100_seeds(layout):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_units_of_the_target_do_not_matter(fit_intercept):
-    """Scaled and shifted targets and bounds give scaled and shifted predictions; without an intercept, scaled ones."""
+    """Scaled and shifted targets and bounds give scaled and shifted predictions; without an
+    intercept, scaled ones.
+    """
     X, y = RIDGE.data()
     expected = RIDGE.model(random_state=0, fit_intercept=fit_intercept).fit(X, y)
     for factor, shift in [(1e-6, 0.0), (1e6, 0.0), (3.0, 1000.0), (0.01, -5.0)]:
@@ -1211,7 +1232,9 @@ def test_score_is_the_coefficient_of_determination():
 def test_the_default_clip_follows_the_number_of_columns(
     n_features, residual, data_norm, intercept_scaling
 ):
-    """It is that of a residual in a row of the largest norm, whatever data_norm and the intercept's column."""
+    """It is that of a residual in a row of the largest norm, whatever data_norm and the
+    intercept's column.
+    """
     X = np.random.default_rng(0).uniform(-1, 1, (60, n_features))
     fitted = RIDGE.model(data_norm=data_norm, intercept_scaling=intercept_scaling).fit(X, X[:, 0])
     column = data_norm / 4 if intercept_scaling == "auto" else intercept_scaling
@@ -1223,7 +1246,9 @@ def test_the_default_clip_follows_the_number_of_columns(
 
 @pytest.mark.slow
 def test_the_default_clip_grows_with_the_budget():
-    """In proportion to the records times mu, from 40 a column on, up to a quarter; neighbours of add_remove count twice."""
+    """In proportion to the records times mu, from 40 a column on, up to a quarter; neighbours of
+    add_remove count twice.
+    """
     X = np.random.default_rng(0).uniform(-1, 1, (6000, 79))
     clips = [
         RIDGE.model(epsilon=epsilon, delta=1e-6, adjacency=adjacency).fit(X, X[:, 0]).clip_
@@ -1246,7 +1271,9 @@ def test_the_default_clip_grows_with_the_budget():
 
 @pytest.mark.slow
 def test_many_columns_do_not_drown_a_narrow_target():
-    """Sixty columns, a target of a ninth of its bounds: R^2 0.72 +- 0.01, 0.26 +- 0.10 if residuals of a quarter pull in full."""
+    """Sixty columns, a target of a ninth of its bounds: R^2 0.72 +- 0.01, 0.26 +- 0.10 if
+    residuals of a quarter pull in full.
+    """
     rng = np.random.default_rng(0)
     X = np.hstack([np.eye(12)[rng.integers(12, size=8000)] for _ in range(5)])
     y = X @ rng.normal(scale=0.1, size=60) + rng.normal(scale=0.1, size=8000)
@@ -1258,7 +1285,9 @@ def test_many_columns_do_not_drown_a_narrow_target():
 @pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_ridge_with_a_large_budget_minimises_its_objective(fit_intercept):
-    """Unclipped, at epsilon 1e5: scikit-learn's solution with n alpha, the intercept a column that is penalised too."""
+    """Unclipped, at epsilon 1e5: scikit-learn's solution with n alpha, the intercept a column
+    that is penalised too.
+    """
     X, y = RIDGE.data(2000)
     X *= 0.5
     changes = {"epsilon": 1e5, "alpha": 0.01, "clip": 10.0, "solver": NoisyGD(n_steps=4000)}
@@ -1281,7 +1310,9 @@ def test_ridge_with_a_large_budget_minimises_its_objective(fit_intercept):
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.01, "auto"])
 def test_the_r2_check_of_scikit_learn_for_100_seeds(alpha):
-    """check_regressors_train sets alpha to 0.01 and asks for 0.5 on 200 rows: ours pass at epsilon 10."""
+    """check_regressors_train sets alpha to 0.01 and asks for 0.5 on 200 rows: ours pass at
+    epsilon 10.
+    """
     X, y = make_regression(
         n_samples=200, n_features=10, n_informative=1, bias=5.0, noise=20, random_state=42
     )
@@ -1307,7 +1338,9 @@ def test_sparse_rows_whose_parts_are_not_contiguous(case, part):
 
 
 def test_entries_that_were_folded_in_place_are_added_up():
-    """scipy remembers that the entries had different columns: a row's norm would be too small by the root of their number."""
+    """scipy remembers that the entries had different columns: a row's norm would be too small by
+    the root of their number.
+    """
     rows = sparse.csr_array(np.full((20, 8), 0.5))
     assert rows.has_canonical_format
     rows.indices[:] = np.tile(np.repeat(np.arange(2), 4), 20)
@@ -1334,7 +1367,10 @@ def test_numbers_of_jobs_that_are_none(case, n_jobs):
 def test_parameters_of_a_solver_that_is_a_name(case):
     with pytest.raises(
         ValueError,
-        match=r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not 'noisy_gd'",
+        match=(
+            r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not "
+            r"'noisy_gd'"
+        ),
     ):
         case.model(solver="noisy_gd").set_params(solver__n_steps=3)
     both = case.model(solver="noisy_gd").set_params(solver=NoisyGD(), solver__n_steps=3)
@@ -1426,7 +1462,9 @@ def test_missing_values_of_any_kind_are_named():
 @pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
 @pytest.mark.parametrize("kind", [float, np.uint64, np.float32])
 def test_a_label_of_another_type_relabels_no_other_record(case, kind):
-    """T28: numpy takes a list of integers for floats as soon as one is one, and beyond 2^53 integers share floats."""
+    """T28: numpy takes a list of integers for floats as soon as one is one, and beyond 2^53
+    integers share floats.
+    """
     X, y = case.data()
     first = 2**53
     classes = first + 2 * np.arange(int(y.max()) + 1)

@@ -1,4 +1,6 @@
-"""Randomness: cryptographic, fresh, independent across streams and processes; seeds are refused or marked."""
+"""Randomness: cryptographic, fresh, independent across streams and processes; seeds are refused
+or marked.
+"""
 
 import subprocess
 import sys
@@ -19,7 +21,9 @@ def test_the_largest_norm_is_hardly_ever_exceeded(size):
 
 
 def test_the_generator_is_aes_128_in_counter_mode():
-    """AES-128 of the counters 0 and 1 under the zero key; the first block is the NIST known answer 66e94bd4ef8a2c3b..."""
+    """AES-128 of the counters 0 and 1 under the zero key; the first block is the NIST known
+    answer 66e94bd4ef8a2c3b...
+    """
     blocks = AESCounter(key=0).random_raw(4).tolist()
     assert b"".join(word.to_bytes(8, "little") for word in blocks).hex() == (
         "66e94bd4ef8a2c3b884cfa59ca342b2e47711816e91d6ff059bbbf2bf58e0fd3"
@@ -34,7 +38,9 @@ def test_the_generator_is_aes_128_in_counter_mode():
 
 
 def test_fits_use_that_generator_with_all_of_its_key():
-    """128 bits of key from the operating system: 64 keys agree in no half (failure probability below 1e-15)."""
+    """128 bits of key from the operating system: 64 keys agree in no half (failure probability
+    below 1e-15).
+    """
     keys = []
     for (generator,) in (generators(None) for _ in range(64)):
         assert isinstance(generator.bit_generator, AESCounter)
@@ -46,7 +52,9 @@ def test_fits_use_that_generator_with_all_of_its_key():
 
 @pytest.mark.smoke
 def test_streams_are_independent():
-    """Correlation of 20,000 normals: |r| < 0.05 is 7 standard deviations, failure probability below 1e-11 a pair."""
+    """Correlation of 20,000 normals: |r| < 0.05 is 7 standard deviations, failure probability
+    below 1e-11 a pair.
+    """
     for random_state in (None, 3):
         draws = np.array([g.standard_normal(20_000) for g in generators(random_state, 4)])
         correlation = np.corrcoef(draws)
@@ -65,7 +73,10 @@ def test_none_is_fresh_every_time_and_an_int_repeats():
 
 
 def test_two_processes_draw_different_noise():
-    program = "from skdpdyn.noise import generators; print(generators(None)[0].standard_normal(4).tolist())"
+    program = (
+        "from skdpdyn.noise import generators; "
+        "print(generators(None)[0].standard_normal(4).tolist())"
+    )
     first, second = (
         subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         for _ in "12"

@@ -1,4 +1,6 @@
-"""Noisy gradient descent does what its record says: against numpy, against theory, and against planted bugs."""
+"""Noisy gradient descent does what its record says: against numpy, against theory, and against
+planted bugs.
+"""
 
 import math
 from dataclasses import replace
@@ -102,7 +104,9 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
     ("n_samples", "n_features"), [(3_002, 101), (1_003, 301), (503, 1101), (259, 3001)]
 )
 def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtype):
-    """Blocks of many rows, of a few and of one row of each stream; rows of many lengths, most of them outside the ball."""
+    """Blocks of many rows, of a few and of one row of each stream; rows of many lengths, most of
+    them outside the ball.
+    """
     X, y = rows(n_samples, n_features, dtype)
     objective = problem(logistic, X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
@@ -230,7 +234,9 @@ def test_planted_bug_rows_not_bounded(monkeypatch):
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])
 @pytest.mark.parametrize("part_of_largest_step", [0.1, 0.5, 1.0])
 def test_an_update_contracts(clip, part_of_largest_step):
-    """|phi(theta) - phi(theta')| <= c |theta - theta'| with clipped gradients too: the hypothesis of the last-iterate bound."""
+    """|phi(theta) - phi(theta')| <= c |theta - theta'| with clipped gradients too: the
+    hypothesis of the last-iterate bound.
+    """
     rng = np.random.default_rng(1)
     X, y = rows(40, 3)
     objective = problem(logistic, X, clip=clip, alpha=0.02)
@@ -248,7 +254,9 @@ def test_an_update_contracts(clip, part_of_largest_step):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [3.0, 10.0, 50.0])
 def test_float32_rows_contract_like_float64_rows(size):
-    """Parameters on either side of a float32 rounding edge: rows that share a rounding of 1e-7 would share a jump."""
+    """Parameters on either side of a float32 rounding edge: rows that share a rounding of 1e-7
+    would share a jump.
+    """
     X = np.ones((45_000, 1), dtype=np.float32)
     objective = problem(logistic, X, clip=math.inf, alpha=1e-4, intercept_scaling=0.0)
     below = np.nextafter(np.float32(size), np.float32(np.inf), dtype=np.float32)
@@ -267,7 +275,9 @@ def test_float32_rows_contract_like_float64_rows(size):
 
 
 def assert_noise_is_as_declared(noise_scale=1.0):
-    """Without data or regulariser the last iterate is N(0, K step^2 (z S/n)^2 I): chi-square, failure probability 1e-6."""
+    """Without data or regulariser the last iterate is N(0, K step^2 (z S/n)^2 I): chi-square,
+    failure probability 1e-6.
+    """
     X = np.zeros((20, 3000))
     objective = problem(logistic, X, alpha=0.0, intercept_scaling=0.0)
     mechanism = record(objective, n_steps=4, noise_multiplier=0.7 * noise_scale, step_size=0.3)
@@ -301,7 +311,9 @@ def test_planted_bug_too_little_noise(monkeypatch, scale):
 
 @pytest.mark.parametrize("intercept_scaling", [0.0, 0.5])
 def test_every_parameter_gets_its_noise(intercept_scaling):
-    """Over 300 runs, every coefficient and the intercept have the declared variance (200 x 4 chi-squares at 1e-9 each)."""
+    """Over 300 runs, every coefficient and the intercept have the declared variance (200 x 4
+    chi-squares at 1e-9 each).
+    """
     X = np.zeros((10, 3))
     objective = problem(logistic, X, alpha=0.0, intercept_scaling=intercept_scaling, clip=0.4)
     mechanism = record(objective, n_steps=2, noise_multiplier=50.0, step_size=0.3)
@@ -439,7 +451,9 @@ def test_steps_are_cooled_where_records_are_many_and_nothing_else_was_said():
 
 
 def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
-    """Where every record's curvature is the strong convexity, the last iterate is Gaussian and its mu is known."""
+    """Where every record's curvature is the strong convexity, the last iterate is Gaussian and
+    its mu is known.
+    """
     objective = Objective(logistic, 100_000, 20, 1.0, alpha=1e-3)
     m = schedule(NoisyGD(), objective)
     # below 1 / smoothness, the contraction is that of the strong convexity
@@ -453,7 +467,9 @@ def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
 
 
 def test_cooled_time_factor_by_hand():
-    """Noise in rows, t d (S / (n mu))^2 / (2 c), is 1/8 at the second time, the first times the factor squared."""
+    """Noise in rows, t d (S / (n mu))^2 / (2 c), is 1/8 at the second time, the first times the
+    factor squared.
+    """
     n, d, mu = 10_000, 5, 0.3
     first = curvature_aware_time(1.0, 1e-8, n_samples=n, lipschitz=1.0, curvature=0.25, mu=mu)
     second = first * cooled_time_factor(mu, n_samples=n, n_parameters=d) ** 2
@@ -543,7 +559,8 @@ def test_momentum_is_the_heavy_ball():
 
 
 def test_momentum_adds_the_recorded_noise_in_every_step():
-    """Noise of three steps by their impulse responses 1, 1.5, 1.75: a mean of 8,000 squares is off by
+    """Noise of three steps by their impulse responses 1, 1.5, 1.75: a mean of 8,000 squares is off
+    by
     8 % with probability 1e-6; half the noise of any step is off by 11 % and more."""
     objective = Objective(logistic, 10, 8000, 1.0, clip=0.4)
     run = momentum_record(objective, 3, 2.0, 0.5)

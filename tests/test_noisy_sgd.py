@@ -1,4 +1,6 @@
-"""NoisySGD does what its records say: against numpy, against exactly known laws, and against planted bugs."""
+"""NoisySGD does what its records say: against numpy, against exactly known laws, and against
+planted bugs.
+"""
 
 import math
 from dataclasses import replace
@@ -175,7 +177,9 @@ def test_the_record_is_complete():
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_constants_hold_for_every_step(sampling):
-    """The Hessian of a short last batch, divided by the public batch size, is no more curved and no less than recorded."""
+    """The Hessian of a short last batch, divided by the public batch size, is no more curved and
+    no less than recorded.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((23, 3))
     X /= np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
@@ -201,7 +205,9 @@ COORDINATES = 20_000 if numba.config.DISABLE_JIT else 100_000
 
 
 def many_lines(targets, short=False):
-    """Rows of one batch for each target; ``short``: the last batch has half of the coordinates only."""
+    """Rows of one batch for each target; ``short``: the last batch has half of the coordinates
+    only.
+    """
     n = COORDINATES * len(targets) - (COORDINATES // 2 if short else 0)
     rows = np.arange(n), np.arange(n) % COORDINATES
     X = sparse.csr_array((np.ones(n), rows), shape=(n, COORDINATES))
@@ -298,7 +304,8 @@ def test_planted_bugs_break_the_law(monkeypatch, bug):
 
 
 def measured_mus(n_batches, n_epochs, forgetting, **hyperparameters):
-    """Mu of the Gaussian last iterates of neighbours by place, and the record: the noise of equal seeds cancels.
+    """Mu of the Gaussian last iterates of neighbours by place, and the record: the noise of equal
+    seeds cancels.
 
     The record of interest pulls as hard as it may to either side. All else is rows of 0, or, with
     ``forgetting``, rows in its own batch of such curvature that the step before its noise forgets
@@ -358,7 +365,9 @@ def test_several_epochs_cost_at_most_what_is_accounted(cooling, attained):
 
 
 def test_cooling_makes_all_places_alike():
-    """Without contraction, in one epoch, to the last digit; and the noise is little more than that of full batches."""
+    """Without contraction, in one epoch, to the last digit; and the noise is little more than
+    that of full batches.
+    """
     objective = Objective(squared, 1000, 1, 1.0, clip=1.0)
     for n_epochs in (1, 3, 8):
         given = {"sampling": "cyclic", "batch_size": 40, "n_epochs": n_epochs, "step_size": 0.1}
@@ -400,7 +409,9 @@ def test_where_records_are_many_the_second_half_of_the_run_is_cooled_too():
 
 
 def test_the_noise_of_cooled_runs_hides_every_place():
-    """A shift of every gradient by all that a record may change, where all curvature is the strong convexity: its mu is known."""
+    """A shift of every gradient by all that a record may change, where all curvature is the
+    strong convexity: its mu is known.
+    """
     m = record(MANY, 5.0, sampling="cyclic")
     n_batches = m.n_steps // m.n_epochs
     kept = 1 - m.step_size * m.strong_convexity
@@ -432,7 +443,9 @@ def test_what_is_given_is_not_cooled_besides():
 
 
 def test_only_batches_of_our_choice_may_be_more_than_ten_thousand():
-    """Large batches of a given size take as long as full ones; of many in a given epoch each has a place to account for."""
+    """Large batches of a given size take as long as full ones; of many in a given epoch each has
+    a place to account for.
+    """
     weak = replace(MANY, alpha=1e-9)
     assert 20_000 < record(weak, epsilon=1000.0).n_steps <= 41_000
     for given in (
@@ -502,7 +515,9 @@ def test_the_hidden_order_is_uniform(monkeypatch):
 
 
 def test_the_hidden_order_stays():
-    """A record that pulls: what it moved is forgotten by the penalty of each later step, so that its place shows."""
+    """A record that pulls: what it moved is forgotten by the penalty of each later step, so that
+    its place shows.
+    """
     objective, X = line(5, alpha=0.5)
     X[1:] = 0.0
     y = np.array([1e6, 0.0, 0.0, 0.0, 0.0])
@@ -516,7 +531,9 @@ def test_the_hidden_order_stays():
 
 
 def test_fresh_batches_are_uniform_subsets():
-    """The sums of all ten pairs of five are different; chi-square of 500 fits, failure probability 1e-7."""
+    """The sums of all ten pairs of five are different; chi-square of 500 fits, failure
+    probability 1e-7.
+    """
     objective, X = line(5)
     y = np.array([0.01, 0.02, 0.04, 0.08, 0.16])
     mechanism = record(
@@ -596,7 +613,9 @@ def test_one_pass_costs_at_most_what_is_accounted(distribution, stopping):
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 @pytest.mark.parametrize("stopping", ["last", "random"])
 def test_one_pass_follows_the_law_that_is_accounted(distribution, stopping):
-    """Ends and deciles of the interval in 500 fits against the quadrature: chi-square, failure probability 1e-7."""
+    """Ends and deciles of the interval in 500 fits against the quadrature: chi-square, failure
+    probability 1e-7.
+    """
     objective, X, mechanism = one_pass(distribution, stopping)
     y = np.array([1.0, -1.0, 1.0, 1.0]) * 1e6
     edges, law = one_pass_law(mechanism, 0.5 * np.sign(y))
@@ -646,7 +665,9 @@ def test_a_random_stop_is_not_told(capsys):
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_realised_noise(sampling, adjacency):
-    """Without data and penalty: N(0, sum of (step size x multiplier x S / batch size)^2), chi-square at 1e-6."""
+    """Without data and penalty: N(0, sum of (step size x multiplier x S / batch size)^2),
+    chi-square at 1e-6.
+    """
     n = 20 if sampling != "one_pass" else 5
     X = np.zeros((n, 5000))
     objective = Objective(logistic, n, 5000, 1.0, clip=0.4)
@@ -663,7 +684,9 @@ def test_realised_noise(sampling, adjacency):
 
 
 def test_realised_laplace_noise():
-    """The sum of so many |noise| / scale is Gamma: 500 fits of one step, failure probability 1e-6."""
+    """The sum of so many |noise| / scale is Gamma: 500 fits of one step, failure probability
+    1e-6.
+    """
     objective, X = line(1)
     X[:] = 0.0
     mechanism = record(
@@ -842,7 +865,9 @@ def test_long_steps_are_composed():
 
 @pytest.mark.parametrize("seed", range(200))
 def test_places_are_accounted_like_any_schedule(seed):
-    """The short form, two numbers an epoch, against the regression over all steps, at every place."""
+    """The short form, two numbers an epoch, against the regression over all steps, at every
+    place.
+    """
     rng = np.random.default_rng(seed)
     n_batches, n_epochs = rng.integers(1, 7, 2)
     n_steps = n_batches * n_epochs

@@ -1,4 +1,6 @@
-"""Objective perturbation: its guarantees against the exact privacy loss by quadrature, and the solver that they judge."""
+"""Objective perturbation: its guarantees against the exact privacy loss by quadrature, and the
+solver that they judge.
+"""
 
 import itertools
 import math
@@ -118,7 +120,8 @@ def true_losses(adjacency, problem, rest, one, other, scale, distribution):
 
 
 def ratios(adjacency, norm, claim, noises=(0.4, 3.0), worst=None):
-    """Largest ratio of the exact delta to the claimed one, over losses, noises, data, both directions and epsilons.
+    """Largest ratio of the exact delta to the claimed one, over losses, noises, data, both
+    directions and epsilons.
 
     ``worst``: where deltas count, between 1e-12 and that.
     """
@@ -149,7 +152,9 @@ def ratios(adjacency, norm, claim, noises=(0.4, 3.0), worst=None):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("norm", NORMS)
 def test_the_profile_holds_and_is_tight(adjacency, norm):
-    """No data's exact delta is above the claim (to the quadrature's 1e-3), and some data's is above half of it."""
+    """No data's exact delta is above the claim (to the quadrature's 1e-3), and some data's is
+    above half of it.
+    """
     assert 0.5 <= ratios(adjacency, norm, perturbation) <= 1 + 1e-3
 
 
@@ -182,7 +187,9 @@ def test_published_forms_hold(adjacency):
     ],
 )
 def test_bugs_would_be_seen(bug):
-    """The same quadrature convicts a curvature in the wrong unit (harmless at R = 1), and a sensitivity without its 2."""
+    """The same quadrature convicts a curvature in the wrong unit (harmless at R = 1), and a
+    sensitivity without its 2.
+    """
     assert (
         ratios(
             Adjacency.REPLACE_ONE,
@@ -195,7 +202,9 @@ def test_bugs_would_be_seen(bug):
 
 
 def test_one_side_alone_would_be_wrong():
-    """Of a vanished record: Huber's loss whose residual changes sign where the noise is densest, with a steep rise."""
+    """Of a vanished record: Huber's loss whose residual changes sign where the noise is densest,
+    with a steep rise.
+    """
     problem = Objective(squared, 10, 1, 1.0, alpha=1 / 300, clip=1.0)
     declared = record(problem, 1 / 6, "add_remove")
     cell, p, q = true_losses(Adjacency.ADD_REMOVE, problem, [], (1.0, 0.0), None, 1 / 6, "gaussian")
@@ -232,7 +241,9 @@ def test_renyi_and_pure_losses(adjacency, norm):
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_two_dimensions(adjacency):
-    """Records in any directions, among others that curve the objective: exact deltas in the plane stay below the claim."""
+    """Records in any directions, among others that curve the objective: exact deltas in the
+    plane stay below the claim.
+    """
     rng = np.random.default_rng(3)
 
     def density(theta, rows, clip, scale):
@@ -302,7 +313,9 @@ def probabilities(raw):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("norm", [0.1, 12.0])
 def test_softmax_of_three_classes(adjacency, norm):
-    """Exact Renyi divergences over the plane that residuals lie in, one column; the third direction is the same for all data."""
+    """Exact Renyi divergences over the plane that residuals lie in, one column; the third
+    direction is the same for all data.
+    """
     basis = np.linalg.svd(np.ones((1, 3)))[2][1:]  # of the plane of vectors that sum to 0
     problem = Objective(softmax(3), 10, 1, norm, alpha=norm**2 / 10, clip=math.sqrt(2) * norm)
     declared = record(problem, 1.5, adjacency)
@@ -341,7 +354,9 @@ def test_softmax_of_three_classes(adjacency, norm):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_pure_softmax(n_classes):
-    """The largest loss over parameters, data and directions is below the claim, and somewhere close to it."""
+    """The largest loss over parameters, data and directions is below the claim, and somewhere
+    close to it.
+    """
     norm, rng = 3.0, np.random.default_rng(0)
     problem = Objective(
         softmax(n_classes), 10, 1, norm, alpha=0.2 * norm**2, clip=math.sqrt(2) * norm
@@ -369,7 +384,9 @@ def test_pure_softmax(n_classes):
 
 
 def test_constants_of_other_losses_are_those_of_any_hessian():
-    """A loss with several outputs that is not softmax: nothing is known but the largest eigenvalue of its second derivative."""
+    """A loss with several outputs that is not softmax: nothing is known but the largest
+    eigenvalue of its second derivative.
+    """
     several = replace(softmax(4), name="several", trace=None, rank=None)
     for loss, trace, rank in ((logistic, 1.0, 1), (several, 4.0, 4), (softmax(4), 1.5, 3)):
         problem = Objective(loss, 10, 1, 3.0, alpha=0.7)
@@ -380,7 +397,9 @@ def test_constants_of_other_losses_are_those_of_any_hessian():
 
 @pytest.mark.parametrize("rank", [2, 3, 9, 500])
 def test_radial_moments(rank):
-    """Against the moment generating function of the chi law, from a hypergeometric series; never below."""
+    """Against the moment generating function of the chi law, from a hypergeometric series; never
+    below.
+    """
     for scale in (1e-6, 1e-3, 0.1, 1.0, 4.0):
         square = scale**2 / 2
         odd = (
@@ -626,7 +645,9 @@ def test_realised_noise(noise, adjacency):
 
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_noise_on_the_output_hides_the_tolerance(noise):
-    """A coarse tolerance: the noise on the output is then the most, and of the declared law. Failure probability 1e-6 each."""
+    """A coarse tolerance: the noise on the output is then the most, and of the declared law.
+    Failure probability 1e-6 each.
+    """
     X, y = np.zeros((50, 2000)), np.ones(50)
     problem = Objective(logistic, 50, 2000, 1.0, alpha=0.5, clip=1e-9)
     solver = ObjectivePerturbation(noise=noise, tolerance=1.0)
@@ -644,7 +665,9 @@ def test_noise_on_the_output_hides_the_tolerance(noise):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_it_solves_the_perturbed_problem(loss, layout, monkeypatch):
-    """The gradient of the whole sum, written out: sum of the losses', n alpha theta, and the b that the generator gave."""
+    """The gradient of the whole sum, written out: sum of the losses', n alpha theta, and the b
+    that the generator gave.
+    """
     monkeypatch.setattr(objective_perturbation, "release", lambda theta, *others: theta)
     X, y = data()
     problem = Objective(loss, *X.shape, 0.8, 0.01, 0.5 if loss.n_outputs == 1 else math.inf, 0.3)
@@ -819,7 +842,9 @@ def test_refused_combinations(changes, error, message):
 
 @pytest.mark.slow
 def test_tolerance_is_within_reach_of_double_precision():
-    """The automatic tolerance is public, positive, and reached at sizes, norms and budgets that differ by orders."""
+    """The automatic tolerance is public, positive, and reached at sizes, norms and budgets that
+    differ by orders.
+    """
     rng = np.random.default_rng(0)
     for n, norm, epsilon in itertools.product((20, 3000), (0.01, 100.0), (0.01, 50.0)):
         X = rng.standard_normal((n, 6)).astype(np.float32) * norm
@@ -832,7 +857,9 @@ def test_tolerance_is_within_reach_of_double_precision():
     ("n_samples", "epsilon"), [(10**4, 1.0), (10**6, 10.0), (10**6, 50.0), (10**7, 10.0)]
 )
 def test_the_tolerance_can_be_reached_whatever_the_records(n_samples, epsilon):
-    """An error for some records and not for others would be a release: none is left but from public numbers."""
+    """An error for some records and not for others would be a release: none is left but from
+    public numbers.
+    """
     model = PrivateLogisticRegression(
         epsilon=epsilon, delta=1e-7, classes=[0, 1], solver=ObjectivePerturbation()
     )

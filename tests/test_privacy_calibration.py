@@ -168,7 +168,9 @@ def test_worst_case_steps_minimise_the_worst_case_error():
 
 @pytest.mark.parametrize("tolerable_noise", [1.0, 0.25])
 def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction(tolerable_noise):
-    """Free of curvature, K steps of the calibrated mechanism move a unit row's raw prediction by as many standard units."""
+    """Free of curvature, K steps of the calibrated mechanism move a unit row's raw prediction by
+    as many standard units.
+    """
     n, row_norm, epsilon, delta = 5000, 3.0, 0.7, 1e-7
     curvature, lipschitz = row_norm**2 / 4, 1.2
     time_ = curvature_aware_time(
@@ -303,7 +305,9 @@ def test_a_bound_that_cannot_hold_is_refused():
 
 @pytest.mark.smoke
 def test_the_bound_that_judges_is_the_smallest_at_the_delta_that_was_asked():
-    """Amplification by sampling wins at delta 1e-6, the default of `tightest`, and loses at 1e-14."""
+    """Amplification by sampling wins at delta 1e-6, the default of `tightest`, and loses at
+    1e-14.
+    """
 
     def mechanism(noise_multiplier):
         return WithoutReplacement(

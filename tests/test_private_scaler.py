@@ -35,7 +35,9 @@ class Planted:
 
 @pytest.fixture
 def inside(monkeypatch):
-    """Fit with planted noise, and look inside: the noisy mean with its noise's deviation, and the exact counts."""
+    """Fit with planted noise, and look inside: the noisy mean with its noise's deviation, and
+    the exact counts.
+    """
 
     def fit(scaler, X, noise=None):
         seen = {"counts": []}
@@ -76,7 +78,9 @@ def inside(monkeypatch):
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sensitivity_of_the_mean(inside, dtype, data_norm):
-    """Neighbours move the mean by at most the deviation of its noise over its noise multiplier; some by 0.999 of it."""
+    """Neighbours move the mean by at most the deviation of its noise over its noise multiplier;
+    some by 0.999 of it.
+    """
     rng = np.random.default_rng(1)
     X = (data_norm * rng.normal(size=(50, 3))).astype(dtype)
     rows = data_norm * np.array(
@@ -107,7 +111,9 @@ def test_the_mean_leaves_room_for_the_rounding_of_two_sums(inside):
 
 
 def test_sensitivity_of_the_counts(inside):
-    """A replaced row changes a count by 1 at the most; the thresholds searched are the same until a decision differs."""
+    """A replaced row changes a count by 1 at the most; the thresholds searched are the same
+    until a decision differs.
+    """
     scaler, largest = PrivateScaler(with_mean=False), 0
     rng = np.random.default_rng(2)
     for _ in range(30):
@@ -132,7 +138,9 @@ def test_sensitivity_of_the_counts(inside):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.5, 20.0])
 def test_realised_noise_of_the_mean(inside, adjacency, data_norm):
-    """Rows of zeros have a mean of noise alone. A chi-square of 500 draws, failure probability 1e-6."""
+    """Rows of zeros have a mean of noise alone. A chi-square of 500 draws, failure probability
+    1e-6.
+    """
     scaler = PrivateScaler(0.3, data_norm=data_norm, adjacency=adjacency)
     mean = inside(scaler, np.zeros((40, 500)))["mean"]
     multiplier = scaler.mechanism_.mechanisms[0].noise_multiplier
@@ -143,7 +151,9 @@ def test_realised_noise_of_the_mean(inside, adjacency, data_norm):
 @pytest.mark.parametrize("with_mean", [True, False])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_noise_of_the_counts(inside, adjacency, with_mean):
-    """All rows within every threshold: noise decides against them from n/2 deviations' worth of it on, and not before."""
+    """All rows within every threshold: noise decides against them from n/2 deviations' worth of
+    it on, and not before.
+    """
     X = np.zeros((40, 3))
     scaler = PrivateScaler(2.0, adjacency=adjacency, with_mean=with_mean)
     scaler.fit(X)
@@ -246,7 +256,9 @@ def test_parts_of_a_budget_cost_the_whole(epsilon, delta, shares):
     ("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (50.0, 1e-12)]
 )
 def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, shares):
-    """In 50 digits: a Gaussian mechanism of a part's share of mu has at least that part's delta at its epsilon."""
+    """In 50 digits: a Gaussian mechanism of a part's share of mu has at least that part's delta
+    at its epsilon.
+    """
     for (part, _), share in zip(split_budget(epsilon, delta, shares), shares, strict=True):
         with mpmath.workdps(50):
             mu = mpmath.mpf(gdp_mu(epsilon, delta)) * mpmath.sqrt(
@@ -298,7 +310,9 @@ def ranged(**parameters):
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sensitivity_of_the_counts_of_ranges(monkeypatch, adjacency):
-    """Whatever came out before, neighbours' counts differ by what the noise that was added is for, at most."""
+    """Whatever came out before, neighbours' counts differ by what the noise that was added is
+    for, at most.
+    """
     rng, outcomes, seen, largest = np.random.default_rng(2), np.empty(18), [], 0.0
 
     def release(value, scale, generator):
@@ -340,7 +354,9 @@ def test_ranges_are_paid_for(epsilon, adjacency, equalize):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyWeakWarning")
 def test_a_range_covers_most_of_a_column(dtype):
-    """With a large budget: 95 %, and one step of the search less does not. Crude bounds hold for the rest."""
+    """With a large budget: 95 %, and one step of the search less does not. Crude bounds hold for
+    the rest.
+    """
     tail = np.random.default_rng(7).lognormal(3, 1, 4000)
     X = np.column_stack([tail, tail * (-1) ** np.arange(4000), 50 + tail, -50 - tail]).astype(dtype)
     crude = np.array([(0, 1e6), (-1e4, 1e6), (50, 1e5), (-1e5, -50)])

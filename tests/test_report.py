@@ -1,4 +1,6 @@
-"""Papers for an auditor: a report agrees with its record, and is refused when anything in it was changed."""
+"""Papers for an auditor: a report agrees with its record, and is refused when anything in it was
+changed.
+"""
 
 import copy
 import json
@@ -42,7 +44,9 @@ SILENT = {"$schema", "title", "description", "$defs"}
 
 
 def validate(value, schema, where="report"):
-    """Hold a value against the parts of JSON Schema that doc/report_schema.json uses; an unknown keyword is an error."""
+    """Hold a value against the parts of JSON Schema that doc/report_schema.json uses; an unknown
+    keyword is an error.
+    """
     for keyword, argument in schema.items():
         if keyword == "$ref":
             validate(value, SCHEMA["$defs"][argument.removeprefix("#/$defs/")], where)
@@ -260,8 +264,8 @@ def test_from_the_command_line(fitted, tmp_path, capsys):
     )
     assert run.returncode == 0, run.stderr
     assert (
-        run.stdout
-        == f"{path}: every number agrees: epsilon={fitted.epsilon_} at delta=0.0001 by last_iterate\n"
+        run.stdout == f"{path}: every number agrees: epsilon={fitted.epsilon_} at delta=0.0001 by "
+        "last_iterate\n"
     )
     path.write_text(text.replace(str(fitted.epsilon_), "0.25"))
     assert main(["check", str(path)]) == 1

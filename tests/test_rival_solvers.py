@@ -1,4 +1,6 @@
-"""The rivals of the literature do what their records say: DP-SVRG, and the noisy SGD of Bassily, Smith and Thakurta."""
+"""The rivals of the literature do what their records say: DP-SVRG, and the noisy SGD of Bassily,
+Smith and Thakurta.
+"""
 
 import math
 import os
@@ -63,7 +65,9 @@ def svrg_record(
 
 
 def svrg_by_numpy(objective, mechanism, X, y, rng):
-    """Wang, Ye and Xu (2017), Algorithm 1, with both noises and the batches that the record tells."""
+    """Wang, Ye and Xu (2017), Algorithm 1, with both noises and the batches that the record
+    tells.
+    """
     snapshots, steps = mechanism.mechanisms
     rounding = _Records(objective, LocalRows(X, y)).rounding
     snapshot = np.zeros(objective.n_parameters)
@@ -126,7 +130,9 @@ def test_svrg_in_single_precision():
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("data_norm", [0.2, 10.0])
 def test_sensitivity_of_svrg(loss, data_norm):
-    """A record moves the snapshot's sum by at most 2 L (L when it vanishes), a step's by 2 h (h); some come close."""
+    """A record moves the snapshot's sum by at most 2 L (L when it vanishes), a step's by 2 h
+    (h); some come close.
+    """
     rng = np.random.default_rng(1)
     reached = np.zeros(4)
     for seed in range(60):
@@ -192,7 +198,9 @@ def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
 
 @pytest.mark.parametrize("distance", [1e-8, 1e-14, 1e-16])
 def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
-    """BLAS may add up a row's products in another order when one more row is in the batch, which counts near the snapshot."""
+    """BLAS may add up a row's products in another order when one more row is in the batch, which
+    counts near the snapshot.
+    """
     rng = np.random.default_rng(0)
     X, y = rows(2000, 20)
     records = _Records(problem(logistic, X), LocalRows(X, y))
@@ -241,7 +249,9 @@ def plant(monkeypatch, first):
 
 @pytest.mark.parametrize("probability", [1e-9, 0.5, 1.0])
 def test_realised_noise_of_svrg(probability, monkeypatch):
-    """Rows of zeros: the gradients are noise alone, in empty batches too. Chi-squares of 500, failure probability 1e-6 each."""
+    """Rows of zeros: the gradients are noise alone, in empty batches too. Chi-squares of 500,
+    failure probability 1e-6 each.
+    """
     X, y, step_size = np.zeros((20, 500)), np.ones(20), 0.7
     objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
     solver, low, high = DPSVRG(), stats.chi2.ppf(5e-7, 500), stats.chi2.isf(5e-7, 500)
@@ -302,7 +312,9 @@ def test_budget_of_svrg(adjacency):
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
-    """The snapshots' record: numerical accounting of probability 1 is the exact Gaussian guarantee."""
+    """The snapshots' record: numerical accounting of probability 1 is the exact Gaussian
+    guarantee.
+    """
     moved = 2 if adjacency == "replace_one" else 1
     numerical = subsampling(
         PoissonSubsampled(
@@ -361,7 +373,9 @@ def test_senseless_parameters(solver, message):
 @pytest.mark.parametrize("n_steps", [1, 60])
 @pytest.mark.parametrize("lipschitz", [0.4, 3.0])
 def test_realised_noise_of_bassily(lipschitz, n_steps):
-    """Rows of zeros: theta is the mean of the noise over alpha. A chi-square of 500, failure probability 1e-6."""
+    """Rows of zeros: theta is the mean of the noise over alpha. A chi-square of 500, failure
+    probability 1e-6.
+    """
     X = np.zeros((20, 500))
     objective = problem(logistic, X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
     theta = BassilySGD().solve(
@@ -404,7 +418,9 @@ def test_without_a_penalty_steps_follow_the_radius():
 
 
 def test_a_step_of_bassily_is_one_record_in_the_mean():
-    """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the full gradient."""
+    """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the
+    full gradient.
+    """
     X, y = rows(15, 2)
     objective = problem(logistic, X, alpha=1.0)
     mechanism = PoissonSubsampled(

@@ -1,4 +1,6 @@
-"""Room for rounding: a chain of coarse roundings stays within its guarantee, and does not without the room."""
+"""Room for rounding: a chain of coarse roundings stays within its guarantee, and does not
+without the room.
+"""
 
 import math
 
@@ -10,7 +12,9 @@ from skdpdyn.privacy import GaussianDP, last_iterate_mu
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
-    """Return the hockey-stick divergence of two mixtures of normals with one standard deviation, by quadrature."""
+    """Return the hockey-stick divergence of two mixtures of normals with one standard deviation,
+    by quadrature.
+    """
     low, high = (
         min(means.min(), other_means.min()) - 9 * std,
         max(means.max(), other_means.max()) + 9 * std,
@@ -31,7 +35,9 @@ def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
 
 
 def last_point(steps, offset, grid, shift):
-    """Return the law of the last point before its noise: all earlier states are rounded to a grid with this offset."""
+    """Return the law of the last point before its noise: all earlier states are rounded to a
+    grid with this offset.
+    """
     means, weights = np.array([0.0]), np.array([1.0])
     *earlier, last = steps
     for contraction, sensitivity, std in earlier:
@@ -50,7 +56,9 @@ def last_point(steps, offset, grid, shift):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_coarse_roundings_stay_within_the_declared_loss(seed):
-    """States are rounded to grids that differ between the data sets. The law is exact, so nothing is left to chance."""
+    """States are rounded to grids that differ between the data sets. The law is exact, so
+    nothing is left to chance.
+    """
     rng = np.random.default_rng(seed)
     n_steps, grid = 4, 0.6
     steps = [(rng.uniform(0.6, 1.0), 0.02, rng.uniform(0.5, 1.0)) for _ in range(n_steps)]

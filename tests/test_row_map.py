@@ -1,4 +1,6 @@
-"""Rows that go through a public map, and rows with weights: trained on as the map's definition says."""
+"""Rows that go through a public map, and rows with weights: trained on as the map's definition
+says.
+"""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Nothing crashes, hangs or tells: malformed input, errors without records, threads, interrupts, caches."""
+"""Nothing crashes, hangs or tells: malformed input, errors without records, threads, interrupts,
+caches.
+"""
 
 import json
 import math
@@ -355,7 +357,9 @@ def test_privacy_cost_refuses_what_fit_refuses(noise):
 
 
 def test_two_threads_end_with_one_fits_attributes():
-    """Of rows of unlike number, width and names: what is published of a fit is all of it, or nothing."""
+    """Of rows of unlike number, width and names: what is published of a fit is all of it, or
+    nothing.
+    """
     frames = [
         (pd.DataFrame(DENSE[:100], columns=list("abcd")), LABELS[:100]),
         (DENSE[:, :2], LABELS),

@@ -1,4 +1,6 @@
-"""Papernot and Steinke's bounds against ``dp_accounting``, against brute force, and in the limits that are known exactly."""
+"""Papernot and Steinke's bounds against ``dp_accounting``, against brute force, and in the
+limits that are known exactly.
+"""
 
 import math
 import pickle
@@ -120,7 +122,9 @@ def test_one_trial_costs_what_it_costs(shape):
 
 
 def best_of(cumulative, mean, shape):
-    """Law of the best of T draws from a finite law in increasing order of score, and of T = 0 as an outcome of its own."""
+    """Law of the best of T draws from a finite law in increasing order of score, and of T = 0 as
+    an outcome of its own.
+    """
     if shape == math.inf:
         generating = np.exp(mean * (np.append(0.0, cumulative) - 1))
         return np.append(generating[0], np.diff(generating))
@@ -137,7 +141,9 @@ def best_of(cumulative, mean, shape):
                                              (10.0, 1.0), (5.0, 4.0), (3.0, -0.5)])  # fmt: skip
 @pytest.mark.parametrize("tight", [False, True])
 def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
-    """Gaussian trials, a thousand outcomes, scored in several orders; the exact laws of the winner, T = 0 released as such."""
+    """Gaussian trials, a thousand outcomes, scored in several orders; the exact laws of the
+    winner, T = 0 released as such.
+    """
     edges = np.linspace(-6, 6.5, 1000)
     for mu in (0.05, 0.5, 1.5):
         one, other = (
@@ -168,7 +174,9 @@ def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
 
 
 def test_values():
-    """By hand: mu = 1, geometric with mean 4 (gamma = 1/4): b = sqrt(2 log 4) minimises (b - 1)/2 + log(4)/b."""
+    """By hand: mu = 1, geometric with mean 4 (gamma = 1/4): b = sqrt(2 log 4) minimises (b -
+    1)/2 + log(4)/b.
+    """
     b, order = math.sqrt(2 * math.log(4)), 9.0
     by_hand = order / 2 + 2 * ((b - 1) / 2 + math.log(4) / b) + math.log(4) / (order - 1)
     assert selection(Selection(trial=GaussianDP(1.0), expected_trials=4.0, shape=1.0)).rdp(

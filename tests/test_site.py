@@ -129,7 +129,9 @@ def requested(browser):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_are_whole(browser, address, width, theme):
-    """No error, no other host, nothing wider than the page, code in its box, and the right theme."""
+    """No error, no other host, nothing wider than the page, code in its box, and the right
+    theme.
+    """
     assert len(SEEN) > 40
     problems = []
     for page in SEEN:

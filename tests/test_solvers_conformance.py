@@ -1,4 +1,5 @@
-"""Laws that every registered solver obeys, whatever it runs: noise is there, claims are public and true, seeds repeat.
+"""Laws that every registered solver obeys, whatever it runs: noise is there, claims are public and
+true, seeds repeat.
 
 Tests run over `SOLVERS` and the estimators whose loss a solver learns, so that a new solver is
 tested with its defaults as soon as it has a name; what else of it deserves the same tests is in
@@ -89,7 +90,9 @@ def parameters(fitted):
 
 
 def each_of(problems):
-    """Return a fixture: each of the problems, (case, name of a solver) or (case, name of a solver, hyperparameters)."""
+    """Return a fixture: each of the problems, (case, name of a solver) or (case, name of a
+    solver, hyperparameters).
+    """
 
     @pytest.fixture(params=problems, ids=label)
     def given(request):
@@ -208,7 +211,8 @@ class Release:
         return np.array(runs)
 
     def audit(self, layout=np.asarray):
-        """Guesses that were right, of 2 RUNS, and the number that the promised advantage is exceeded from.
+        """Guesses that were right, of 2 RUNS, and the number that the promised advantage is
+        exceeded from.
 
         The neighbours differ as much as they can: a record of full norm and another label, or,
         under add_remove, an empty row, whose contribution is none. The attack is a threshold on the
@@ -267,7 +271,9 @@ def test_neighbours_are_not_told_apart(audited, adjacency):
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [p for p in AUDITED if p[2] or p[0] is not SOFTMAX], ids=label)
 def test_planted_bug_noise_for_a_larger_budget(problem):
-    """Each solver's neighbours are far enough apart for the audit to see noise that is too small."""
+    """Each solver's neighbours are far enough apart for the audit to see noise that is too
+    small.
+    """
     release = release_of(*problem, "replace_one")
     budget = {"epsilon": 1.0, "delta": 1e-2, "bound": "tightest"}
     record = release.solver.mechanism(
@@ -432,7 +438,9 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
 
 @law
 def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(problem, capsys):
-    """Longer records, other targets, empty rows in another container: all else that is fitted or printed is equal."""
+    """Longer records, other targets, empty rows in another container: all else that is fitted or
+    printed is equal.
+    """
     case, name, options = problem
     (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
     states, printed = [], []
@@ -514,7 +522,9 @@ def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
 
 @law
 def test_no_arithmetic_of_a_fit_is_heard(problem):
-    """T28: not a warning, nor an error for a user who asks numpy for one, tells whether a row is zero, tiny or huge."""
+    """T28: not a warning, nor an error for a user who asks numpy for one, tells whether a row is
+    zero, tiny or huge.
+    """
     case, name, options = problem
     X, y = case.data()
     X = X[:200] * 1e9

@@ -1,4 +1,6 @@
-"""Batches are drawn by the law that is accounted, and a step computes what the record says: for every sampler and family."""
+"""Batches are drawn by the law that is accounted, and a step computes what the record says: for
+every sampler and family.
+"""
 
 import math
 from itertools import combinations, product
@@ -61,7 +63,9 @@ def inclusions(batches, n_samples, n_steps):
 
 
 def check_counts(counts, n_trials, probability, n_tests):
-    """Every count is binomial(n_trials, probability), all of n_tests together with a probability of failure below 1e-6."""
+    """Every count is binomial(n_trials, probability), all of n_tests together with a probability
+    of failure below 1e-6.
+    """
     deviation = np.abs(np.asarray(counts) - n_trials * probability) / math.sqrt(
         n_trials * probability * (1 - probability)
     )
@@ -334,7 +338,9 @@ def test_our_generator_runs_in_the_loop():
 @pytest.mark.parametrize("q", [1e-12, 0.5])
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 def test_noise_is_full_whatever_the_batch(layout, q, distribution):
-    """Rows of zeros leave the noise alone: its law, without the data's. Empty batches too. Fails with probability < 1e-6."""
+    """Rows of zeros leave the noise alone: its law, without the data's. Empty batches too. Fails
+    with probability < 1e-6.
+    """
     objective = Objective(squared, 6, 4000, 1.0, clip=1.0)
     X = layout(np.zeros((6, 4000)))
     noise_std = np.array([0.1, 0.3])
@@ -356,7 +362,9 @@ def test_noise_is_full_whatever_the_batch(layout, q, distribution):
 
 
 def columns_of_replicates(records, n_replicates):
-    """CSR rows in which every column is its own copy of a problem with one parameter: rows are sampled independently."""
+    """CSR rows in which every column is its own copy of a problem with one parameter: rows are
+    sampled independently.
+    """
     records = np.tile(records, n_replicates)
     column = np.repeat(np.arange(n_replicates), len(records) // n_replicates)
     return sparse.csr_array(
@@ -365,7 +373,9 @@ def columns_of_replicates(records, n_replicates):
 
 
 def test_exact_law_of_a_quadratic():
-    """Two steps on (theta - y)^2/2, the mixture of Gaussians over all pairs of batches; Kolmogorov-Smirnov, p > 1e-7."""
+    """Two steps on (theta - y)^2/2, the mixture of Gaussians over all pairs of batches;
+    Kolmogorov-Smirnov, p > 1e-7.
+    """
     n_replicates, q, divisor, alpha = N_REPLICATES, 0.4, 1.5, 0.1
     targets, step, std = np.array([0.9, -0.3, 0.5]), np.array([0.5, 0.8]), np.array([0.2, 0.1])
     X = columns_of_replicates(np.ones(3), n_replicates)
@@ -391,7 +401,8 @@ def test_exact_law_of_a_quadratic():
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("others", [0, 2])
 def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
-    """One step, a record that pulls as hard as it can: the hockey-stick divergence of many runs is the guarantee's.
+    """One step, a record that pulls as hard as it can: the hockey-stick divergence of many runs is
+    the guarantee's.
 
     Alone, exactly; among others, which blur it, at most. All measured probabilities are off by less
     than ``error`` with probability 1 - 1e-7 (Dvoretzky, Kiefer, Wolfowitz; Massart).

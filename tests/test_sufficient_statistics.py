@@ -56,7 +56,9 @@ def test_the_statistics(layout, dtype, monkeypatch):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])
 def test_sensitivities_are_suprema(adjacency, data_norm):
-    """One record moves each statistic by at most what the noise is scaled to, and somewhere by 0.9 of it."""
+    """One record moves each statistic by at most what the noise is scaled to, and somewhere by
+    0.9 of it.
+    """
     rng = np.random.default_rng(0)
     parts = []
     for _ in range(300):
@@ -93,7 +95,9 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
 
 
 def test_rounding_is_part_of_the_sensitivities():
-    """Sums just below a power of two, where what is added is rounded up, and just above, where it is rounded down."""
+    """Sums just below a power of two, where what is added is rounded up, and just above, where
+    it is rounded down.
+    """
     excess = 0.0
     for large in (1024, 2047, 2048, 3000):
         for part in (0.51, 0.75, 0.99):
@@ -119,7 +123,9 @@ def test_rounding_is_part_of_the_sensitivities():
 @pytest.mark.parametrize("rounding", [None, 1.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_realised_noise(adjacency, rounding, monkeypatch):
-    """Rows of zeros: X'X and X'y are noise alone, of the declared variance. Chi-squares, failure probability 1e-6 in all."""
+    """Rows of zeros: X'X and X'y are noise alone, of the declared variance. Chi-squares, failure
+    probability 1e-6 in all.
+    """
     if rounding is not None:
         monkeypatch.setattr(sufficient_statistics, "_rounding", lambda objective: rounding)
     room = 1 + (rounding or 0.0)

@@ -4,7 +4,9 @@ import time
 
 
 def times_as_long(function, reference, repeats=5):
-    """How often the time of ``reference(repeat)`` that of ``function(repeat)`` is: least processor times, taken in turns."""
+    """How often the time of ``reference(repeat)`` that of ``function(repeat)`` is: least
+    processor times, taken in turns.
+    """
     measured = {function: [], reference: []}
     for repeat in range(repeats):
         for run, times in measured.items():

@@ -180,7 +180,7 @@ class Rows(ABC):
             raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
 
     def growth(self, objective) -> float:
-        """Return how much more the sums of mapped rows may round than those of other rows; at least 1.
+        """Return how much more sums of mapped rows may round than others; at least 1.
 
         The rounding of a sum is relative to its terms, whose norm is at most ``map.spread`` times
         the largest residual, where that of a gradient is at most ``objective.lipschitz``.
@@ -197,7 +197,8 @@ class Rows(ABC):
             largest = min(largest, objective.clip / objective.intercept_scaling)
         if not math.isfinite(largest):
             raise ValueError(
-                f"a {objective.loss.name} loss without a bound on its residuals cannot be trained on "
+                f"a {objective.loss.name} loss without a bound on its residuals cannot be "
+                "trained on "
                 "rows with a centre or a full matrix of weights. Give clip, and fit an intercept"
             )
         return max(1.0, largest * self.map.spread / objective.lipschitz)

@@ -35,7 +35,7 @@ def _count_chunks(n_samples, row_bytes, n_sums):
 
 
 def largest_number_in_order(objective) -> float:
-    """Return how many vectors are summed one after the other at the most, whatever the kind of rows.
+    """Return how many vectors are summed one after the other at most, whatever the kind of rows.
 
     These are the rows of a chunk, and then the chunks, more of them where a record has more rows.
     """

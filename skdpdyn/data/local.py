@@ -194,7 +194,7 @@ class LocalRows(Rows):
 
     @cached_property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Factor of each row and its length under the map, before any division, see `RowMap.lengths`."""
+        """Factor and length of each row under the map, see `RowMap.lengths`."""
         return self.map.lengths(self.X, self.norms)
 
     @cached_property

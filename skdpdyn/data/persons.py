@@ -104,7 +104,8 @@ def person_codes(groups, n_rows: int) -> np.ndarray:
         raise ValueError(_KINDS)
     if codes.size and not np.any(codes):
         raise ValueError(
-            "groups says that all rows are of one person: nothing can be learnt of one person without "
+            "groups says that all rows are of one person: nothing can be learnt of one person "
+            "without "
             "telling of them. Leave groups out if rows are of different persons"
         )
     return codes

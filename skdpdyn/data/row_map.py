@@ -85,7 +85,8 @@ class RowMap:
             centre = _frozen(self.centre, "centre")
             if centre.shape != (len(weights),):
                 raise ValueError(
-                    f"centre has shape {centre.shape}: give one number for each of {len(weights)} columns"
+                    f"centre has shape {centre.shape}: give one number for each of "
+                    f"{len(weights)} columns"
                 )
             object.__setattr__(self, "centre", centre)
         for name in ("norm", "radius"):
@@ -97,7 +98,8 @@ class RowMap:
             raise ValueError("unit=True needs a vector of weights and centre=None")
         if not self.error <= _LARGEST_ERROR:
             raise ValueError(
-                f"norm={self.norm!r} is too small beside rows of norm up to {self.radius!r}: rounding would matter. Raise norm"
+                f"norm={self.norm!r} is too small beside rows of norm up to {self.radius!r}: "
+                "rounding would matter. Raise norm"
             )
 
     @property
@@ -117,7 +119,7 @@ class RowMap:
 
     @property
     def matrix(self) -> np.ndarray:
-        """W as kernels take it: of shape (n_features, n_features), or (1, n_features) if diagonal."""
+        """Return W for kernels: (n_features, n_features), or (1, n_features) if diagonal."""
         return np.atleast_2d(self.weights)
 
     @cached_property
@@ -194,7 +196,7 @@ class RowMap:
     def divided(
         self, factor: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what `factors` does, from what `lengths` returned: those do not depend on ``norm``."""
+        """Return what `factors` does from the answer of `lengths`, which knows no ``norm``."""
         factor, norms = factor.copy(), lengths.copy()
         if self.unit:
             zero = norms < _ZERO

@@ -1,4 +1,4 @@
-"""Rows as kernels take them: canonical, with the norm of each and the factor that brings it into the ball."""
+"""Rows as kernels take them: canonical, with each norm and the factor into the ball."""
 
 import math
 
@@ -9,7 +9,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def canonical_rows(X):
-    """X itself, or for a CSR array with duplicate or unsorted entries, or parts that are not contiguous, a copy without them."""
+    """Return X, or a canonical copy if CSR entries are unsorted, duplicate or not contiguous."""
     if not sparse.issparse(X):
         return X
     check_indices(X)
@@ -27,7 +27,7 @@ def canonical_rows(X):
 
 
 def check_indices(X: sparse.sparray | sparse.spmatrix) -> None:
-    """Refuse a sparse array whose indices point outside of it: compiled code follows them without a look.
+    """Refuse a sparse array whose indices point outside of it: compiled code does not check them.
 
     Parameters
     ----------
@@ -106,7 +106,8 @@ def row_norms(X):
         )
     if not np.all(squares <= np.finfo(X.dtype).max):
         raise ValueError(
-            f"X holds rows whose norm exceeds {math.sqrt(np.finfo(X.dtype).max):.2g}, the largest that {X.dtype} can train on: "
+            f"X holds rows whose norm exceeds {math.sqrt(np.finfo(X.dtype).max):.2g}, the "
+            f"largest that {X.dtype} can train on: "
             "rescale X"
         )
     return np.sqrt(squares)
@@ -125,6 +126,6 @@ def _squared_norms(X, slab=1 << 14):
 
 
 def row_factors(norms, data_norm, X):
-    """Factor of each row of X that scales it into the ball of radius ``data_norm``, whatever the rounding of its norm."""
+    """Return the factor that scales each row into the ball, however its norm was rounded."""
     radius = data_norm * (1 - (X.shape[1] + 16) * _EPS)
     return radius / np.maximum(norms, radius)

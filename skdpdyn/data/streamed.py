@@ -179,7 +179,8 @@ def _read(portions):
         else:
             kind = type(error).__name__
             refusal = ValueError(
-                f"the rows could not be read ({kind}; its text is left out, for it may quote records)"
+                f"the rows could not be read ({kind}; its text is left out, for it may quote "
+                "records)"
             )
     raise refusal
 

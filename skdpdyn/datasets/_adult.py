@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 from importlib import resources
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -25,7 +26,10 @@ BOUNDS = {
 CATEGORIES = {
     name: levels.split()
     for name, levels in {
-        "workclass": "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov Without-pay",
+        "workclass": (
+            "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc "
+            "State-gov Without-pay"
+        ),
         "education": """
             10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate HS-grad Masters Preschool
             Prof-school Some-college""",
@@ -46,7 +50,7 @@ CATEGORIES = {
 }
 
 
-def load_adult(*, return_X_y=False, as_frame=True, complete=True):
+def load_adult(*, return_X_y: bool = False, as_frame: bool = True, complete: bool = True) -> Any:
     """Load the Adult (Census Income) data.
 
     Does a person earn more than 50,000 dollars a year?

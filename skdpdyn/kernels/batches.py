@@ -1,4 +1,4 @@
-"""Noisy gradient descent on batches of rows: the samplers, and the loop over steps for every family of kernels.
+"""Noisy gradient descent on batches: the samplers, and the loop over steps for all kernels.
 
 A step draws its batch, copies the batch's rows side by side, some at a time (of CSR rows, only
 where they are), and has the family's kernel sum their clipped gradients, as in
@@ -42,7 +42,7 @@ _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inv
 
 
 def _draw_poisson(rng, step, scale, index, batch):
-    """Each row with the same probability, independently: by the geometric distances between those that come."""
+    """Draw each row with the same probability, independently, by geometric gaps between them."""
     row, size = -1.0, 0
     while True:
         row += 1 + np.floor(np.log(1 - rng.random()) * scale)
@@ -54,7 +54,7 @@ def _draw_poisson(rng, step, scale, index, batch):
 
 
 def _draw_fresh(rng, step, batch_size, index, batch):
-    """Draw a uniform set of ``batch_size`` rows: the first steps of a shuffle of any permutation."""
+    """Draw a uniform set of ``batch_size`` rows: the start of a shuffle of any permutation."""
     size = np.int64(batch_size)
     for i in range(size):
         left = index.size - i
@@ -115,7 +115,7 @@ class FreshBatches:
 
 @dataclass(frozen=True, eq=False)
 class FixedBatches:
-    """``size`` rows at a time in the same order in every epoch, its last batch being short where ``size`` does not divide n.
+    """Take ``size`` rows at a time in the same order in every epoch; the last batch may be short.
 
     ``order`` is a permutation of the rows; None for theirs.
     """
@@ -253,7 +253,7 @@ def descend_on_batches(
     exact=False,
     verbose=0,
 ):
-    """Run noisy gradient descent on batches from ``theta``, in place, to its last iterate or an average of its iterates.
+    """Run noisy gradient descent on batches from ``theta``, in place, to an iterate or an average.
 
     A step is v <- momentum v + (sum of the batch's clipped gradients / divisor + alpha theta) -
     (noise_std / step_size) Z and theta <- Proj(theta - step_size v), Z standard Gaussian or

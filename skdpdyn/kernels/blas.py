@@ -11,5 +11,5 @@ def _libraries():
 
 
 def one_blas_thread():
-    """Context in which products take one thread, and so give the same bits on any number of processors."""
+    """Run products on one thread: they give the same bits on any number of processors."""
     return _libraries().limit(limits=1, user_api="blas")

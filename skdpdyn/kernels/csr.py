@@ -26,7 +26,7 @@ def rows_type(dtype):
 
 
 def rows(X):
-    """Return the values of X, their columns, and each row's start and end, as the kernel takes them."""
+    """Return the values of X, their columns, and each row's start and end, for the kernel."""
     X.check_format(full_check=True)  # the kernel trusts the indices
     indices = (
         X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices.astype(np.uint32)
@@ -36,7 +36,7 @@ def rows(X):
 
 
 def precision(dtype):
-    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.kernels.descent`."""
+    """Return the lowest precision of the weights: double, see `skdpdyn.kernels.descent`."""
     return "float64"
 
 
@@ -53,7 +53,7 @@ def room_type(dtype):
 
 
 def room(X):
-    """How many rows a batch is summed by at a time, and room for them as the kernel takes them: values stay where they are."""
+    """Return how many rows of a batch are summed at a time, and room for them."""
     values, columns, _, _ = X
     return _GATHERED, (
         values,

@@ -35,12 +35,12 @@ residual_type = residual_matrix_function
 
 
 def precision(dtype):
-    """Lowest precision of the weights for rows of ``dtype``: their own, half the memory to gather. Sums are double."""
+    """Return the lowest precision of the weights: that of the rows. Sums are double."""
     return dtype
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: column by column, and room for two vectors."""
+    """Return each parameter's place, column by column, and how many places are weights."""
     n_weights = n_outputs * n_features + 16
     coefficients = np.add.outer(np.arange(n_outputs), n_outputs * np.arange(n_features))
     return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights

@@ -66,7 +66,7 @@ def rows(X):
 
 
 def precision(dtype):
-    """Lowest precision of the weights for rows of ``dtype``: double, see `skdpdyn.kernels.descent`."""
+    """Return the lowest precision of the weights: double, see `skdpdyn.kernels.descent`."""
     return "float64"
 
 
@@ -81,7 +81,7 @@ def room_type(dtype):
 
 
 def room(X):
-    """How many rows a batch is summed by at a time, and room for them as the kernel takes them: they stay in cache."""
+    """Return how many rows of a batch are summed at a time, and room for them in cache."""
     n_features = X.shape[1]
     n_rows = min(max(_GATHERED_BYTES // (n_features * 8) // 8, 1), 16) * 8
     return n_rows, aligned_empty(n_rows * n_features).reshape(n_rows, n_features)
@@ -111,14 +111,14 @@ def gather(
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: whole vectors."""
+    """Return each parameter's place in the kernel, in whole vectors, and how many are weights."""
     n_weights = -(-n_features // 16) * 16
     return np.append(np.arange(n_features), n_weights), n_weights
 
 
 @inner
 def four_rows(first, quarter, stop, n_features, column):
-    """Where in X row ``first`` and those one, two and three quarters further on have a column; beyond ``stop``, the last row."""
+    """Return where four rows, a quarter apart, have a column in X; beyond ``stop`` the last row."""
     last = stop - 1
     b = first + quarter
     c = b + quarter

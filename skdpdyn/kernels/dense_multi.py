@@ -58,12 +58,12 @@ residual_type = residual_matrix_function
 
 
 def precision(dtype):
-    """Lowest precision of the weights, and of all sums of a block, for rows of ``dtype``: their own."""
+    """Return the lowest precision of the weights and of a block's sums: that of the rows."""
     return dtype
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights: rows padded to registers."""
+    """Return each parameter's place, rows padded to registers, and how many places are weights."""
     stride = -(-n_features // _PADDING) * _PADDING
     n_weights = n_outputs * stride
     coefficients = np.add.outer(stride * np.arange(n_outputs), np.arange(n_features))

@@ -1,4 +1,4 @@
-"""Full-batch noisy gradient descent: the loop over steps and its threads, for every family of kernels.
+"""Full-batch noisy gradient descent: the loop over steps and its threads, for all kernels.
 
 Rows in memory are summed by these loops themselves, see `skdpdyn.kernels.passes`; other rows say
 what the sum at a point is, and the same step follows from it.
@@ -56,7 +56,7 @@ def _step(
     theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights, intercept, shift,
     intercept_scaling, matrix, centre, scratch,
 ):  # fmt: skip
-    """One step from the summed gradients: descent, noise, projection onto the ball of ``radius``; and `set_point`."""
+    """Make a step from the summed gradients: descent, noise, projection; then `set_point`."""
     if matrix.size:
         map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
     for j in range(theta.size):
@@ -92,7 +92,7 @@ def _run(
     intercept_scaling, edges, gradient, chunk_sum, order, matrix, centre, scratch, n_samples, alpha, step_size, noise_std,
     radius, theta, normals,
 ):  # fmt: skip
-    """All steps on one thread. ``theta``, and the point that the kernel has, hold the start and receive the last iterate."""
+    """Run all steps on one thread; ``theta`` and the kernel's point become the last iterate."""
     for k in range(step_size.size):
         for j in range(gradient.size):
             gradient[j] = 0
@@ -173,7 +173,7 @@ def _step_type(precision):
 
 @cache
 def _compiled_step(precision):
-    """One step from the summed gradients: the same code for any number of threads, so the same bits."""
+    """Compile a step: the same code for any number of threads, and so the same bits."""
     return component(_step_type(precision))(_step)
 
 
@@ -199,7 +199,7 @@ def compiled_step_from(precision):
 
 
 def _compiled(run, result, family, dtype, precision, sums, *work):
-    """``run`` compiled for rows of ``dtype`` and weights of ``precision``, with the functions that it calls."""
+    """Compile ``run`` for rows of ``dtype`` and weights of ``precision``, with what it calls."""
     chunk, problem, _ = pass_types(family, dtype, precision)
     functions = types.FunctionType(chunk), types.FunctionType(_step_type(precision))
     point = writable(precision), _output, _output, _f64
@@ -386,7 +386,7 @@ class _DescentFromSums(_Point):
 
 
 class _Descent(_Point):
-    """Some steps of a fit at a time, in compiled code that a signal can only interrupt between them."""
+    """Run some steps at a time: a signal can only interrupt compiled code between them."""
 
     def __init__(self, theta, what, rows, n_threads):
         super().__init__(theta, what, rows)

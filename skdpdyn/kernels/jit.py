@@ -33,7 +33,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class _CheckedFiles(IndexDataCacheFile):
-    """Files of compiled code with a checksum, so that damaged ones are compiled anew and not run."""
+    """Files of compiled code with a checksum: damaged ones are compiled anew."""
 
     def _load_index(self):
         try:
@@ -131,7 +131,7 @@ def entry(signature: Any) -> Callable:
 
 
 def component(signature: Any) -> Callable:
-    """Return a decorator of functions that enter other kernels as values, and that Python never calls.
+    """Return a decorator of functions that kernels take as values and Python never calls.
 
     They are compiled without what a call from Python takes.
     """
@@ -187,7 +187,7 @@ else:  # compiled
 
     @intrinsic
     def prefetch(typing_context, array, index):
-        """Start loading element ``index`` of the flattened C-ordered ``array``; may point past its end.
+        """Prefetch element ``index`` of the flattened C-ordered ``array``; it may be past the end.
 
         Into the second level: a core has a few loads into the first under way at a time, which the
         kernels' own would wait for. On a Zen 4 a step takes 0.6 of the time that it takes with
@@ -211,7 +211,7 @@ else:  # compiled
 
     @intrinsic
     def atomic_load(typing_context, array, index):
-        """Element ``index`` of the vector of int64, and with it all that was written before the last increment of it."""
+        """Read an int64, and with it all that was written before it was last incremented."""
 
         def codegen(context, builder, signature, args):
             return builder.load_atomic(
@@ -222,7 +222,7 @@ else:  # compiled
 
     @intrinsic
     def atomic_increment(typing_context, array, index):
-        """Add 1 to element ``index`` of the vector of int64, after all that was written before; what it was."""
+        """Add 1 to an int64 after all that was written before, and return what it was."""
 
         def codegen(context, builder, signature, args):
             address = element_pointer(context, builder, signature.args[0], *args)
@@ -232,7 +232,7 @@ else:  # compiled
 
 
 def aligned_empty(size, dtype=np.float64):
-    """Vector that starts on a cache line: 1 to 9 % of a step faster than one 16 bytes further on."""
+    """Return a vector that starts on a cache line: a step is up to 9 % faster."""
     n_bytes = size * np.dtype(dtype).itemsize
     buffer = np.empty(n_bytes + 64, np.uint8)
     start = -buffer.ctypes.data % 64
@@ -260,4 +260,4 @@ residual_matrix_signature = types.void(
     writable(np.float64, 2), readonly(np.float64), writable(np.float64, 2)
 )
 residual_matrix_function = types.FunctionType(residual_matrix_signature)
-"""The same of a loss with several outputs: a column of raw predictions for each row of the block."""
+"""Return the signature for several outputs: a column of raw predictions for each row of a block."""

@@ -1,4 +1,4 @@
-"""The public map of rows inside a step: parameters on their way to kernels, gradients on their way back.
+"""The public row map inside a step: applied to parameters, and back to gradients.
 
 Rows are mapped to scale W x - offset W m. Kernels know two numbers for each row. The rest is the
 same for all rows, and done once a step: coefficients W' theta, what m adds to all raw predictions,

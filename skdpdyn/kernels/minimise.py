@@ -1,4 +1,4 @@
-"""The minimiser of the regularised empirical risk, certified: for mechanisms whose proof speaks of an exact minimum.
+"""The certified minimiser of the regularised empirical risk, for proofs that need an exact minimum.
 
 Newton's method on the gradients of the descent's own kernels, and on nothing else: the equations of
 a step are solved by conjugate gradients, a product with the Hessian is a difference of two
@@ -67,7 +67,8 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
     """
     if not objective.alpha > 0 or not objective.contracts:
         raise ValueError(
-            f"alpha={objective.alpha!r}, clip={objective.clip!r}: a unique minimiser needs alpha > 0, and a loss of several "
+            f"alpha={objective.alpha!r}, clip={objective.clip!r}: a unique minimiser needs "
+            "alpha > 0, and a loss of several "
             "outputs unclipped"
         )
     rows.check(objective)
@@ -80,12 +81,13 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
                 if np.linalg.norm(point.slope) + gradient.rounding(point.theta) <= tolerance:
                     return point.theta
     raise ConvergenceError(
-        f"tolerance={tolerance:.3g}: the minimiser could not be certified to it in double precision. Raise tolerance, or alpha"
+        f"tolerance={tolerance:.3g}: the minimiser could not be certified to it in double "
+        "precision. Raise tolerance, or alpha"
     )
 
 
 def largest_rounding(objective, norm, row_map=None, slope=0.0):
-    """Bound on what a certificate adds for rounding wherever theta has this norm, from public numbers alone.
+    """Bound what a certificate adds for rounding at any theta of this norm, by public numbers.
 
     ``slope``: the largest norm of a linear term.
     """
@@ -94,7 +96,7 @@ def largest_rounding(objective, norm, row_map=None, slope=0.0):
 
 
 def _rounding(objective, rounds_as, n_summed, norm, slope):
-    """Bound on the rounding of the gradient of the loss, of the penalty and of a linear term of this slope together."""
+    """Bound the rounding of the gradients of loss, penalty and a linear term of this slope."""
     of_the_loss = rounds_as.gradient_rounding(norm, rounds_as.n_features, n_summed)
     return of_the_loss + 4 * _EPS * (objective.alpha * norm + slope)
 
@@ -103,7 +105,8 @@ def check_condition(objective):
     """Refuse a penalty so weak that the minimiser is out of reach of double precision."""
     if not objective.alpha >= _LEAST_PENALTY * objective.curvature:
         raise ValueError(
-            f"alpha={objective.alpha:.3g} is less than {_LEAST_PENALTY:g} of the loss's curvature {objective.curvature:.3g}, and "
+            f"alpha={objective.alpha:.3g} is less than {_LEAST_PENALTY:g} of the loss's "
+            f"curvature {objective.curvature:.3g}, and "
             "double precision too short to minimise that. Raise alpha"
         )
 
@@ -118,12 +121,13 @@ def checked_tolerance(tolerance):
 
 
 def certifiable(tolerance, negligible, least):
-    """Return the tolerance, refused below the ``least`` that all data allow; None: a negligible one."""
+    """Return the tolerance; refuse less than ``least``. None: a negligible one."""
     if tolerance is None:
         return max(negligible, least)
     if tolerance < least:
         raise ValueError(
-            f"tolerance={tolerance:.3g} is below {least:.3g}, what double precision can certify for data of this shape with "
+            f"tolerance={tolerance:.3g} is below {least:.3g}, what double precision can certify "
+            "for data of this shape with "
             "these parameters. Raise tolerance, or alpha"
         )
     return tolerance
@@ -163,7 +167,7 @@ class _Gradient:
         return in_order / self.objective.n_samples
 
     def derivative(self, theta, slope):
-        """Return the Hessian at ``theta``, where the gradient is ``slope``, as an operator of differences."""
+        """Return the Hessian at ``theta`` as an operator of differences."""
         alpha = self.objective.alpha
         at_theta = slope - alpha * theta - self._linear
 
@@ -174,7 +178,7 @@ class _Gradient:
         return LinearOperator((theta.size, theta.size), matvec=product, dtype=np.float64)
 
     def rounding(self, theta):
-        """Bound on the norm of the difference between the computed gradient at ``theta`` and the exact one."""
+        """Bound the distance between the computed gradient at ``theta`` and the exact one."""
         norm, slope = np.linalg.norm(theta), np.linalg.norm(self._linear)
         return _rounding(self.objective, self._rounds_as, self._n_summed, norm, slope)
 
@@ -219,7 +223,7 @@ def _nesterov(gradient, start, tolerance):
 
 
 def _newton_direction(gradient, theta, slope):
-    """Solve Hessian @ direction = -slope, roughly; the steepest descent where what came out does not go down."""
+    """Solve Hessian @ direction = -slope roughly, or take steepest descent."""
     direction, _ = cg(
         gradient.derivative(theta, slope), -slope, rtol=_FORCING, maxiter=_MAX_PRODUCTS
     )
@@ -227,7 +231,7 @@ def _newton_direction(gradient, theta, slope):
 
 
 def _flatten(gradient, theta, slope, direction):
-    """Return the point along ``direction`` where the function stops to fall, and the gradient there."""
+    """Return the point along ``direction`` where the function stops falling, and its gradient."""
     start = slope @ direction
     below, above, length = 0.0, np.inf, 1.0
     for _ in range(_MAX_TRIALS):

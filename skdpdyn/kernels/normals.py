@@ -159,7 +159,7 @@ _LEAST_NOISE = 1e-250  # standard deviation
 
 
 def check_noise(noise_std: np.ndarray) -> None:
-    """Refuse noise that floating point would round to nothing, in any step. 0 in all of them is no noise at all.
+    """Refuse noise that rounds to nothing in some step. 0 in all steps means no noise at all.
 
     Parameters
     ----------
@@ -173,5 +173,6 @@ def check_noise(noise_std: np.ndarray) -> None:
     """
     if np.any(noise_std) and not np.all(noise_std >= _LEAST_NOISE):
         raise ValueError(
-            f"noise of standard deviation {np.min(noise_std):.3g} would be rounded away: raise step_size or data_norm"
+            f"noise of standard deviation {np.min(noise_std):.3g} would be rounded away: raise "
+            "step_size or data_norm"
         )

@@ -31,7 +31,7 @@ _vector, _output = readonly(np.float64), writable(np.float64)
 
 
 def pass_types(family, dtype, precision="float64"):
-    """Types of a pass over rows of ``dtype``, weights of ``precision``: of the chunk kernel, of the problem, of the point."""
+    """Return the types of a pass: of the chunk kernel, of the problem, of the point."""
     problem = family.residual_type, family.rows_type(dtype), *(_vector,) * 5
     point = readonly(precision), _vector, _vector, _f64
     return types.void(*problem, *point, _i64, _i64, _output), problem, point
@@ -47,7 +47,7 @@ def _some_chunks(
     chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
     edges, first, last, sums, gradient,
 ):  # fmt: skip
-    """One thread's share of a pass: the sums of chunks first..last, each in its own row of ``sums``.
+    """Sum chunks first..last, one thread's share of a pass, each in its own row of ``sums``.
 
     Where that has room for a single sum, they are added to ``gradient`` as they come.
     """
@@ -87,7 +87,7 @@ def thread_shares(n_chunks, n_threads):
 
 
 def affordable_threads(rows, n_threads, n_chunks, n_sums):
-    """How many threads to use: one, which needs one chunk's sum at a time, where those of all would outgrow a quarter of X."""
+    """Return how many threads to use: one if all chunks' sums would outgrow X / 4."""
     X = rows.X
     if rows.is_sparse and n_chunks * n_sums * 8 > LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
         return 1

@@ -360,7 +360,8 @@ def release(
         raise ValueError("point has coordinates that are not numbers: bound whatever computes it")
     if np.broadcast_shapes(point.shape, scale.shape) != point.shape:
         raise ValueError(
-            f"scale has shape {scale.shape}: give one number, or one for each coordinate of {point.shape}"
+            f"scale has shape {scale.shape}: give one number, or one for each coordinate of "
+            f"{point.shape}"
         )
     pitch_exponent = _pitch_exponent(scale)
     bound = np.ldexp(1.0, pitch_exponent + 52)
@@ -385,7 +386,8 @@ def _checked_scale(scale):
     wrong = ~((scale >= LEAST_SCALE) & (scale <= LARGEST_SCALE))
     if wrong.any():
         raise ValueError(
-            f"scale={scale[wrong].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: rescale the data"
+            f"scale={scale[wrong].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: "
+            "rescale the data"
         )
     return scale
 

@@ -37,11 +37,11 @@ def _register_bytes():
 
 REGISTER_BYTES = _register_bytes()
 PREFETCHES = REGISTER_BYTES == 64
-"""Whether kernels ask for rows before they read them: a Zen 4 and a Xeon with AVX-512 gain from it, a Zen 3 loses."""
+"""Whether kernels prefetch rows: a Zen 4 and a Xeon with AVX-512 gain from it, a Zen 3 loses."""
 ZEN = _processor().startswith("znver")
 """Whether it is an AMD Zen."""
 PREFETCHES_COLUMNS = ZEN
-"""Whether they ask for the weights and sums of columns all over memory: a Zen 4 takes half the time then, a Xeon 1.2 times it."""
+"""Whether kernels prefetch scattered columns: a Zen 4 takes half the time, a Xeon 1.2 times it."""
 
 _CACHE_LINE = 64
 
@@ -56,7 +56,7 @@ if numba.config.DISABLE_JIT:
         return array.reshape(-1)[index : index + WIDTH].astype(np.float64)
 
     def load_part(array, index, count):
-        """Load the first ``count`` of eight values, zeros after them; all above eight, none below one."""
+        """Load the first ``count`` of eight values, then zeros; ``count`` may be outside 1 to 8."""
         count, vector = min(max(count, 0), WIDTH), np.zeros(WIDTH)
         vector[:count] = array.reshape(-1)[index : index + count]
         return vector
@@ -70,7 +70,7 @@ if numba.config.DISABLE_JIT:
         return a * b + c
 
     def clamp(a, limit):
-        """Elements of ``a`` that are beyond plus or minus ``limit`` moved there; NaN becomes ``limit``."""
+        """Clip elements of ``a`` to plus or minus ``limit``; NaN becomes ``limit``."""
         a = np.where(a <= limit, a, limit)
         return np.where(a >= -limit, a, -limit)
 
@@ -90,13 +90,13 @@ if numba.config.DISABLE_JIT:
         return np.stack([array.reshape(-1)[start : start + size] for start in starts])
 
     def store_dots(out, starts, weights, outputs, X, rows, size, asked, ahead):
-        """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start."""
+        """Write the dot products of rows of the weights with rows of X."""
         products = _rows(weights, outputs, size) @ _rows(X, rows, size).T
         for start, products_there in zip(starts, products.reshape(len(starts), -1), strict=True):
             out.reshape(-1)[start : start + products_there.size] = products_there
 
     def add_rows(out, starts, factors, X, rows, size, asked, ahead):
-        """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first."""
+        """Add rows of X, multiplied by factors, to each row of ``out``."""
         sums = np.reshape(factors, (len(starts), -1)) @ _rows(X, rows, size)
         for start, sum_ in zip(starts, sums, strict=True):
             out.reshape(-1)[start : start + size] += sum_
@@ -183,7 +183,7 @@ else:  # compiled
         return builder.fadd(builder.fmul(a, b, flags=FASTMATH), c, flags=FASTMATH)
 
     def _totals(builder, vectors):
-        """Vector of the sums of the elements of so many vectors, a power of two: together, in half as many instructions."""
+        """Return the vector of the sums of several vectors, a power of two of them."""
         left = vectors[0].type.count  # neighbouring elements that belong to one sum
         while left > 1:
             halves = []
@@ -234,7 +234,7 @@ else:  # compiled
 
     @intrinsic
     def load_part(typing_context, array, index, count):
-        """Load the first ``count`` of eight values, zeros after them; all above eight, none below one."""
+        """Load the first ``count`` of eight values, then zeros; ``count`` may be outside 1 to 8."""
 
         def codegen(context, builder, signature, args):
             *place, count = args
@@ -265,7 +265,7 @@ else:  # compiled
 
     @intrinsic
     def clamp(typing_context, a, limit):
-        """Elements of ``a`` that are beyond plus or minus ``limit`` moved there; NaN becomes ``limit``."""
+        """Clip elements of ``a`` to plus or minus ``limit``; NaN becomes ``limit``."""
 
         def codegen(context, builder, signature, args):
             a, limit = args
@@ -318,12 +318,12 @@ else:  # compiled
         ), codegen
 
     def _several(dtype, count):
-        """Type of ``count`` vectors of the processor's registers; of two registers where few would wait for each other."""
+        """Return the type of ``count`` vectors of registers."""
         register = 8 * REGISTER_BYTES // dtype.bitwidth
         return _Vector(dtype, WIDTH if count < 8 and register < WIDTH else register)
 
     def _meet(builder, *ways):
-        """Merge vectors where ways meet; each way is the block that it comes from and its vectors."""
+        """Merge vectors where branches meet: pairs of a block and its vectors."""
         met = []
         for vectors in zip(*(vectors for _, vectors in ways), strict=True):
             phi = builder.phi(vectors[0].type)
@@ -333,7 +333,7 @@ else:  # compiled
         return met
 
     def _along(builder, size, width, step, vectors):
-        """Vectors after ``step(place, mask, vectors)`` for each ``width`` of ``size`` elements, with a mask for the last few."""
+        """Apply ``step(place, mask, vectors)`` to each ``width`` of ``size`` elements."""
         before, (body, rest, part, end) = (
             builder.block,
             (builder.append_basic_block() for _ in range(4)),
@@ -364,7 +364,7 @@ else:  # compiled
         ]
 
     def _prefetch_rows(context, builder, width, X_type, X, rows, place, ahead):
-        """Prefetch what comes ``ahead`` elements after the next ``width`` of rows of X, unless that is zero."""
+        """Prefetch rows of X ``ahead`` elements further on, unless that is 0."""
         if not (PREFETCHES and rows):
             return
         asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
@@ -379,7 +379,7 @@ else:  # compiled
 
     @intrinsic
     def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, asked, ahead):
-        """Write the dot products of rows of the weights with rows of X, those of an output side by side, or each to its start.
+        """Write the dot products of rows of the weights with rows of X.
 
         In the precision of the weights, which is that of ``out`` and not lower than that of X. Four
         rows, or some power of two. Meanwhile what comes ``ahead`` elements after the rows ``asked``
@@ -440,7 +440,7 @@ else:  # compiled
 
     @intrinsic
     def add_rows(typing_context, out, starts, factors, X, rows, size, asked, ahead):
-        """Add rows of X to each of the rows of ``out``, multiplied by factors: those of its first row first.
+        """Add rows of X times factors to each row of ``out``; factors of the first row come first.
 
         In the precision of ``out``, where zeros are added beyond a row up to a whole vector.
         ``asked`` and ``ahead`` as in `store_dots`.
@@ -473,7 +473,7 @@ else:  # compiled
 
     @intrinsic(prefer_literal=True)
     def zeros_on_stack(typing_context, capacity, size):
-        """Vector of ``size`` zeros, at most ``capacity``, a number in the code: not checked, and gone when the function returns.
+        """Return ``size`` zeros on the stack; at most ``capacity``, which is not checked.
 
         Unlike np.zeros it cannot fail, and takes a tenth of a second less to compile. A call in a
         loop gives the same memory.

@@ -1,4 +1,4 @@
-"""The one fit: from a budget and public numbers to a plan, from the plan to a model that says what it spent."""
+"""The one fit: a budget and public numbers make a plan, and the plan makes a model."""
 
 import math
 import warnings
@@ -7,7 +7,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -115,7 +115,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Conditioned:
-    """What a fit learns before it trains: for which shares of mu^2, and with how much of it left."""
+    """What a fit learns before it trains, for which shares of mu^2, and what is left."""
 
     conditioner: Conditioner
     mu: float
@@ -126,7 +126,7 @@ class _Conditioned:
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
-    """Base of all estimators: the plan, the fit, raw predictions, and the display of what was spent.
+    """Base of all estimators: the plan, the fit, raw predictions, and the display.
 
     To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, which
     need a loss and what ``clip="auto"`` stands for. To derive from this class, write the four
@@ -137,6 +137,27 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     the budget pays for, the solver's ``solve`` runs that record in compiled code, and ``_unpack``
     sets what was learnt.
     """
+
+    # what a fit sets, for editors and type checkers
+    coef_: np.ndarray
+    intercept_: Any
+    privacy_: Any
+    mechanism_: Any
+    conditioning_: Any
+    solver_: str
+    bound_: str
+    epsilon_: float
+    delta_: float
+    sigma_: Any
+    noise_multiplier_: Any
+    step_size_: Any
+    n_iter_: int
+    n_samples_: int
+    n_features_in_: int
+    alpha_: float
+    clip_: float
+    intercept_scaling_: float
+    leaks_: tuple[str, ...]
 
     @abstractmethod
     def _public_loss(self):
@@ -159,9 +180,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _unpack(self, coef, intercept):
-        """Set the learnt parameters from coefficients (n_outputs, n_features) and intercepts (n_outputs,)."""
+        """Set ``coef_`` and ``intercept_`` from what was learnt, an output a row."""
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters of this estimator and, as ``solver__...``, of its solver.
 
         Parameters
@@ -194,7 +215,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         return super().set_params(**params)
 
-    def privacy_cost(self, n_samples, n_features):
+    def privacy_cost(self, n_samples: int, n_features: int) -> Any:
         """Return what a fit on data of this shape will spend, from public numbers alone.
 
         Parameters
@@ -229,7 +250,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             "the sets of possible labels or target bounds",
         )
 
-    def fit(self, X, y=None, groups=None, **not_taken):
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **not_taken: Any) -> Self:
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -359,7 +380,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             and np.all(np.isfinite(np.asarray(self.intercept_, dtype=rows.dtype)))
         ):
             raise FloatingPointError(
-                "the parameters overflowed: noise, steps or target_bounds are beyond X's precision. Rescale"
+                "the parameters overflowed: noise, steps or target_bounds are beyond X's "
+                "precision. Rescale"
             )
 
     def _checked(self, X, y, groups, of_records):
@@ -374,7 +396,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             }.items():
                 if value is not None:
                     raise ValueError(
-                        f"{name} needs all rows in memory, and X is a {type(X).__name__}. Use {name}=None"
+                        f"{name} needs all rows in memory, and X is a {type(X).__name__}. Use "
+                        f"{name}=None"
                     )
             if X.in_memory:
                 raise TypeError(
@@ -415,10 +438,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return products * (scale[:, None] if products.ndim == 2 else scale)
 
     def _conditioned_products(self, X, row_map):
-        """Return `_scaled_products` under a map; a row that it need not shorten is taken as it is."""
+        """Return `_scaled_products` under a map, which leaves short rows as they are."""
         if sparse.issparse(X) and row_map.centre is not None:
             raise ValueError(
-                "X is sparse, and this model was fitted on dense rows, which it centres: pass X.toarray()"
+                "X is sparse, and this model was fitted on dense rows, which it centres: pass "
+                "X.toarray()"
             )
         with silent_arithmetic():
             scale, offset, _ = row_map.factors(X)
@@ -432,7 +456,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 products += (np.multiply.outer(lost, shift)).astype(X.dtype)
         return products
 
-    def to_sklearn(self):
+    def to_sklearn(self) -> Any:
         """Return a fitted pipeline of scikit-learn that predicts what this model does.
 
         Its first step is the public map of rows, a `skdpdyn.preprocessing.RowMapper`, its second a
@@ -494,7 +518,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return tags
 
     def _options(self):
-        """Check the parameters that need no shape: data_norm, alpha, clip, intercept_scaling, ..."""
+        """Check the parameters that need no shape, and return them."""
         data_norm = _positive("data_norm", self.data_norm, "a public bound on the norm of a row")
         alpha = (
             None
@@ -527,7 +551,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             solver = SOLVERS[solver]()
         elif not isinstance(solver, Solver):
             raise ValueError(
-                f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of a class of skdpdyn.solvers"
+                f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of "
+                "a class of skdpdyn.solvers"
             )
         if not is_named(self.bound, "tightest", *ACCOUNTANTS):
             raise ValueError(
@@ -550,8 +575,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         )
         if budget.delta == 0 and not solver.pure:
             raise ValueError(
-                f"delta={self.delta!r} must be in (0, 1): Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary. "
-                f"solver={self.solver!r} has no other noise. What has: solver=ObjectivePerturbation(noise='gamma') or "
+                f"delta={self.delta!r} must be in (0, 1): Gaussian noise has no pure-epsilon "
+                "guarantee; 1/n^2 is customary. "
+                f"solver={self.solver!r} has no other noise. What has: "
+                "solver=ObjectivePerturbation(noise='gamma') or "
                 "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
             )
         solver.check_loss(loss)
@@ -635,17 +662,19 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Refuse groups where nothing is proven of a person's rows."""
         if not solver.takes_persons:
             raise ValueError(
-                f"groups: solver={self.solver!r} has no proof for persons with several rows. Use solver='noisy_gd', "
+                f"groups: solver={self.solver!r} has no proof for persons with several rows. "
+                "Use solver='noisy_gd', "
                 "'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
             )
         if solver.pays_for_rows and is_auto(self.max_rows_per_person):
             raise ValueError(
-                f"groups: solver={self.solver!r} costs more the more rows a person may have. Give max_rows_per_person, a "
+                f"groups: solver={self.solver!r} costs more the more rows a person may have. "
+                "Give max_rows_per_person, a "
                 "public number"
             )
 
     def _conditions(self, solver, budget, n_samples, n_features, most_rows):
-        """Return whether a fit learns a map of rows first, by public numbers alone; refuse what asks for it in vain."""
+        """Return whether a fit learns a map of rows first; refuse a request that cannot be met."""
         conditioning = self.conditioning
         if conditioning is None:
             return False
@@ -663,16 +692,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             ) >= LEAST_STRENGTH and can_sum(n_samples, n_features, most_rows)
         if not isinstance(conditioning, Conditioning) and not 0 < as_float(conditioning) < 1:
             raise ValueError(
-                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning"
+                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) "
+                "or a Conditioning"
             )
         if not possible:
             raise ValueError(
-                f"conditioning={conditioning!r}: solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} "
-                "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+                f"conditioning={conditioning!r}: solver={self.solver!r} under "
+                f"bound={self.bound!r} and delta={budget.delta:g} "
+                "cannot train on conditioned rows. Use conditioning=None, or solver='auto' and "
+                "bound='tightest'"
             )
         if not can_sum(n_samples, n_features, most_rows):
             raise ValueError(
-                f"conditioning={conditioning!r}: n_samples={n_samples} are too many to sum. Use conditioning=None"
+                f"conditioning={conditioning!r}: n_samples={n_samples} are too many to sum. Use "
+                "conditioning=None"
             )
         return True
 
@@ -685,7 +718,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
         if given is not None and given.mean is not None and not centred:
             raise ValueError(
-                "conditioning's mean centres rows, which fit_intercept=False does not allow: pass mean=None"
+                "conditioning's mean centres rows, which fit_intercept=False does not allow: "
+                "pass mean=None"
             )
         adapts = (
             maps
@@ -823,11 +857,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return self._auto_clip(n_parameters, strength)
 
     def _adapted_loss(self, loss):
-        """Return the loss of targets in the units that are learnt where steps follow from what is learnt."""
+        """Return the loss of targets in learnt units, where steps follow from what is learnt."""
         return loss
 
     def _target_shares(self, centred, adapts):
-        """Return the shares of mu^2 of what is learnt of targets before training on conditioned rows."""
+        """Return the shares of mu^2 for what is learnt of targets before conditioned training."""
         return {}
 
     def _learn_target(self, rows, conditioner, releases):
@@ -843,7 +877,8 @@ def _condition(plan, rows, generator, learn_target):
     rows, record = conditioner.learn(rows, releases), conditioned.record
     if rows.map is not None and not rows.map.spread <= plan.objective.spread:
         raise ValueError(
-            "the map of rows rounds more than the plan allows for: give another Conditioning, or fit an intercept"
+            "the map of rows rounds more than the plan allows for: give another Conditioning, "
+            "or fit an intercept"
         )
     rows, units = (
         learn_target(rows, conditioner, releases) if conditioner.maps else (rows, (0.0, 1.0))
@@ -867,7 +902,7 @@ def _condition(plan, rows, generator, learn_target):
 
 
 def _in_units_of_x(coef, intercept, row_map, centre, scale):
-    """Coefficients and intercepts for rows of X and the target's own units, from those of mapped rows."""
+    """Turn parameters for mapped rows into those for rows of X and the target's own units."""
     if row_map is not None:
         coef = row_map.coefficients(coef)
         intercept = intercept + row_map.shift(coef) / row_map.norm
@@ -880,25 +915,25 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def __init__(
         self,
-        epsilon=1.0,
-        delta="auto",
+        epsilon: float | Budget = 1.0,
+        delta: float | str = "auto",
         *,
-        alpha="auto",
-        data_norm=1.0,
-        clip="auto",
-        classes=None,
-        fit_intercept=True,
-        intercept_scaling="auto",
-        conditioning="auto",
-        solver="auto",
-        bound="tightest",
-        adjacency="replace_one",
-        max_rows_per_person="auto",
-        class_weight=None,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        alpha: float | str = "auto",
+        data_norm: float = 1.0,
+        clip: float | str | None = "auto",
+        classes: Any = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | str = "auto",
+        conditioning: Any = "auto",
+        solver: Any = "auto",
+        bound: str = "tightest",
+        adjacency: str = "replace_one",
+        max_rows_per_person: Any = "auto",
+        class_weight: Any = None,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
@@ -929,14 +964,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     def _encode_target(self, y):
         if self.classes is None and y is None:
             raise ValueError(
-                "classes=None: labels are not looked for in rows that are read in order. Pass classes=[...]"
+                "classes=None: labels are not looked for in rows that are read in order. Pass "
+                "classes=[...]"
             )
         if self.classes is None:
             quoting_no_records(check_classification_targets, y)
             classes = quoting_no_records(np.unique, y)
             self._check_classes(classes, y)
             warnings.warn(
-                "classes=None: the labels were taken from y, so which labels occur is released without noise. Pass classes=[...]",
+                (
+                    "classes=None: the labels were taken from y, so which labels occur is released "
+                    "without noise. Pass classes=[...]"
+                ),
                 PrivacyLeakWarning,
                 stacklevel=5,
             )
@@ -949,16 +988,20 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             return False
         if is_named(weight, "balanced"):
             raise ValueError(
-                "class_weight='balanced' weighs by the number of records of each class, and these are private. Pass "
-                "{label: weight} of public numbers, or 'private', which buys noisy counts with a part of the budget"
+                "class_weight='balanced' weighs by the number of records of each class, and "
+                "these are private. Pass "
+                "{label: weight} of public numbers, or 'private', which buys noisy counts with "
+                "a part of the budget"
             )
         if not is_named(weight, "private"):
             raise ValueError(
-                f"class_weight={weight!r} must be None, a dict of labels and weights that is not empty, or 'private'"
+                f"class_weight={weight!r} must be None, a dict of labels and weights that is "
+                "not empty, or 'private'"
             )
         if solver.pure or not budget.delta > 0 or is_named(self.bound, "langevin"):
             raise ValueError(
-                f"class_weight='private': solver={self.solver!r} under bound={self.bound!r} and delta={budget.delta:g} leaves "
+                f"class_weight='private': solver={self.solver!r} under bound={self.bound!r} and "
+                f"delta={budget.delta:g} leaves "
                 "no part of the budget for Gaussian noise on counts. Pass {label: weight}"
             )
         return True
@@ -986,7 +1029,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
         if labels.ndim != 1 or labels.dtype.kind not in "biufUO" or len(kinds) != 1 or nameless:
             raise ValueError(
-                f"classes={self.classes!r} must be an array-like of labels, at least two, all finite numbers or all strings"
+                f"classes={self.classes!r} must be an array-like of labels, at least two, all "
+                "finite numbers or all strings"
             )
         try:
             classes = np.unique(labels)
@@ -1019,7 +1063,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
         return LogisticRegression(), self.classes_
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict class labels.
 
         Parameters
@@ -1034,8 +1078,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         codes = self._predicted_codes(X)
         return self.classes_[codes]
 
-    def score(self, X, y, sample_weight=None):
-        """Return the part of labels predicted rightly, without noise: for data that need no privacy.
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy, without noise: for data that need no privacy.
 
         Parameters
         ----------
@@ -1056,7 +1100,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
 
 class PrivateBinaryClassifier(PrivateLinearClassifier):
-    """Base of the classifiers of two classes: a subclass names its loss, as ``_loss``, of labels 0 and 1."""
+    """Base of classifiers of two classes: a subclass names its loss as ``_loss``."""
 
     def _public_loss(self):
         if self.classes is not None:
@@ -1074,7 +1118,8 @@ class PrivateBinaryClassifier(PrivateLinearClassifier):
             )
         if classes.size < 2:
             raise ValueError(
-                "two classes are needed, and there is only one class: pass classes=[...] with both labels that can occur"
+                "two classes are needed, and there is only one class: pass classes=[...] with "
+                "both labels that can occur"
             )
 
     def __sklearn_tags__(self):
@@ -1082,7 +1127,7 @@ class PrivateBinaryClassifier(PrivateLinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Return raw predictions: positive for the second class.
 
         Parameters
@@ -1109,24 +1154,24 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
     def __init__(
         self,
-        epsilon=1.0,
-        delta="auto",
+        epsilon: float | Budget = 1.0,
+        delta: float | str = "auto",
         *,
-        alpha="auto",
-        data_norm=1.0,
-        clip="auto",
-        target_bounds=None,
-        fit_intercept=True,
-        intercept_scaling="auto",
-        conditioning="auto",
-        solver="auto",
-        bound="tightest",
-        adjacency="replace_one",
-        max_rows_per_person="auto",
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        alpha: float | str = "auto",
+        data_norm: float = 1.0,
+        clip: float | str | None = "auto",
+        target_bounds: Any = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | str = "auto",
+        conditioning: Any = "auto",
+        solver: Any = "auto",
+        bound: str = "tightest",
+        adjacency: str = "replace_one",
+        max_rows_per_person: Any = "auto",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
@@ -1167,18 +1212,20 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         return Target(values, self._loss_of(bounds), attributes, leaks, encode=encode)
 
     def _bounds_of(self, y):
-        """Return the bounds of the target, and what they leak: those of y where none were passed."""
+        """Return the target's bounds, taken from y if none were passed, and what they leak."""
         if self.target_bounds is not None:
             return *self._public_bounds(), ()
         if y is None:
             raise ValueError(
-                "target_bounds=None: bounds are not looked for in rows that are read in order. Pass "
+                "target_bounds=None: bounds are not looked for in rows that are read in order. "
+                "Pass "
                 "target_bounds=(low, high)"
             )
         low, high = float(np.min(y)), float(np.max(y))
         high = high if high > low else low + max(1.0, abs(low))
         warnings.warn(
-            "target_bounds=None: the bounds were taken from y, so its extremes are released without noise. "
+            "target_bounds=None: the bounds were taken from y, so its extremes are released "
+            "without noise. "
             "Pass target_bounds=(low, high)",
             PrivacyLeakWarning,
             stacklevel=6,
@@ -1195,7 +1242,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         low, high = map(as_float, bounds) if pair else (0.0, 0.0)
         if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
             raise ValueError(
-                f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high, or None"
+                f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with "
+                "low < high, or None"
             )
         return low, high
 
@@ -1209,7 +1257,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
         return Ridge(), np.zeros(2)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
 
         Parameters
@@ -1224,7 +1272,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         products = self._scaled_products(X)
         return products + products.dtype.type(self.intercept_)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2, without noise: for data that need no privacy.
 
         Parameters
@@ -1246,29 +1294,41 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
 
 def _scaling(low, high, centred):
-    """Centre and half-range that map the target's bounds to [-1, 1]; without an intercept there is nothing to centre."""
+    """Return the centre and half-range that map the target's bounds to [-1, 1]."""
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 
 
 _ELSEWHERE = {
-    "C": "the strength of the penalty is alpha: scikit-learn's C is 1/(n_samples * alpha). alpha='auto' needs no tuning",
-    "class_weight": "weigh classes by a threshold on decision_function that is chosen without the records",
-    "sample_weight": "a weight is a part of the record, and would change how far one record can move the model: every record "
+    "C": (
+        "the strength of the penalty is alpha: scikit-learn's C is 1/(n_samples * alpha). "
+        "alpha='auto' needs no tuning"
+    ),
+    "class_weight": (
+        "weigh classes by a threshold on decision_function that is chosen without the records"
+    ),
+    "sample_weight": "a weight is a part of the record, and would change how far one record can "
+    "move the model: every record "
     "counts once. For counts of unequal exposure see PrivatePoissonRegressor's exposure",
-    "max_iter": "the number of steps is a parameter of a solver, which noise depends on: solver=NoisyGD(n_steps=...)",
-    "tol": "training takes a number of steps that is fixed beforehand: stopping by what the records say would be a release",
+    "max_iter": (
+        "the number of steps is a parameter of a solver, which noise depends on: "
+        "solver=NoisyGD(n_steps=...)"
+    ),
+    "tol": (
+        "training takes a number of steps that is fixed beforehand: stopping by what the "
+        "records say would be a release"
+    ),
     "warm_start": "every fit spends its own budget and begins anew",
 }
 """Where to find what users of scikit-learn look for."""
 
 
-def refuse_elsewhere(names):
-    """Refuse parameters of scikit-learn's models that private ones do not have, with what to do instead."""
+def refuse_elsewhere(names: Any) -> Any:
+    """Refuse parameters of scikit-learn's models that private ones lack, and say what to do."""
     for name in sorted(names & _ELSEWHERE.keys()):
         raise ValueError(f"{name} is no parameter of private models: {_ELSEWHERE[name]}")
 
 
-def refuse_in_fit(estimator, not_taken):
+def refuse_in_fit(estimator: Any, not_taken: Any) -> Any:
     """Refuse what fit does not take; say of weights what to do instead."""
     for name in not_taken:
         if name != "sample_weight":
@@ -1279,8 +1339,10 @@ def refuse_in_fit(estimator, not_taken):
         else:
             instead += ", for counts of unequal exposure exposure to PrivatePoissonRegressor.fit"
         raise TypeError(
-            "fit takes no sample_weight: a weight is a part of the record, and would change how far one record can move "
-            f"the model, so that every record counts once. Instead, {instead}. To repeat records is no way round: "
+            "fit takes no sample_weight: a weight is a part of the record, and would change how "
+            "far one record can move "
+            f"the model, so that every record counts once. Instead, {instead}. To repeat "
+            "records is no way round: "
             "k copies of a record cost as k records"
         )
 

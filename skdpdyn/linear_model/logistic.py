@@ -1,5 +1,7 @@
 """Private logistic regression."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, log_expit
 
@@ -161,7 +163,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         # half of the largest gradient halves the noise and hardly changes the classifier
         return 0.5
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities.
 
         Parameters
@@ -176,7 +178,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         raw = self.decision_function(X)
         return np.column_stack([expit(-raw), expit(raw)])
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities.
 
         Parameters

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -163,7 +164,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
     _schedule_is_known = True
 
-    def fit(self, X, y, exposure=None, groups=None, **not_taken):
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, exposure: Any = None, groups: Any = None, **not_taken: Any
+    ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -224,7 +227,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         low, high = super()._public_bounds()
         if not low >= 0:
             raise ValueError(
-                f"target_bounds={self.target_bounds!r} must not begin below 0: counts are at least 0"
+                f"target_bounds={self.target_bounds!r} must not begin below 0: counts are at "
+                "least 0"
             )
         return low, high
 
@@ -274,7 +278,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
         return PoissonRegressor(), np.ones(2)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict rates: expected counts for an exposure of 1.
 
         Parameters
@@ -291,8 +295,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         largest = math.log(np.finfo(raw.dtype).max) - 1
         return np.exp(np.clip(raw, -largest, largest))
 
-    def score(self, X, y, sample_weight=None, exposure=None):
-        """Return D^2, the part of the Poisson deviance explained, without noise: for data that need no privacy.
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """Return D^2, the explained part of the deviance, without noise.
 
         What it is compared with is the best rate that is the same for all rows.
 
@@ -329,12 +333,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
 
 def _of_any_exposure(largest):
-    """Return the loss of counts up to ``largest``; under a small exposure it falls further from 0 than it says."""
+    """Return the loss of counts up to ``largest``."""
     return replace(poisson(largest), at_zero=math.inf)
 
 
 def _residual_bound(high):
-    """Return the public bound on residuals, in counts: the standard deviation of the largest count."""
+    """Return the public bound on residuals: the standard deviation of the largest count."""
     return min(high, math.sqrt(high))
 
 
@@ -349,7 +353,7 @@ def _exposures(exposure, y):
 
 
 def _base_rate(rows, counts, conditioner, releases):
-    """Return about the rate at which clipped residuals add up to 0, by bisection in doublings of one unit.
+    """Estimate the rate at which clipped residuals add up to 0, by bisection.
 
     One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
     """

@@ -1,6 +1,7 @@
 """Private softmax regression."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -166,7 +167,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     def _public_loss(self):
         if self.classes is None:
             raise ValueError(
-                "classes=None: the privacy cost depends on the number of classes. Pass classes=[...]"
+                "classes=None: the privacy cost depends on the number of classes. Pass "
+                "classes=[...]"
             )
         return self._loss_of(self._public_classes())
 
@@ -179,13 +181,14 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     def _check_classes(self, classes, target):
         if classes.size < 2:
             raise ValueError(
-                "there is only one class: pass classes=[...] with all labels that can occur, at least two"
+                "there is only one class: pass classes=[...] with all labels that can occur, at "
+                "least two"
             )
 
     def _raw_predictions(self, X):
         return self._scaled_products(X) + self.intercept_
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions of the classes.
 
         Parameters
@@ -204,7 +207,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     def _predicted_codes(self, X):
         return np.argmax(self._raw_predictions(X), axis=1)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities.
 
         Parameters
@@ -218,7 +221,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         """
         return softmax(self._raw_predictions(X), axis=1)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities.
 
         Parameters

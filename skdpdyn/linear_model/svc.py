@@ -5,7 +5,7 @@ from skdpdyn.losses import hinge
 
 
 class PrivateLinearSVC(PrivateBinaryClassifier):
-    """Linear support vector classification of two classes under (epsilon, delta)-differential privacy.
+    """Linear support vector classification of two classes, differentially private.
 
     Minimises ``mean of hinge losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
     the last iterate. The hinge's kink is smoothed over margins of 0.5 to 1.5, as in Huber's loss.

@@ -1,7 +1,8 @@
-"""Targets as losses take them: labels and numbers, matched one by one and refused without being quoted."""
+"""Targets as losses take them: labels and numbers, refused without being quoted."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from skdpdyn.losses import Loss
 
 @dataclass(frozen=True)
 class Target:
-    """Targets as the loss takes them, the fitted attributes that describe them, and what of these is not private.
+    """Targets for the loss, the fitted attributes that describe them, and what is not private.
 
     ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
     ``values`` is None and ``encode`` makes them of some targets.
@@ -24,8 +25,8 @@ class Target:
     encode: Callable[[np.ndarray], np.ndarray] | None = None
 
 
-def as_labels(y, classes):
-    """Return a list of labels as objects if there are ``classes``; raise if it mixes strings and others.
+def as_labels(y: Any, classes: Any) -> Any:
+    """Return labels as objects if there are ``classes``; raise if strings and others are mixed.
 
     numpy would take all of them for strings, or for floats, which large integers share, as soon as
     one is one.
@@ -39,32 +40,33 @@ def as_labels(y, classes):
     return y
 
 
-def numbers_of(y):
+def numbers_of(y: Any) -> Any:
     """Return the targets of a regression as float64, or raise an error that says what they are."""
     if y.dtype.kind not in "biuf":
         raise ValueError("y holds no numbers: regression needs a target of numbers")
     y = y.astype(np.float64)
     if not np.all(np.isfinite(y)):  # None in a column of objects, for one
         raise ValueError(
-            "Input y contains NaN or infinity: give records without a target a public value. (Dropping them makes the number "
+            "Input y contains NaN or infinity: give records without a target a public value. "
+            "(Dropping them makes the number "
             "of the others, which counts as public, depend on the records)"
         )
     return y
 
 
-def numbers_within(y, bounds, units):
+def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
     """Return targets clipped to their bounds, in units of (centre, half_range): numbers in [-1, 1]."""
     centre, half_range = units
     # bounds as close as their rounding
     return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
 
 
-def numbers_of_labels(y, classes):
+def numbers_of_labels(y: Any, classes: Any) -> Any:
     """Return the position of each label in the sorted classes, as losses take it."""
     return codes_of(y, classes).astype(np.float64)
 
 
-def codes_of(y, classes):
+def codes_of(y: Any, classes: Any) -> Any:
     """Position of each label in the sorted classes, or an error if one is not there."""
     try:
         codes = _codes(y, classes)
@@ -81,7 +83,8 @@ def codes_of(y, classes):
             "y = np.searchsorted(labels, y)"
         )
         raise ValueError(
-            f"y holds labels that are not in classes={labels!r}, which are {kind}: pass every label "
+            f"y holds labels that are not in classes={labels!r}, which are {kind}: pass every "
+            "label "
             "that can occur. Meta-estimators such as VotingClassifier, and "
             "cross_val_predict(method='predict_proba'), replace labels by their numbers. "
             f"{remedy}"

@@ -1,4 +1,4 @@
-"""Choosing hyperparameters: a search that is private as a whole, and the true price of searches that are not.
+"""Choosing hyperparameters: a private search, and the true price of searches that are not.
 
 `PrivateSearchCV` releases the best of a random number of private trials, under one budget for all
 of them. `search_privacy` says what a search of scikit-learn spent on its fits, `total_privacy` what

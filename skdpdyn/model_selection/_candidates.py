@@ -1,4 +1,4 @@
-"""The candidates of a private search: what may be tuned, how one is drawn, and the estimator that it makes."""
+"""The candidates of a private search: what may be tuned, and how one is drawn and built."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """An estimator and the values of its parameters to choose from, as ``param_distributions`` has them."""
+    """An estimator and the values of its parameters to choose from."""
 
     estimator: Any
     distributions: Any
@@ -46,7 +46,8 @@ class Candidates:
                 )
             if name.rpartition("__")[2] in NOT_TUNED:
                 raise ValueError(
-                    f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the budget's or public, and not tuned. "
+                    f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the "
+                    "budget's or public, and not tuned. "
                     "Pass epsilon and delta to the search, the others to the estimator"
                 )
             listed = (
@@ -56,7 +57,8 @@ class Candidates:
             )
             if not (listed or hasattr(values, "rvs")):
                 raise ValueError(
-                    f"param_distributions[{name!r}]={values!r} must be a list or an array of values, at least one, or have rvs"
+                    f"param_distributions[{name!r}]={values!r} must be a list or an array of "
+                    "values, at least one, or have rvs"
                 )
         return grids
 
@@ -65,7 +67,7 @@ class Candidates:
         return not any(hasattr(values, "rvs") for grid in self._grids() for values in grid.values())
 
     def pool(self):
-        """Every candidate of a grid; of distributions, the estimator as it is, to learn what kind of guarantee it has."""
+        """Return all candidates of a grid; of distributions, the estimator as it is."""
         return list(ParameterGrid(self._grids())) if self.is_grid() else [{}]
 
     def draw(self, generator):
@@ -92,7 +94,8 @@ class Candidates:
                 given is None or not np.array_equal(np.unique(own), np.unique(given))
             ):
                 raise ValueError(
-                    f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} to the estimator alone"
+                    f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} "
+                    "to the estimator alone"
                 )
             if given is not None:
                 model.set_params(**{name: given})
@@ -116,7 +119,8 @@ def private_model(estimator):
     model = costed(estimator)
     if not isinstance(model, PrivateLinearModel):
         raise ValueError(
-            f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline that ends in one"
+            f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline "
+            "that ends in one"
         )
     return model
 

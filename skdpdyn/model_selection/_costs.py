@@ -30,7 +30,8 @@ def largest(guarantees):
         curves.append(guarantee._renyi_curve())
         if curves[-1] is None:
             raise UnsupportedMechanismError(
-                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to compare with the others: take another "
+                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to "
+                "compare with the others: take another "
                 "solver or bound"
             )
     return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
@@ -56,11 +57,13 @@ def private_steps(estimator, row_wise=(), name=""):
         return [*scalers, *private_steps(last, row_wise, joined(name, last_name))]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
-            f"{estimator!r} is not fitted again: only its first fit cost something, see total_privacy"
+            f"{estimator!r} is not fitted again: only its first fit cost something, see "
+            "total_privacy"
         )
     if not hasattr(estimator, "privacy_cost"):
         raise ValueError(
-            f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline that ends in one"
+            f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline "
+            "that ends in one"
         )
     return [estimator]
 
@@ -76,8 +79,10 @@ def costed(estimator):
     *others, model = private_steps(estimator)
     if others:
         raise ValueError(
-            f"{others[0]!r} spends a budget of its own, where one budget has to pay for all: scale by public bounds "
-            "(BoundsScaler), or take a search of scikit-learn, which search_privacy counts with all its steps"
+            f"{others[0]!r} spends a budget of its own, where one budget has to pay for all: "
+            "scale by public bounds "
+            "(BoundsScaler), or take a search of scikit-learn, which search_privacy counts with "
+            "all its steps"
         )
     return model
 

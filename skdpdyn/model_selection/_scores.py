@@ -1,4 +1,4 @@
-"""Scores of a private search: means over records of numbers in [0, 1], so that one record moves only its own term.
+"""Scores of a private search: means of numbers in [0, 1], of which one record moves one.
 
 A new score is a class with ``width`` and ``terms``, and an entry in the table of its kind, whose
 first is the default.
@@ -20,7 +20,8 @@ def score_of(scoring, model, public):
     name = next(iter(kinds)) if scoring is None else scoring
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(
-            f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to be private"
+            f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to "
+            "be private"
         )
     return kinds[name](public.get(attribute, getattr(model, attribute)))
 
@@ -60,13 +61,13 @@ class Score(ABC):
 
 
 class ConstantClassifier(DummyClassifier):
-    """The first class, as a model without coefficients predicts it: raw predictions of 0, all classes equally probable."""
+    """Predict the first class, as a model with coefficients of 0 does."""
 
     def __init__(self):
         super().__init__(strategy="prior")
 
     def decision_function(self, X):
-        """Return zeros of shape (n_samples,), or (n_samples, n_classes) of more than two classes."""
+        """Return zeros (n_samples,), or (n_samples, n_classes) for more than two classes."""
         return np.zeros((len(self.predict(X)),) + (self.n_classes_,) * (self.n_classes_ > 2))
 
 

@@ -1,4 +1,4 @@
-"""What a search or a cross-validation fits: an estimator, its candidates, the splits, and whether one is refitted.
+"""What a search or a cross-validation fits: an estimator, candidates, splits, perhaps a refit.
 
 One class for each way that `skdpdyn.model_selection.search_privacy` may be asked.
 """
@@ -11,13 +11,13 @@ from skdpdyn.model_selection._splits import knows_its_splits, stratifies
 
 
 def is_search(item):
-    """Whether it is one of scikit-learn's searches, or one made like them: it tries candidates, and may refit the best."""
+    """Return whether it is a search of scikit-learn, or made like one."""
     parts = "estimator", "cv", "refit", "scoring", "error_score"
     return isinstance(item, BaseEstimator) and all(hasattr(item, part) for part in parts)
 
 
 def is_fitted_search(item):
-    """Whether it is one of them that was fitted, and says what it tried: eliminations of columns do not."""
+    """Return whether it is a fitted search that says what it tried."""
     return is_search(item) and "params" in (getattr(item, "cv_results_", None) or ())
 
 
@@ -29,7 +29,8 @@ def fits_of(search, row_wise=()):
         return _Planned(search)
     if is_search(search):
         raise ValueError(
-            f"{search!r}: its candidates are not known, since it is not fitted or its cv_results_ do not say them. Only those of "
+            f"{search!r}: its candidates are not known, since it is not fitted or its "
+            "cv_results_ do not say them. Only those of "
             "a GridSearchCV are known before"
         )
     return _CrossValidated(search)
@@ -57,7 +58,7 @@ class _CrossValidated:
         return [1.0] * len(self.candidates)
 
     def refit(self, cost):
-        """Return what the refit costs, if there is one; ``cost(index)``: of a candidate on all records."""
+        """Return what a refit costs, if there is one."""
         return []
 
 
@@ -103,7 +104,8 @@ class _Searched(_CrossValidated):
         n_features = model.n_features_in_ if n_features is None else n_features
         if (n_samples, n_features) != (model.n_samples_, model.n_features_in_):
             raise ValueError(
-                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw {model.n_samples_} records of "
+                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw "
+                f"{model.n_samples_} records of "
                 f"{model.n_features_in_} columns"
             )
         return n_samples, n_features
@@ -131,12 +133,14 @@ class _Searched(_CrossValidated):
         costs = [step.privacy_cost(*shape) for step, shape in zip(planned, shapes, strict=True)]
         if costs != [step.privacy_ for step in self._refitted]:
             raise ValueError(
-                "the search's estimator was changed after the fit: what its fits have cost is not known any more"
+                "the search's estimator was changed after the fit: what its fits have cost is "
+                "not known any more"
             )
         return [composed(costs)]
 
 
 _KNOWS = (
-    "cv: a search knows its own. Only where that depends on groups or the like, the list of its splits can be passed once it is "
+    "cv: a search knows its own. Only where that depends on groups or the like, the list of its "
+    "splits can be passed once it is "
     "fitted; before, set the search's cv to that list"
 )

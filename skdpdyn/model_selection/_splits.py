@@ -36,10 +36,11 @@ def knows_its_splits(cv):
 
 
 def training_sets(cv, n_samples, classifier):
-    """Whether splits are stratified, and of each the number of training records and who may be among them."""
+    """Return whether splits are stratified, and each training set's size and members."""
     if not knows_its_splits(cv):
         raise ValueError(
-            f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, test) pairs"
+            f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, "
+            "test) pairs"
         )
     # so that check_cv stratifies as it would
     labels = np.arange(n_samples) % 2 if classifier else None
@@ -62,7 +63,8 @@ def training_sets(cv, n_samples, classifier):
     for times in _times_trained_on(pairs, cv, n_samples):
         if times.max(initial=0) > 1:
             raise ValueError(
-                f"cv={cv!r} trains on a record more than once in a split: copies count as several records"
+                f"cv={cv!r} trains on a record more than once in a split: copies count as "
+                "several records"
             )
         who = times > 0
         # Random splits are drawn anew: anyone may be in all of them. Folds hold everyone once,
@@ -82,5 +84,6 @@ def _times_trained_on(pairs, cv, n_samples):
             yield np.bincount(np.arange(n_samples)[train], minlength=n_samples)
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: {error}"
+            f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: "
+            f"{error}"
         ) from None

@@ -149,7 +149,7 @@ def _free(why: str, vouched: str = "") -> Verdict:
 
 
 def reads_records(step: Any) -> str | None:
-    """Return why a step may carry something of the records on; None where all it learns is public."""
+    """Return why a step may pass on something of the records; None if all it learns is public."""
     return next((verdict.why for _, verdict in verdicts(step) if verdict.leaks), None)
 
 
@@ -296,7 +296,8 @@ def _(step: FunctionTransformer, row_wise=()):
     name = _name_of(step.func)
     if name is None:
         return Verdict(
-            f"FunctionTransformer(func={step.func!r}) may mix records, and has no name to vouch for "
+            f"FunctionTransformer(func={step.func!r}) may mix records, and has no name to vouch "
+            "for "
             "it by: define the function by def, and say row_wise=[its name]"
         )
     vouched = next((known for known in _names_of(step.func) if known in row_wise), "")
@@ -331,7 +332,7 @@ def misfit(step: Any, following: Any) -> str | None:
 
 
 def chooses_by_records(step: ColumnTransformer) -> str | None:
-    """Return why a ColumnTransformer's choices, of columns or of sparse rows, may depend on records."""
+    """Return why a choice of a ColumnTransformer may depend on records."""
     if any(callable(columns) for *_, columns in step.transformers):
         return "ColumnTransformer chooses columns by a function of the records: name them"
     if step.sparse_threshold == 0 or None not in _stored_by_parts(step):
@@ -365,7 +366,7 @@ def changes_target(step: TransformedTargetRegressor) -> str | None:
 
 @singledispatch
 def stored(step, given=None):
-    """How many values a step stores of each record: "all", "alike" many, or None where that may depend on the records.
+    """Return how many values a step stores of a record, or None if that depends on it.
 
     Or "frame": a data frame, which is never sparse itself, though what is made of it may be.
     ``given``: the same of the rows that reach the step.

@@ -1,4 +1,4 @@
-"""The trials of a private search: how many there are, what each may spend, and running one in silence."""
+"""The trials of a private search: their number, what each may spend, and how one is run."""
 
 import math
 import threading
@@ -14,7 +14,7 @@ from skdpdyn.privacy import GaussianDP
 
 
 class _Silence:
-    """No warnings while anyone is inside: `warnings.catch_warnings` restores a wrong state where threads overlap."""
+    """Silence warnings: `warnings.catch_warnings` restores a wrong state where threads overlap."""
 
     def __init__(self):
         self._lock, self._inside = threading.Lock(), 0
@@ -79,7 +79,8 @@ def trial_budget(mu, delta):
     epsilon = GaussianDP(mu * (1 - 1e-9)).epsilon(delta)
     if not epsilon > 0:
         raise CalibrationError(
-            f"epsilon is so small that at delta={delta} nothing is left for one trial. Raise it, or lower delta"
+            f"epsilon is so small that at delta={delta} nothing is left for one trial. Raise "
+            "it, or lower delta"
         )
     return {"epsilon": epsilon, "delta": delta}
 

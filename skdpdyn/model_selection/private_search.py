@@ -1,10 +1,11 @@
-"""A search for hyperparameters that is private as a whole: the best of a random number of private trials, under one budget."""
+"""A private search for hyperparameters: the best of a random number of trials, under one budget."""
 
 import math
 import warnings
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -40,7 +41,7 @@ from skdpdyn.privacy.guarantees import Guarantee
 
 
 def _can(method):
-    """Return whether the searched estimator has a method: the winner has it then, and so has a constant."""
+    """Return whether the searched estimator has a method."""
     return lambda search: hasattr(search.estimator, method)
 
 
@@ -49,7 +50,7 @@ SCORE_PART = 0.4
 
 
 class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
-    """Search for hyperparameters that is private as a whole: one (epsilon, delta) for all fits and all scores.
+    """Search for hyperparameters under one (epsilon, delta) for all fits and all scores.
 
     A random number of trials is made. Each picks a candidate at random, fits it privately on the
     training part of the records, and scores it privately on the held-out part. The winner is
@@ -169,21 +170,21 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
-        param_distributions,
+        estimator: Any,
+        param_distributions: Any,
         *,
-        epsilon=1.0,
-        delta="auto",
-        expected_trials=10,
-        trials="truncated_negative_binomial",
-        shape=0.0,
-        scoring=None,
-        test_size=0.2,
-        holdout=None,
-        bound="selection",
-        random_state=None,
-        n_jobs=None,
-    ):
+        epsilon: float | Budget = 1.0,
+        delta: float | str = "auto",
+        expected_trials: float | str = 10,
+        trials: str = "truncated_negative_binomial",
+        shape: Any = 0.0,
+        scoring: str | None = None,
+        test_size: Any = 0.2,
+        holdout: Any = None,
+        bound: str = "selection",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.param_distributions = param_distributions
         self.epsilon = epsilon
@@ -198,7 +199,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, spending at most (epsilon, delta).
 
         Parameters
@@ -310,7 +311,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
             setattr(model, name, getattr(self, name))
 
-    def privacy_cost(self, n_samples, n_features):
+    def privacy_cost(self, n_samples: int, n_features: int) -> Any:
         """Return what a search on data of this shape will spend, from public numbers alone.
 
         Parameters
@@ -338,7 +339,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             n_columns(self.estimator, rows)
         except Exception as error:
             raise ValueError(
-                f"how many columns reach the model is not known: the steps before it do not take rows of zeros ({error}). "
+                "how many columns reach the model is not known: the steps before it do not "
+                f"take rows of zeros ({error}). "
                 "Ask a search of the model alone, with the number of columns that reach it"
             ) from error
         return self._plan(n_samples, rows, {}).guarantee
@@ -355,7 +357,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """Refuse what cannot search by person, whichever candidates are drawn."""
         if self.holdout is not None:
             raise ValueError(
-                "groups: holdout holds positions of rows, and whole persons must be held out. Use test_size"
+                "groups: holdout holds positions of rows, and whole persons must be held out. "
+                "Use test_size"
             )
         for candidate in candidates.pool():
             model = last_step(candidates.build(candidate, plan.trial_budget, public, None))
@@ -369,7 +372,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model = private_model(self.estimator)
         if model.random_state is not None:
             raise ValueError(
-                f"random_state={model.random_state!r} of the estimator would repeat the noise in every trial: "
+                f"random_state={model.random_state!r} of the estimator would repeat the noise "
+                "in every trial: "
                 "leave it None there; for tests pass random_state to the search"
             )
         budget = Budget.for_samples(
@@ -414,7 +418,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         if not all(isinstance(cost, GaussianDP) for cost in costs(mu)):
             if pool == [{}] and not candidates.is_grid():
                 raise UnsupportedMechanismError(
-                    "trials of one cost are needed, whichever candidate runs: distributions can be searched only if the model's "
+                    "trials of one cost are needed, whichever candidate runs: distributions can "
+                    "be searched only if the model's "
                     "guarantee is Gaussian. Give lists of values"
                 )
             mu = largest_mu(
@@ -469,7 +474,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return classes[codes_of(y, classes)]  # of all records, whichever a trial is given
 
     def _public(self, y):
-        """Labels or target bounds, for all trials alike: those that were passed, or taken from y with a warning."""
+        """Return labels or target bounds for all trials: passed, or taken from y with a warning."""
         model = private_model(self.estimator)
         name = "classes" if is_classifier(model) else "target_bounds"
         if getattr(model, name) is not None:
@@ -488,7 +493,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return {name: value}, (f"{name} were taken from y",)
 
     def _held_out(self, n_samples, generator):
-        """Positions of held-out and training records; without a generator the number of the former."""
+        """Return the positions of held-out and training records."""
         if self.holdout is not None:
             held = np.asarray(self.holdout)
             if held.dtype == bool and held.shape == (n_samples,):
@@ -500,11 +505,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 or not held.size
             ):
                 raise ValueError(
-                    f"holdout={self.holdout!r} must be different positions, or a mask of {n_samples} records"
+                    f"holdout={self.holdout!r} must be different positions, or a mask of "
+                    f"{n_samples} records"
                 )
             if held.min() < 0 or held.max() >= n_samples or held.size >= n_samples:
                 raise ValueError(
-                    f"holdout={self.holdout!r} must be positions below n_samples={n_samples}, and not all of them"
+                    f"holdout={self.holdout!r} must be positions below n_samples={n_samples}, "
+                    "and not all of them"
                 )
             n_held = held.size
         elif self.test_size is None:
@@ -530,7 +537,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return held, np.setdiff1d(np.arange(n_samples), held)
 
     @available_if(_can("predict"))
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict by the winner.
 
         Parameters
@@ -545,7 +552,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return self._by_winner("predict", X)
 
     @available_if(_can("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities by the winner.
 
         Parameters
@@ -560,7 +567,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return self._by_winner("predict_proba", X)
 
     @available_if(_can("predict_log_proba"))
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities by the winner.
 
         Parameters
@@ -575,7 +582,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return self._by_winner("predict_log_proba", X)
 
     @available_if(_can("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions by the winner.
 
         Parameters
@@ -589,7 +596,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """
         return self._by_winner("decision_function", X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the winner's own score, without noise: for data that need no privacy.
 
         Parameters
@@ -611,17 +618,17 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     @property
-    def classes_(self):
+    def classes_(self) -> Any:
         """Class labels."""
         return self.best_estimator_.classes_
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> Any:
         """Number of columns."""
         return self.best_estimator_.n_features_in_
 
     @property
-    def feature_names_in_(self):
+    def feature_names_in_(self) -> Any:
         """Column names."""
         return self.best_estimator_.feature_names_in_
 
@@ -674,7 +681,8 @@ class _SearchPlan:
             gaussian or guarantee in self.candidates
         ):
             raise UnsupportedMechanismError(
-                f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: search over lists of values"
+                f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: "
+                "search over lists of values"
             )
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
@@ -48,7 +49,7 @@ STRATIFIED = (
 
 @dataclass(frozen=True, repr=False)
 class PrivacyTotal:
-    """What several releases cost together, the parts that this is made of, and what it does not cover.
+    """What several releases cost together, part by part, and what is not covered.
 
     Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``,
     ``tradeoff(fpr)``); it is shown as a table of the parts.
@@ -83,11 +84,12 @@ class PrivacyTotal:
             raise AttributeError(name)
         if not hasattr(self.guarantee, name):
             raise AttributeError(
-                f"{type(self).__name__} of a {type(self.guarantee).__name__} has no attribute {name!r}"
+                f"{type(self).__name__} of a {type(self.guarantee).__name__} has no attribute "
+                f"{name!r}"
             )
         return getattr(self.guarantee, name)
 
-    def compose(self, other):
+    def compose(self, other: Any) -> Any:
         """Return the cost with another release of the same records; what is not covered stays so.
 
         Parameters
@@ -109,7 +111,7 @@ class PrivacyTotal:
             }
         )
 
-    def report(self, delta=1e-6):
+    def report(self, delta: Any = 1e-6) -> Any:
         """Return the parts and the total as a table.
 
         Parameters
@@ -155,7 +157,7 @@ class PrivacyTotal:
         return self.report()
 
 
-def total_privacy(*fitted, disjoint=False, row_wise=()):
+def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> Any:
     """Return what several releases cost together, with a line for each step of a pipeline.
 
     Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
@@ -222,7 +224,14 @@ def total_privacy(*fitted, disjoint=False, row_wise=()):
     return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks, free)
 
 
-def search_privacy(search, n_samples=None, *, cv=None, n_features=None, row_wise=()):
+def search_privacy(
+    search: Any,
+    n_samples: int | None = None,
+    *,
+    cv: Any = None,
+    n_features: int | None = None,
+    row_wise: Any = (),
+) -> Any:
     """Return what the fits of a search or of a cross-validation cost together.
 
     A record is among the training records of all folds but its own, once for each candidate, and in
@@ -293,7 +302,8 @@ def search_privacy(search, n_samples=None, *, cv=None, n_features=None, row_wise
     stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
     if fits.n_splits not in (None, len(splits)):
         raise ValueError(
-            f"cv={cv!r} made {fits.n_splits} splits in the search, not {len(splits)}: pass a cross-validator or a list"
+            f"cv={cv!r} made {fits.n_splits} splits in the search, not {len(splits)}: pass a "
+            "cross-validator or a list"
         )
 
     @cache
@@ -342,7 +352,8 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
     gaussian = isinstance(guarantee, GaussianDP) and isinstance(other, GaussianDP)
     if not (gaussian and math.isclose(guarantee.mu, other.mu, rel_tol=1e-6)):
         raise ValueError(
-            f"{candidate}: what a fit costs depends on the number of columns, which candidates may change"
+            f"{candidate}: what a fit costs depends on the number of columns, which candidates "
+            "may change"
         )
     return composed([_whole_budget(step, n_samples) for step in steps])
 
@@ -404,7 +415,9 @@ def _found(item, name="", row_wise=()):
             except ValueError as error:
                 yield _Found(
                     name,
-                    why=f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)",
+                    why=(
+                        f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
+                    ),
                     refused=True,
                 )
             else:
@@ -501,7 +514,7 @@ _PARTS = {
 }
 
 
-def checked_names(row_wise):
+def checked_names(row_wise: Any) -> Any:
     """Return the names of functions that are vouched for, as a tuple."""
     if isinstance(row_wise, str) or not all(isinstance(name, str) for name in row_wise):
         raise ValueError(f"row_wise={row_wise!r} must be a list of names of functions")
@@ -516,13 +529,13 @@ def _top(item, row_wise):
 
 
 def _is_empty(columns):
-    """Whether a ColumnTransformer's selection holds no column, so that its step was never fitted."""
+    """Return whether a ColumnTransformer's selection holds no column: its step was never fitted."""
     chosen = np.asarray(columns) if isinstance(columns, (list, tuple, np.ndarray)) else None
     return chosen is not None and not (np.any(chosen) if chosen.dtype == bool else chosen.size)
 
 
 def _changes_columns(estimator, candidate):
-    """Whether a candidate changes more than parameters of the model: steps, which may pass on other columns."""
+    """Return whether a candidate changes steps before the model."""
     prefix = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]

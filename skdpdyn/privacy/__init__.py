@@ -1,4 +1,4 @@
-"""The theory: what a noisy training run costs, and how much noise a budget asks for. Readable, and usable, on its own."""
+"""The theory: what a noisy run costs, and how much noise a budget needs. Usable on its own."""
 
 from skdpdyn.privacy.accountants import (
     ACCOUNTANTS,

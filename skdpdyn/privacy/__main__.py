@@ -34,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{path}: {error}", file=sys.stderr)
         return 1
     spent, leaks = report["spent"], report["assumed"]["not private in this run"]
-    line = f"{path}: every number agrees: epsilon={spent['epsilon']} at delta={spent['delta']} by {report['theorem']['bound']}"
+    line = (
+        f"{path}: every number agrees: epsilon={spent['epsilon']} at delta={spent['delta']} "
+        f"by {report['theorem']['bound']}"
+    )
     print(line + "".join(f"; NOT PRIVATE: {leak}" for leak in leaks))
     return 0
 

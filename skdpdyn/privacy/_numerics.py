@@ -1,4 +1,4 @@
-"""Numbers: how they are read and refused, and the functions that profiles are computed with, to the last digit that counts."""
+"""Special functions that privacy profiles are computed with, accurate to the last digits."""
 
 import math
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
 
 
 def solve_epsilon(log_delta: Any, delta: float, upper: float) -> float:
-    """Least epsilon (rounded up) at which a nonincreasing ``log_delta`` allows ``delta``, if it does at ``upper``."""
+    """Return the least epsilon, rounded up, at which ``log_delta`` allows ``delta``."""
     target = math.log(delta) if delta > 0 else -math.inf
     if target >= log_delta(0.0):
         return 0.0
@@ -83,7 +83,7 @@ def _mills(x: Floats) -> Any:
 
 @cache
 def gauss_legendre(count: int) -> Any:
-    """Nodes and weights of so many on [-1, 1], found when they are needed: 160 take a third as long as importing this package."""
+    """Return nodes and weights on [-1, 1]; they are computed on first use, which takes a while."""
     return np.polynomial.legendre.leggauss(count)
 
 

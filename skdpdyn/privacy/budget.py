@@ -48,7 +48,8 @@ class Budget:
             )
         if isinstance(self.delta, str):
             raise ValueError(
-                f"delta={self.delta!r} must be a number in (0, 1), or 'auto' where the number of records is known: 1/n^2"
+                f"delta={self.delta!r} must be a number in (0, 1), or 'auto' where the number "
+                "of records is known: 1/n^2"
             )
         if not 0 <= as_float(self.delta) < 1:
             raise ValueError(f"delta={self.delta!r} must be in (0, 1), or 0 for noise that is pure")
@@ -90,7 +91,8 @@ class Budget:
         if is_auto(delta):
             if n_samples == 1:
                 raise ValueError(
-                    "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give delta, or more than one record"
+                    "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give "
+                    "delta, or more than one record"
                 )
             delta = 1 / n_samples**2
         return cls(epsilon, delta, Adjacency(adjacency))
@@ -100,7 +102,8 @@ class Budget:
         """Largest mu for which mu-Gaussian differential privacy stays within the budget."""
         if self.delta == 0:
             raise ValueError(
-                f"delta={self.delta:g} must be in (0, 1): Gaussian noise has no pure-epsilon guarantee; 1/n^2 is customary"
+                f"delta={self.delta:g} must be in (0, 1): Gaussian noise has no pure-epsilon "
+                "guarantee; 1/n^2 is customary"
             )
         return gdp_mu(self.epsilon, self.delta)
 
@@ -169,7 +172,8 @@ class Budget:
         epsilon = GaussianDP(mu).epsilon(self.delta)
         if not epsilon > 0:
             raise CalibrationError(
-                f"share={share:.3g}: a part this small has epsilon=0 at delta={self.delta!r}. Take a smaller delta"
+                f"share={share:.3g}: a part this small has epsilon=0 at delta={self.delta!r}. "
+                "Take a smaller delta"
             )
         budget = replace(self, epsilon=epsilon)
         vars(budget)["mu"] = mu

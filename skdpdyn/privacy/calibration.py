@@ -1,4 +1,4 @@
-"""The accountants turned around: noise and number of steps from a budget, always on the safe side."""
+"""Calibration: noise and number of steps from a budget, always on the safe side."""
 
 import math
 from collections.abc import Callable
@@ -43,11 +43,12 @@ def check_shape(n_samples: int, n_features: int) -> Any:
 
 
 def as_budget(epsilon: Any, delta: Any = None) -> Budget:
-    """Return the budget that was given as such, in place of epsilon, or as the pair (epsilon, delta)."""
+    """Return the budget: given in place of epsilon, or as the pair (epsilon, delta)."""
     if isinstance(epsilon, Budget):
         if delta is not None:
             raise ValueError(
-                f"delta={delta!r} must not be given beside a Budget, which has its own: {epsilon.delta!r}"
+                f"delta={delta!r} must not be given beside a Budget, which has its own: "
+                f"{epsilon.delta!r}"
             )
         return epsilon
     return Budget(epsilon, delta)
@@ -56,7 +57,7 @@ def as_budget(epsilon: Any, delta: Any = None) -> Budget:
 def check_target(
     epsilon: Any, delta: float | None, mu: float | None, advantage: float | None
 ) -> Any:
-    """Return the mu of Gaussian differential privacy that exactly one of the ways to state a budget stands for, and the budget.
+    """Return the mu that exactly one way to state a budget stands for, and the budget.
 
     The budget is None where mu or the advantage is stated.
     """
@@ -86,7 +87,8 @@ def _stated_mu(mu: Any, advantage: Any) -> float:
         return float(mu)
     if not 0 < as_float(advantage) < 1:
         raise ValueError(
-            f"advantage={advantage!r} must be in (0, 1): true positive rate minus false positive rate"
+            f"advantage={advantage!r} must be in (0, 1): true positive rate minus false "
+            "positive rate"
         )
     # The best attack on N(0, 1) against N(mu, 1) has 2 Phi(mu/2) - 1 = erf(mu / sqrt 8)
     root = math.sqrt(8) * float(special.erfinv(float(advantage)))
@@ -98,7 +100,7 @@ def _stated_mu(mu: Any, advantage: Any) -> float:
 
 
 def split_budget(epsilon: float, delta: float | None = None, shares: Any = ()) -> Any:
-    """Divide a budget among several releases from the same records, as pairs; `Budget.split` returns budgets.
+    """Divide a budget among releases from the same records, as pairs; `Budget.split` gives budgets.
 
     Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``:
     their epsilons add up to more than ``epsilon``, and composed they cost it. That holds where the
@@ -230,7 +232,8 @@ def calibrate(
             raise ValueError(f"{name}={value!r} must be a number between 1e-100 and 1e100")
     if not 0 <= as_float(strong_convexity) < smoothness:
         raise ValueError(
-            f"strong_convexity={strong_convexity!r} must be >= 0 and below smoothness={smoothness!r}"
+            f"strong_convexity={strong_convexity!r} must be >= 0 and below "
+            f"smoothness={smoothness!r}"
         )
     problem: dict[str, Any] = {
         "n_samples": n_samples,
@@ -300,7 +303,7 @@ def calibrate(
 def judge(
     mechanism: Mechanism, delta: float, bound: str = "tightest", accuracy: float | None = None
 ) -> Any:
-    """Return name and guarantee of the chosen bound on a record; "tightest" compares all that apply at ``delta``.
+    """Return name and guarantee of a bound on a record; "tightest" compares all at ``delta``.
 
     ``accuracy`` is the relative error of epsilon up to which numerical guarantees are computed;
     None: the usual one.
@@ -397,7 +400,7 @@ def least_noise_verdict(
     delta: float | None = None,
     bound: str = "tightest",
 ) -> Verdict:
-    """Return what `least_noise` finds, with the guarantee and the theorem it was last judged by, so that none is found twice.
+    """Return what `least_noise` finds, with the guarantee and the theorem that judged it.
 
     Parameters
     ----------
@@ -434,7 +437,8 @@ def least_noise_verdict(
     unit = verdict(1.0, ROUGH).guarantee
     if budget.delta == 0 and unit.epsilon(0.0) == math.inf:
         raise CalibrationError(
-            "delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 is customary"
+            "delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 "
+            "is customary"
         )
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
     target: Any = budget.mu if isinstance(unit, GaussianDP) else None
@@ -469,7 +473,8 @@ def least_noise_verdict(
 def _check_callable(mechanism_for: Callable[[float], Mechanism], argument: Any) -> None:
     if not callable(mechanism_for):
         raise ValueError(
-            f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a record"
+            f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a "
+            "record"
         )
 
 
@@ -479,7 +484,8 @@ def _check_adjacency(mechanism: Mechanism, budget: Budget) -> None:
     adjacency = getattr(mechanism, "adjacency", budget.adjacency)
     if adjacency != budget.adjacency:
         raise ValueError(
-            f"adjacency={str(budget.adjacency)!r} of the budget must be that of the record, {str(adjacency)!r}: the same epsilon "
+            f"adjacency={str(budget.adjacency)!r} of the budget must be that of the record, "
+            f"{str(adjacency)!r}: the same epsilon "
             "means something else under each"
         )
 
@@ -489,7 +495,7 @@ def _is_gaussian(guarantee: Guarantee, mu: float) -> bool:
 
 
 def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: float) -> Any:
-    """Return where the decreasing ``excess`` is between -slack and 0, searched from ``start``; None if it is above 0 everywhere.
+    """Return where the decreasing ``excess`` is in [-slack, 0], searched from ``start``, or None.
 
     The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly
     the same everywhere, so that a fine value at their root says how far it is to the root of the
@@ -524,7 +530,7 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
 
 
 def _bracketed(excess: Callable[..., Any], root: float, slack: float, width: float) -> float:
-    """Return a value near ``root`` at which an uneven ``excess`` is in [-slack, 0], or is below 0 just beyond where it is not.
+    """Return a value near ``root`` at which an uneven ``excess`` is in [-slack, 0] or crosses 0.
 
     Close to the delta that rounding costs it, a numerical bound jumps a little from noise to noise,
     and no slope leads to the target.
@@ -607,7 +613,8 @@ def most_steps(
     n_steps = 1
     if not meets(n_steps):
         raise CalibrationError(
-            f"epsilon={budget.epsilon}, delta={budget.delta}: a single step exceeds this budget under bound={bound!r}"
+            f"epsilon={budget.epsilon}, delta={budget.delta}: a single step exceeds this budget "
+            f"under bound={bound!r}"
         )
     # what meets the budget on a coarse grid does so on a finer one
     for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):
@@ -618,7 +625,7 @@ def most_steps(
 
 
 def _last(holds: Callable[[int], bool], low: int, largest: int) -> int:
-    """Return the last integer up to ``largest`` with a decreasing property, searched from ``low``."""
+    """Return the last integer up to ``largest`` that has a decreasing property, from ``low`` on."""
     width = 1
     while low < largest and holds(min(low + width, largest)):
         low, width = min(low + width, largest), 2 * width

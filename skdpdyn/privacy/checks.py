@@ -14,7 +14,7 @@ MAX_STEPS = 10**18  # no computer runs so many
 
 
 def as_float(value: Any) -> float:
-    """Return a real number as a float, infinite where floats end; NaN for all else, bools included."""
+    """Return a real number as a float, infinite if too large; NaN for all else, bools included."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -56,7 +56,7 @@ def is_auto(value: Any) -> bool:
 
 
 def checked_choice(value: Any, name: str, choices: Any, others: str = "") -> str:
-    """One of several names, or an error that lists them, after ``others`` that the caller has ruled out."""
+    """Return one of several names, or raise an error that lists them after ``others``."""
     if not is_named(value, *choices):
         *most, last = (repr(str(choice)) for choice in choices)
         raise ValueError(f"{name}={value!r} must be {others}{', '.join(most)} or {last}")

@@ -61,11 +61,12 @@ class Adjacency(StrEnum):
     @classmethod
     def _missing_(cls, value: Any) -> NoReturn:
         raise ValueError(
-            f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of {[str(one) for one in cls]}"
+            f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of "
+            f"{[str(one) for one in cls]}"
         )
 
     def sum_sensitivity(self, bound: float) -> float:
-        """Sensitivity S of a sum over the records of vectors of norm at most ``bound``: 2 bound or bound."""
+        """Return the sensitivity of a sum of vectors of norm at most ``bound``."""
         return 2 * bound if self is Adjacency.REPLACE_ONE else bound
 
     def __repr__(self) -> str:
@@ -77,7 +78,8 @@ def guarantee_of(item: Any) -> Any:
     leaks = getattr(item, "leaks", ())
     if leaks:
         raise ValueError(
-            f"a {type(item).__name__} that does not cover all ({'; '.join(leaks)}) would be taken for a plain guarantee. Add "
+            f"a {type(item).__name__} that does not cover all ({'; '.join(leaks)}) would be "
+            "taken for a plain guarantee. Add "
             "others to it by its own compose"
         )
     return getattr(item, "guarantee", item)
@@ -87,7 +89,7 @@ _NUMERICAL: list[type] = []
 
 
 def composes_numerically(kind: type) -> Any:
-    """Register the guarantee that parts without a closed form compose to: ``kind(parts, adjacency)``; a decorator, used once."""
+    """Register ``kind(parts, adjacency)``: what parts without a closed form compose to."""
     if _NUMERICAL:
         raise ValueError(
             f"{_NUMERICAL[0].__name__} is registered already: there is one numerical composition"
@@ -97,7 +99,7 @@ def composes_numerically(kind: type) -> Any:
 
 
 class Guarantee(ABC):
-    """A differential privacy guarantee: an upper bound on the privacy profile of a release, with its adjacency."""
+    """A differential privacy guarantee: a bound on the privacy profile of a release."""
 
     adjacency: Adjacency
     # relative error of epsilon up to which a numerical bound is computed, on the safe side
@@ -106,7 +108,8 @@ class Guarantee(ABC):
     def __getattr__(self, name: str) -> NoReturn:
         if name == "mu":
             raise AttributeError(
-                f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its epsilon(delta)"
+                f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its "
+                "epsilon(delta)"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -161,12 +164,12 @@ class Guarantee(ABC):
 
     @property
     def dp_event(self) -> Any:
-        """The same guarantee as a ``dp_accounting`` event, to be composed under ``neighboring_relation``."""
+        """The guarantee as a ``dp_accounting`` event, for ``neighboring_relation``."""
         raise UnsupportedMechanismError(f"{type(self).__name__} has no dp_accounting event")
 
     @property
     def neighboring_relation(self) -> Any:
-        """The ``dp_accounting.NeighboringRelation`` under which ``dp_event`` means this guarantee."""
+        """The ``dp_accounting.NeighboringRelation`` for which ``dp_event`` means this guarantee."""
         raise UnsupportedMechanismError(f"{type(self).__name__} has no dp_accounting event")
 
     def tradeoff(self, fpr: Floats) -> Any:
@@ -194,7 +197,7 @@ class Guarantee(ABC):
 
     @property
     def advantage(self) -> float:
-        """Largest true positive rate minus false positive rate of any attack that tells two neighbours apart: delta(0)."""
+        """Largest true positive minus false positive rate of any attack: delta(0)."""
         return self.delta(0.0)
 
     def compose(self, other: "Guarantee") -> "Guarantee":
@@ -257,7 +260,7 @@ class Guarantee(ABC):
     # What a guarantee offers to those it is composed with; None: nothing of the kind is known
 
     def _gaussian_components(self) -> Any:  # noqa: B027
-        """Weights and parameters of a public mixture of Gaussian guarantees that this guarantee is."""
+        """Return the mixture of Gaussian guarantees that this is, or None."""
 
     def _renyi_curve(self) -> Any:  # noqa: B027
         """Return the Renyi curve, as a picklable callable."""
@@ -334,7 +337,7 @@ class GaussianDP(Guarantee):
 
     @property
     def _last_useful_epsilon(self) -> float:
-        """Epsilon beyond which the failure grows faster than the rest of delta falls; delta stays what it is there."""
+        """Epsilon beyond which the failure grows faster than delta falls: delta stays constant."""
         if self.mu == 0:
             return 0.0
         return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
@@ -374,7 +377,7 @@ class GaussianDP(Guarantee):
         )
 
     def _epsilon_with_failure(self, delta: float) -> float:
-        """Least epsilon whose delta, failure included, is at most ``delta``: it falls up to the last useful epsilon."""
+        """Return the least epsilon whose delta, failure included, is at most ``delta``."""
         last = self._last_useful_epsilon
         if delta >= self.delta(0.0):
             return 0.0
@@ -390,7 +393,7 @@ class GaussianDP(Guarantee):
         )
 
     def group(self, size: int) -> "GaussianDP":
-        """Return the guarantee for the exchange of up to ``size`` records at once: mu times as many.
+        """Return the guarantee for an exchange of up to ``size`` records at once: size times mu.
 
         Parameters
         ----------
@@ -418,7 +421,7 @@ class GaussianDP(Guarantee):
         return super().rdp(order) if self.failure else self._renyi_curve()(checked_order(order))
 
     def tradeoff(self, fpr: Floats) -> Any:
-        """Exact smallest false negative rate at false positive rate ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""
+        """Return the exact least false negative rate at ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""
         fpr = checked_rate(fpr)
         if self.failure:
             exact = GaussianDP(self.mu, self.adjacency).tradeoff(
@@ -444,7 +447,7 @@ class GaussianDP(Guarantee):
 
     @property
     def neighboring_relation(self) -> Any:
-        """Always ADD_OR_REMOVE_ONE, whatever our adjacency: dp_accounting reads the event as mu only under that relation."""
+        """Always ADD_OR_REMOVE_ONE: only there dp_accounting reads the event as mu."""
         import dp_accounting
 
         return dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -512,7 +515,7 @@ class LinearCurve:
 @stored_part
 @dataclass(frozen=True)
 class LargestCurve:
-    """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts of the records."""
+    """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts."""
 
     curves: tuple[Callable[..., Any], ...]
 
@@ -592,7 +595,7 @@ class RenyiDP(Guarantee):
         checked_choice(self.conversion, "conversion", ("tight", "classic"))
 
     def rdp(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order`` > 1; a curve that is negative or not a number there is an error, never 0."""
+        """Return the Renyi divergence bound of ``order`` > 1; raise if it is negative or NaN."""
         order = checked_order(order)
         divergence = self.curve(order)
         if not np.all(np.asarray(divergence) >= 0):
@@ -621,7 +624,7 @@ class RenyiDP(Guarantee):
         return math.exp(min(0.0, minimum_over_orders(log_delta)))
 
     def _deltas(self, epsilon: Array) -> Array:
-        """Many deltas at once: the least over a grid of orders, a hair above the minimum over all."""
+        """Return many deltas at once, each the least over a grid of orders."""
         excess = np.exp(LOG_EXCESS_ORDERS)
         with np.errstate(over="ignore", invalid="ignore"):
             log_moment = excess * self.rdp(1 + excess) + self._log_slack(excess)
@@ -647,7 +650,7 @@ class RenyiDP(Guarantee):
         return max(0.0, minimum_over_orders(epsilon))
 
     def with_accuracy(self, accuracy: float | None) -> Any:
-        """See `Guarantee.with_accuracy`: for a curve that takes something from a numerical profile."""
+        """See `Guarantee.with_accuracy`: for a curve that uses a numerical profile."""
         rougher = getattr(self.curve, "with_accuracy", None)
         return self if rougher is None else replace(self, curve=rougher(accuracy))
 
@@ -658,13 +661,13 @@ class RenyiDP(Guarantee):
 
     @property
     def dp_event(self) -> Any:
-        """The event of the curve, where it has one: ``ZCDpEvent``, or that of a selection; for a Renyi accountant."""
+        """The curve's event for a Renyi accountant, if it has one."""
         event = getattr(self.curve, "dp_event", None)
         return super().dp_event if event is None else event
 
     @property
     def neighboring_relation(self) -> Any:
-        """ADD_OR_REMOVE_ONE: the relation of a ``dp_accounting.rdp.RdpAccountant``, which reads the event alike under all."""
+        """ADD_OR_REMOVE_ONE: ``RdpAccountant`` reads the event alike under all relations."""
         _ = self.dp_event  # or no such event
         return GaussianDP.neighboring_relation.fget(self)  # type: ignore[attr-defined]
 
@@ -724,7 +727,7 @@ class ApproximateDP(Guarantee):
         )
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon``: below ``at_epsilon``, what the two hypothesis-testing lines of the point still exclude."""
+        """Return delta at ``epsilon``; below ``at_epsilon`` by the two hypothesis-testing lines."""
         epsilon = checked_epsilon(epsilon)
         gap = -np.expm1(np.minimum(epsilon, self.at_epsilon) - self.at_epsilon)
         below = self.at_delta + (1 - self.at_delta) * special.expit(self.at_epsilon) * gap

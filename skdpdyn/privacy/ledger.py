@@ -142,7 +142,8 @@ class Ledger:
         cap, events = self._read()
         if cap != self.cap:
             raise ValueError(
-                f"the ledger {self.path} has the cap {cap} now, not {self.cap}: another file took its place"
+                f"the ledger {self.path} has the cap {cap} now, not {self.cap}: another file "
+                "took its place"
             )
         return events
 
@@ -210,14 +211,16 @@ class Ledger:
             entries = _last(events)
             if name in entries:
                 raise ValueError(
-                    f"name={name!r} is taken, by an entry that is {entries[name].state}: each entry needs a name of its own"
+                    f"name={name!r} is taken, by an entry that is {entries[name].state}: each "
+                    "entry needs a name of its own"
                 )
             spent = self._epsilon_with(entries.values(), cost)
             if not spent <= self.cap.epsilon:  # also refuses NaN
                 now = _together(_charged(entries.values()), self.cap).epsilon(self.cap.delta)
                 raise BudgetExceededError(
                     f"name={name!r} would take the ledger from epsilon={now:.6g} to {spent:.6g} at "
-                    f"delta={self.cap.delta:g}, beyond its cap of {self.cap.epsilon:g}: reserve less. (An entry that "
+                    f"delta={self.cap.delta:g}, beyond its cap of {self.cap.epsilon:g}: reserve "
+                    "less. (An entry that "
                     "never ran can be cancelled by its name)"
                 )
             self._write([*events, Event(_now(), name, "reserved", cost)])
@@ -332,7 +335,7 @@ class Ledger:
     def _settle(
         self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]
     ) -> str:
-        """Charge an entry with what it did spend, and return what is wrong with that, or nothing."""
+        """Charge an entry with what it spent, and return what is wrong with that, or nothing."""
         with self._locked():
             events = self.events
             entries = _last(events)
@@ -387,7 +390,8 @@ class Ledger:
                 return
             if os.fstat(lock).st_size:
                 raise FileNotFoundError(
-                    f"the ledger {self.path} was there once and is gone: bring it back. (If nothing was ever released, "
+                    f"the ledger {self.path} was there once and is gone: bring it back. (If "
+                    "nothing was ever released, "
                     f"remove {self.path}.lock to open a new one)"
                 )
             self.cap = cap
@@ -399,7 +403,8 @@ class Ledger:
         """Hold the lock: no other process writes. It ends with the process, however that ends."""
         if fcntl is None:
             raise OSError(
-                f"the ledger {self.path} cannot be written on this system, which has no POSIX file locks"
+                f"the ledger {self.path} cannot be written on this system, which has no POSIX "
+                "file locks"
             )
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -411,7 +416,8 @@ class Ledger:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise TimeoutError(
-                            f"another process holds {self.path}.lock for more than {_PATIENCE:g} seconds: end it, or try again"
+                            f"another process holds {self.path}.lock for more than "
+                            f"{_PATIENCE:g} seconds: end it, or try again"
                         ) from None
                     time.sleep(0.01)
             yield lock
@@ -430,7 +436,8 @@ class Ledger:
             return _parsed(text)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(
-                f"the ledger {self.path} is damaged or was edited: {error}. Bring back an undamaged copy, and add what was "
+                f"the ledger {self.path} is damaged or was edited: {error}. Bring back an "
+                "undamaged copy, and add what was "
                 "released since"
             ) from error
 
@@ -515,7 +522,8 @@ class Reservation:
         if note:
             delta = self.ledger.cap.delta
             raise ValueError(
-                f"name={self.name!r}: {note}. It is charged with epsilon={cost.epsilon(delta):.6g} at delta={delta:g}: reserve "
+                f"name={self.name!r}: {note}. It is charged with "
+                f"epsilon={cost.epsilon(delta):.6g} at delta={delta:g}: reserve "
                 "what privacy_cost says, and cancel only what has stopped"
             )
 
@@ -532,7 +540,8 @@ class Reservation:
             self.ledger._fail(self.name, self.cost, kind.__name__)
         except (OSError, ValueError) as unwritten:
             error.add_note(
-                f"The ledger's entry {self.name!r} stays charged; that it failed was not noted: {unwritten}"
+                f"The ledger's entry {self.name!r} stays charged; that it failed was not noted: "
+                f"{unwritten}"
             )
 
 
@@ -618,7 +627,8 @@ def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
     cost = getattr(cost, "guarantee", cost)  # of a total, or of `tightest`
     if not isinstance(cost, Guarantee):
         raise ValueError(
-            f"a {type(item).__name__} is no guarantee and has no privacy_: pass privacy_cost(n_samples, n_features) before "
+            f"a {type(item).__name__} is no guarantee and has no privacy_: pass "
+            "privacy_cost(n_samples, n_features) before "
             "a fit, the fitted estimator after it, of a pipeline total_privacy(pipeline)"
         )
     leaks = (*getattr(item, "leaks_", ()), *getattr(item, "leaks", ()))
@@ -630,11 +640,13 @@ def _checked_cost(cost: Any, cap: Budget) -> Guarantee:
     cost, leaks = _released(cost)
     if leaks:
         raise ValueError(
-            f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or pass its guarantee alone"
+            f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or "
+            "pass its guarantee alone"
         )
     if cost.adjacency != cap.adjacency:
         raise ValueError(
-            f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account both under one"
+            f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account "
+            "both under one"
         )
     to_dict(cost)  # or an error, if it cannot be stored
     return cost
@@ -665,7 +677,7 @@ def _stored(event: Event) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> tuple[Budget, tuple[Event, ...]]:
-    """Return the cap and the lines of a stored ledger, or raise an error that says what is wrong."""
+    """Return the cap and the lines of a stored ledger; raise an error that says what is wrong."""
     content = load_json(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError("it is no ledger")

@@ -97,7 +97,8 @@ class NoisyGradientDescent:
         _check_descent(self)
         if self.momentum and self.smoothness is not None:
             raise ValueError(
-                f"momentum={self.momentum} needs smoothness=None, not {self.smoothness}: a step that "
+                f"momentum={self.momentum} needs smoothness=None, not {self.smoothness}: a step "
+                "that "
                 "repeats the last move is not known to be a contraction"
             )
 
@@ -358,7 +359,7 @@ class CyclicBatches:
 @stored
 @dataclass(frozen=True, kw_only=True)
 class WithoutReplacement:
-    """Noisy gradient descent from a fixed start, on a fresh batch without replacement in every step.
+    """Noisy gradient descent on a fresh batch, drawn without replacement, in every step.
 
     A step draws ``batch_size`` different records uniformly, independently of all other steps, and
     divides the noisy sum of their gradients by ``batch_size``. There are ``n_epochs * (n_samples //
@@ -430,7 +431,7 @@ class WithoutReplacement:
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PoissonSubsampled:
-    """DP-SGD: every step takes each record with the same probability, clips its gradient, and adds noise to the sum.
+    """DP-SGD: steps draw each record independently, clip its gradient, and add noise to the sum.
 
     The noisy sum is divided by a public number, never by the realised size of the batch; an empty
     batch adds its noise too. Any iterate may be released.
@@ -583,7 +584,7 @@ class OnePass:
 
     @property
     def paper_contraction(self) -> float:
-        """M = sqrt(1 - 2 step_size beta rho / (beta + rho)): the papers' Lipschitz constant of a gradient step."""
+        """The papers' contraction: sqrt(1 - 2 step_size beta rho / (beta + rho))."""
         beta, rho = self.smoothness, self.strong_convexity
         return math.sqrt(max(0.0, 1 - 2 * self.step_size * rho * (beta / (beta + rho))))
 
@@ -626,7 +627,8 @@ class Selection:
         trial = guarantee_of(self.trial)
         if not isinstance(trial, Guarantee):
             raise ValueError(
-                f"trial={trial!r} must be a guarantee, that of one trial with its score: of a record, tightest(record)"
+                f"trial={trial!r} must be a guarantee, that of one trial with its score: of a "
+                "record, tightest(record)"
             )
         _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials))
         law = "above -1 and at most 1000, or infinite for a Poisson law"
@@ -646,7 +648,7 @@ class Selection:
 
     @property
     def halting_probability(self) -> float | None:
-        """gamma: P(T = k) is proportional to (1 - gamma)^k Gamma(k + shape) / k! for k >= 1; None for a Poisson law."""
+        """The gamma of the law (1 - gamma)^k Gamma(k + shape) / k!; None for a Poisson law."""
         if self.shape == math.inf:
             return None
         return math.exp(-log_inverse_gamma(self.expected_trials, self.shape))
@@ -681,7 +683,8 @@ class Composition:
         adjacencies = sorted({str(mechanism.adjacency) for mechanism in self.mechanisms})
         if len(adjacencies) != 1:
             raise ValueError(
-                f"mechanisms={self.mechanisms!r} must hold at least one record, and all of one adjacency, not {adjacencies}"
+                f"mechanisms={self.mechanisms!r} must hold at least one record, and all of one "
+                f"adjacency, not {adjacencies}"
             )
 
     @property
@@ -723,7 +726,7 @@ MAX_POSITIONS = 10**8  # of records that a bound keeps a number for
 
 
 def check_computable(accountant: str, **numbers: Any) -> None:
-    """Refuse numbers so extreme that ``accountant`` leaves the range of double precision, naming them."""
+    """Refuse numbers so extreme that ``accountant`` leaves double precision's range; name them."""
     for name, value in numbers.items():
         if not 1 / EXTREME < value < EXTREME:
             raise UnsupportedMechanismError(
@@ -775,13 +778,15 @@ def _check_descent(record: Mechanism) -> None:
         _settle(record, smoothness=_number("smoothness", record.smoothness))
         if record.smoothness < record.strong_convexity:
             raise ValueError(
-                f"smoothness={record.smoothness} must be >= strong_convexity={record.strong_convexity}"
+                f"smoothness={record.smoothness} must be >= "
+                f"strong_convexity={record.strong_convexity}"
             )
     if record.diameter is not None:
         _settle(record, diameter=_number("diameter", record.diameter))
         if record.sensitivity is None:
             raise ValueError(
-                "sensitivity=None must be given with a diameter: how far one record moves the gradient"
+                "sensitivity=None must be given with a diameter: how far one record moves the "
+                "gradient"
             )
     if record.sensitivity is not None:
         _settle(record, sensitivity=_number("sensitivity", record.sensitivity))
@@ -822,7 +827,8 @@ def _by_step(name: str, value: Any, n_steps: int) -> Any:
     array = array.astype(float)
     if array.ndim and array.shape != (n_steps,):
         raise ValueError(
-            f"{name} has shape {array.shape}: give a number or one value for each of the n_steps={n_steps} steps"
+            f"{name} has shape {array.shape}: give a number or one value for each of the "
+            f"n_steps={n_steps} steps"
         )
     if not np.all((array > 0) & np.isfinite(array)):
         raise ValueError(f"{name}={value!r} must be positive and finite")

@@ -1,4 +1,4 @@
-"""Guarantees that are mixtures: the mean profile of several Gaussian guarantees, and a release on a random subset."""
+"""Guarantees that are mixtures: of several Gaussian guarantees, and over random subsets."""
 
 import math
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ MAX_COMPONENTS = 512
 @stored
 @dataclass(frozen=True)
 class ProfileMixture(Guarantee):
-    """Mean of the profiles of Gaussian guarantees: one of several releases happened, drawn independently of the records.
+    """Mean of Gaussian guarantees' profiles: one of several releases happened, drawn at random.
 
     The profile is that of the release together with which of them it was, so mixtures compose as
     that pair does. Above ``MAX_COMPONENTS`` components, neighbours are pooled at the larger mu.
@@ -135,7 +135,7 @@ class ProfileMixture(Guarantee):
         )
 
     def tradeoff(self, fpr: Floats) -> Any:
-        """Lower bound on the false negative rate at ``fpr``: tangents of the exact curve of release and component together.
+        """Bound the false negative rate at ``fpr`` from below, by tangents of the exact curve.
 
         The best attack compares the likelihood ratio with one threshold in all components; the
         tangent there has its slope.
@@ -178,7 +178,7 @@ class ProfileMixture(Guarantee):
 @stored
 @dataclass(frozen=True)
 class SubsampledDP(Guarantee):
-    """What a guarantee becomes when its mechanism sees a random subset, by advanced joint convexity.
+    """A guarantee whose mechanism sees a random subset, by advanced joint convexity.
 
     delta'(epsilon') = q delta(epsilon) with epsilon' = log(1 + q (e^epsilon - 1)), for every
     epsilon: the whole profile, not one point of it. Which base is right is the business of the

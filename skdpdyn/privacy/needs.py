@@ -1,11 +1,11 @@
-"""What a bound needs of a run, as data: solvers and schedules ask it, and never see an accountant or compare names."""
+"""What a bound needs of a run, as data, so that solvers and schedules see no accountant."""
 
 from dataclasses import dataclass
 
 from skdpdyn.privacy.checks import is_named
 
 NEEDS: dict[str, "Needs"] = {}
-"""What every accountant needs, by its name. Accountants enter themselves when they are registered."""
+"""What each accountant needs, by name. Accountants enter themselves when they are registered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def needs(bound: str) -> Needs:
 
 
 def rewards_unequal_last_steps(bound: str) -> bool:
-    """Return whether a bound may cost less if only the last iterate of a run with unequal steps is released.
+    """Return whether a bound may reward unequal steps of which only the last is released.
 
     Parameters
     ----------

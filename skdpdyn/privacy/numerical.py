@@ -1,4 +1,4 @@
-"""Numerical composition: privacy loss distributions, discretised on the safe side by ``dp_accounting``."""
+"""Numerical composition of privacy loss distributions, discretised on the safe side."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -154,11 +154,13 @@ class PrivacyLossDP(Guarantee):
                 raise ValueError(f"part {part!r} must be a guarantee")
             if getattr(part, "failure", 0.0):
                 raise UnsupportedMechanismError(
-                    f"part {part!r} fails with some probability, which numerical composition does not know"
+                    f"part {part!r} fails with some probability, which numerical composition "
+                    "does not know"
                 )
             if part.adjacency != self.adjacency:
                 raise ValueError(
-                    f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they must agree"
+                    f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they "
+                    "must agree"
                 )
             if (
                 isinstance(count, bool)
@@ -197,7 +199,7 @@ class PrivacyLossDP(Guarantee):
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
     def _bounds(self) -> Any:
-        """Whichever of the numerical, the Gaussian and the Renyi bound exist: all hold, so the least does."""
+        """Return the numerical, Gaussian and Renyi bounds that exist; all hold."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
         losses, curve, mu = (
@@ -212,8 +214,10 @@ class PrivacyLossDP(Guarantee):
             bounds.append(RenyiDP(curve, self.adjacency))
         if not bounds:
             raise UnsupportedMechanismError(
-                f"composition of {[type(part).__name__ for part, _ in self.parts]}: the privacy losses are too large to be "
-                "discretised, and no closed form is known. Use more noise, or account the parts in one family"
+                f"composition of {[type(part).__name__ for part, _ in self.parts]}: the privacy "
+                "losses are too large to be "
+                "discretised, and no closed form is known. Use more noise, or account the parts "
+                "in one family"
             )
         return bounds
 
@@ -224,7 +228,7 @@ class PrivacyLossDP(Guarantee):
 
     @property
     def dp_event(self) -> Any:
-        """The parts as events, to be composed under ``neighboring_relation``; for Gaussian and Poisson-sampled parts."""
+        """The parts as events, composed; of Gaussian and Poisson-sampled parts."""
         import dp_accounting
 
         # PLDAccountant(REPLACE_ONE) reads a GaussianDpEvent as sensitivity 1 for adding, hence 2
@@ -278,7 +282,7 @@ MAX_RELEASES = 10**10  # composed numerically; of more, rounding leaves nothing 
 
 @dataclass(frozen=True)
 class _Losses:
-    """Composed loss distributions, one for each direction, and the delta that rounding may have cost."""
+    """Composed loss distributions, one for each direction, and what rounding may add to delta."""
 
     pmfs: tuple[Any, ...]
     slack: float
@@ -288,7 +292,8 @@ class _Losses:
             theirs = pmf.get_delta_for_epsilon(0.0)
             if not abs(_delta_at(pmf, 0.0) - theirs) <= 1e-9 * theirs + self.slack:
                 raise FloatingPointError(
-                    "the privacy losses could not be composed: they are too small for a grid in double precision, or "
+                    "the privacy losses could not be composed: they are too small for a grid in "
+                    "double precision, or "
                     "dp_accounting no longer stores them as this version of skdpdyn reads them"
                 )
 
@@ -315,7 +320,7 @@ class _Losses:
 
 
 def _delta_at(pmf: Any, epsilon: float) -> float:
-    """``pmf.get_delta_for_epsilon(epsilon)``, whose inner product BLAS would share among threads that spin while they wait."""
+    """Return ``pmf.get_delta_for_epsilon(epsilon)`` without BLAS threads."""
     losses = (np.arange(pmf.size) + pmf._lower_loss) * pmf._discretization
     above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
     return pmf._infinity_mass + float(
@@ -325,7 +330,7 @@ def _delta_at(pmf: Any, epsilon: float) -> float:
 
 @lru_cache(maxsize=64)
 def _largest_epsilon(pmfs: Any, delta: float) -> float:
-    """Epsilon of the worst direction. Asked for epsilon, a distribution loops over its losses; delta takes one sum."""
+    """Return epsilon of the worst direction, by root finding."""
     worst = 0.0
     for pmf in pmfs:
         # in logarithms, which fall nearly on a line; 1e-300 for nothing
@@ -350,7 +355,7 @@ def _largest_epsilon(pmfs: Any, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) -> _Losses | None:
-    """Compose the parts' losses on a grid fine enough for ``accuracy``; None if they are too large."""
+    """Compose losses on a grid fine enough for ``accuracy``; None if they are too large."""
     if sum(count for _, count in parts) > MAX_RELEASES:
         return None
     span = max(largest_loss(part) for part, _ in parts)
@@ -386,7 +391,7 @@ def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) ->
 
 
 def _reach(parts: tuple[tuple[Any, int], ...], span: float) -> float:
-    """Length of the composed grid: how far apart ``dp_accounting``'s Chernoff bounds put its ends."""
+    """Return the length of the composed grid, by the Chernoff bounds of ``dp_accounting``."""
     second_moment = 0.0
     # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
     for part, count in parts:
@@ -440,7 +445,7 @@ def _composed(parts: tuple[tuple[Any, int], ...], interval: float) -> _Losses | 
 
 
 def _composed_size(pmf: Any, count: int) -> float:
-    """About how many points ``count`` of a distribution have together, by the losses that its grid gave it."""
+    """Estimate how many points ``count`` copies of a distribution have when composed."""
     losses = np.arange(pmf.size, dtype=float) + pmf._lower_loss
     if not np.any(losses):
         return pmf.size
@@ -531,7 +536,7 @@ def _hockey_stick(loss: Any, part: Any, epsilon: Array) -> Array:
 
 
 def _convex(gamma: Array, delta: Array) -> Array:
-    """Largest convex nonincreasing minorant of the dots: the profile of any pair of distributions is convex in gamma."""
+    """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
     delta = np.minimum.accumulate(delta)
     slope = np.diff(delta) / np.diff(gamma)
     if np.all(np.diff(slope) >= -1e-12 * np.abs(slope[:-1])):

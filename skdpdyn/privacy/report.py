@@ -1,4 +1,4 @@
-"""The budget report: what was spent, on which theorem, against which attacker, and what it does not cover."""
+"""The privacy report: what was spent, by which theorem, and what it does not cover."""
 
 import json
 import math
@@ -31,8 +31,14 @@ NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
 NO_THEOREM = "has no theorem for"  # of the errors of accountants that do not know a kind of record
 
 NOT_COVERED = (
-    "whatever else was done with the same records: scaling by their mean or range, looking, tuning, fits that were discarded",
-    "groups: k records of one person cost more than one, k mu where the guarantee has a mu; epsilon and delta grow faster",
+    (
+        "whatever else was done with the same records: scaling by their mean or range, looking, "
+        "tuning, fits that were discarded"
+    ),
+    (
+        "groups: k records of one person cost more than one, k mu where the guarantee has a mu; "
+        "epsilon and delta grow faster"
+    ),
     "inferences from the population, which hold for people who are not in the data too",
     "those who can read memory, timings or intermediate iterates of the training process",
 )
@@ -110,7 +116,10 @@ class PrivacyReport:
         lines += [
             "## What was promised",
             "",
-            f"The release is ({_shown(spent['epsilon'])}, {_shown(spent['delta'])})-differentially private"
+            (
+                f"The release is ({_shown(spent['epsilon'])}, "
+                f"{_shown(spent['delta'])})-differentially private"
+            )
             + (
                 f", and {_shown(spent['mu'])}-Gaussian differentially private"
                 if "mu" in spent
@@ -118,7 +127,10 @@ class PrivacyReport:
             )
             + ".",
             "",
-            f"Someone who knows all {unit}s but one, and guesses about that one from what was released, has at most:",
+            (
+                f"Someone who knows all {unit}s but one, and guesses about that one from what was "
+                "released, has at most:"
+            ),
             "",
             *_bullets(
                 f"{name}: {_shown(value)}" for name, value in self.sections["attacker"].items()
@@ -126,7 +138,10 @@ class PrivacyReport:
             "",
             "## To whom",
             "",
-            f"To every single {unit}. Neighbouring data sets ({relation}): {_neighbours(relation, unit)}.",
+            (
+                f"To every single {unit}. Neighbouring data sets ({relation}): "
+                f"{_neighbours(relation, unit)}."
+            ),
             "",
             "Not protected against:",
             "",
@@ -140,7 +155,10 @@ class PrivacyReport:
             "",
             f"Randomness: {assumed['randomness']}.",
             "",
-            f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of what ran:",
+            (
+                f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of "
+                "what ran:"
+            ),
             "",
             *_bullets(
                 f"{name}: {_shown(value)}" for name, value in theorem.items() if name != "bound"
@@ -180,7 +198,7 @@ class PrivacyReport:
         )
 
     def _readable(self) -> dict[str, Any]:
-        """Return the sections for people: what leaks in words, and no bound that is no candidate."""
+        """Return the sections for people: leaks in words, and only bounds that could apply."""
         sections = dict(self.sections)
         assumed = sections["assumed"]
         sections["assumed"] = {**assumed, LEAKS: assumed[LEAKS] or NONE_SEEN}
@@ -217,7 +235,8 @@ def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 _PERSON = "one person, with all rows"
 _GROUPS_OF_PERSONS = (
-    "groups of persons: what k of them have in common costs more, k mu where the guarantee has a mu; "
+    "groups of persons: what k of them have in common costs more, k mu where the guarantee has "
+    "a mu; "
     "epsilon and delta grow faster"
 )
 
@@ -458,7 +477,8 @@ def _compare(
     for name in {**computed, **claimed}:
         if name not in claimed or name not in computed:
             raise ValueError(
-                f"{title}, {name}: it is {'missing' if name in computed else 'no entry of such a report'}"
+                f"{title}, {name}: it is "
+                f"{'missing' if name in computed else 'no entry of such a report'}"
             )
         if not _agree(claimed[name], computed[name], tolerance):
             raise ValueError(
@@ -534,7 +554,10 @@ def _how_to_check(
     lines += [f"guarantee.epsilon({spent['delta']!r})  # {spent['epsilon']!r}", "```", ""]
     return [
         *lines,
-        "Or from the stored report, which holds the same record: `python -m skdpdyn.privacy check report.json`.",
+        (
+            "Or from the stored report, which holds the same record: `python -m skdpdyn.privacy "
+            "check report.json`."
+        ),
         "It proves the guarantee again and recomputes every number above.",
     ]
 

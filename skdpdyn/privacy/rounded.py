@@ -70,7 +70,7 @@ def _(guarantee: RenyiDP, mu: float) -> RenyiDP:
 @stored_part
 @dataclass(frozen=True)
 class RoundedCurve:
-    """The Renyi curve of computed runs: the weak triangle inequality (Mironov 2017, Proposition 11), once for each side.
+    """The Renyi curve of computed runs, by the weak triangle inequality (Mironov 2017, Prop. 11).
 
     For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R). Where
     P, Q is the side, q is 1 + 1e-6, and D_{q (a - 1/p)} is that of the exact runs and the other
@@ -143,7 +143,7 @@ class RoundedDP(Guarantee):
 
     @property
     def failure(self) -> float:
-        """Probability of an event outside of which the exact runs' guarantee holds, see `GaussianDP`."""
+        """Probability of an event outside of which the guarantee holds, see `GaussianDP`."""
         return getattr(self.exact, "failure", 0.0)
 
     def with_accuracy(self, accuracy: float | None) -> Any:
@@ -151,7 +151,7 @@ class RoundedDP(Guarantee):
         return RoundedDP(self.exact.with_accuracy(accuracy), self.mu)
 
     def _at(self, epsilon: Floats, limit: float) -> Any:
-        """Return a delta at epsilons up to ``limit``, with one epsilon of a side for all of them, so that it never grows."""
+        """Return a delta at epsilons up to ``limit``, with one epsilon for all: it never grows."""
         own = self._side(limit)
         with np.errstate(divide="ignore"):
             log_exact = own + np.log(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
@@ -162,11 +162,11 @@ class RoundedDP(Guarantee):
         return np.minimum(1.0, exact + lost)
 
     def _side(self, limit: float) -> float:
-        """Return an epsilon of one side, so large that exp(limit) times its delta is below 1e-86."""
+        """Return an epsilon of one side so large that exp(limit) times its delta is below 1e-86."""
         return (_REACH + math.sqrt(2 * limit)) * self.mu / 2
 
     def _lost(self, epsilon: Floats, own: float) -> Any:
-        """Return what both sides add to delta, at this epsilon of the computed runs, where one side's is ``own``."""
+        """Return what both sides add to delta, one side's epsilon being ``own``."""
         return np.exp(
             np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0)
         )

@@ -70,11 +70,14 @@ class SampledCurve:
 
 
 def check_step(step: Any) -> None:
-    """Return the numbers of a Poisson-sampled Gaussian step, or raise an error that names a wrong one."""
+    """Check the numbers of a Poisson-sampled Gaussian step; an error names the wrong one."""
     q = checked_probability(step.sampling_probability)
     if not q > 1 / EXTREME:
         raise ValueError(f"sampling_probability={q} must be above {1 / EXTREME}")
-    bounds = f"a number between {1 / EXTREME} and {EXTREME}: squares beyond leave the range of double precision"
+    bounds = (
+        f"a number between {1 / EXTREME} and {EXTREME}: squares beyond leave the range of "
+        "double precision"
+    )
     z = checked_number(
         step.noise_multiplier, "noise_multiplier", lambda z: 1 / EXTREME < z < EXTREME, bounds
     )

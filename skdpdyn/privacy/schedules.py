@@ -1,4 +1,4 @@
-"""Step sizes, training time and numbers of steps, from public numbers alone: what to run, before its noise is found."""
+"""Step sizes, training time and numbers of steps, from public numbers alone."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ _MOST_COOLED = 10**7  # steps, each with a size of its own
 
 
 def largest_step_size(strong_convexity: float, smoothness: float, bound: str = "tightest") -> float:
-    """Return the largest step that contracts at the rate of the strong convexity, and that the bound allows (see `needs`)."""
+    """Return the largest step that contracts and that the bound allows."""
     largest = 2 / (strong_convexity + smoothness)
     return (
         min(largest, (1 - 1e-9) / smoothness)
@@ -87,7 +87,7 @@ def curvature_aware_schedule(
     cooling: bool = False,
     max_steps: int = MAX_STEPS,
 ) -> Any:
-    """Return steps and step size that train for ``time``, discounted by what the regulariser forgets.
+    """Return steps and step size that train for ``time``, less what the regulariser forgets.
 
     Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so
     the target is reached later, or, from 0.9 / alpha on, never: then training stops when 90 % of
@@ -128,7 +128,7 @@ def cooled(n_steps: int) -> Array:
 def cooled_time_factor(
     mu: float, *, n_samples: int, n_parameters: int, adjacency: Adjacency | str = "replace_one"
 ) -> float:
-    """How many times as long as `curvature_aware_time` it pays to train if steps are cooled; below 1: neither pays.
+    """Return how many times `curvature_aware_time` cooled steps should train; below 1: not at all.
 
     That time T is where a row in directions that the data leave flat has noise of 1 standard unit.
     In a direction of curvature h noise stops growing at time 1 / (2h): the rows that make the
@@ -182,7 +182,8 @@ def worst_case_steps(
     """
     if not strong_convexity > 0:
         raise CalibrationError(
-            f"strong_convexity={strong_convexity}: the worst-case number of steps is finite only above 0"
+            f"strong_convexity={strong_convexity}: the worst-case number of steps is finite "
+            "only above 0"
         )
     distance = lipschitz / strong_convexity
     spread = (
@@ -241,7 +242,8 @@ def theorem4_schedule(
         )
     except (ArithmeticError, ValueError) as error:
         raise CalibrationError(
-            f"epsilon={epsilon}, strong_convexity={strong_convexity}, smoothness={smoothness}: Theorem 4 cannot be computed "
+            f"epsilon={epsilon}, strong_convexity={strong_convexity}, smoothness={smoothness}: "
+            "Theorem 4 cannot be computed "
             "for so extreme a problem"
         ) from error
     return step_size, sigma2, n_steps

@@ -33,7 +33,7 @@ _ADDED: dict[int, dict[str, dict[str, Any]]] = {
 
 
 def to_json(value: Any) -> str:
-    """Return a record or guarantee as a JSON document of the present version; floats keep every bit.
+    """Return a record or guarantee as a JSON document; floats keep every bit.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def to_json(value: Any) -> str:
     stored = to_dict(value)
     if not is_whole(value):
         raise ValueError(
-            f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain values"
+            f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain "
+            "values"
         )
     return json.dumps({"version": VERSION, **stored}, allow_nan=False)
 
@@ -91,7 +92,8 @@ def from_json(text: str) -> Any:
         version = stored.pop("version", 0) if isinstance(stored, dict) else 0
         if type(version) is not int or not 0 <= version <= VERSION:
             raise ValueError(
-                f"version={version!r} of the document must be an integer from 0 to {VERSION}: a later skdpdyn wrote it"
+                f"version={version!r} of the document must be an integer from 0 to {VERSION}: a "
+                "later skdpdyn wrote it"
             )
         value = from_dict(stored, version)
     except RecursionError:
@@ -212,5 +214,5 @@ def from_dict(stored: Any, version: int = VERSION) -> Any:
 
 
 def _is_optional(field: Field[Any]) -> bool:
-    """Whether a field is stored only where it is not at its default; it says how to compute, not what ran."""
+    """Return whether a field is stored only if not at its default: it says how to compute."""
     return field.metadata.get("optional", False)

@@ -1,4 +1,4 @@
-"""What JSON can hold: every record, guarantee and curve registers itself by its name where it is defined."""
+"""What JSON can hold: each record, guarantee and curve registers itself by name."""
 
 TYPES: dict[str, type] = {}
 """All that can be stored, by name."""
@@ -7,7 +7,7 @@ _PARTS: set[type] = set()
 
 
 def stored(kind: type) -> type:
-    """Register a record or a guarantee, a frozen dataclass, so that `to_json` and `from_json` know it.
+    """Register a record or guarantee, a frozen dataclass, for `to_json` and `from_json`.
 
     Parameters
     ----------
@@ -27,7 +27,8 @@ def stored(kind: type) -> type:
     known = TYPES.setdefault(kind.__name__, kind)
     if known is not kind:
         raise ValueError(
-            f"{kind.__name__} is registered already, by {known.__module__}: give the class another name"
+            f"{kind.__name__} is registered already, by {known.__module__}: give the class "
+            "another name"
         )
     return kind
 

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,8 +24,8 @@ _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
 
-def training_time(objective, budget, **changes):
-    """Return `skdpdyn.privacy.schedules.curvature_aware_time` of an objective, with some ``changes``."""
+def training_time(objective: Any, budget: Any, **changes: Any) -> Any:
+    """Return `curvature_aware_time` of an objective, with some ``changes``."""
     constants = {
         name: getattr(objective, name)
         for name in ("n_samples", "lipschitz", "curvature", "tolerable_noise")
@@ -34,8 +35,8 @@ def training_time(objective, budget, **changes):
     return curvature_aware_time(**({"adjacency": budget.adjacency} | constants | changes))
 
 
-def cooled_training_time(objective, budget, cooling=None):
-    """Return the training time, and whether steps are cooled: None for ``cooling`` means where it pays."""
+def cooled_training_time(objective: Any, budget: Any, cooling: Any = None) -> Any:
+    """Return the training time, and whether steps are cooled; ``cooling`` None: where it pays."""
     shape = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
     factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **shape)
     cooling = factor > 1 if cooling is None else cooling
@@ -43,14 +44,14 @@ def cooled_training_time(objective, budget, cooling=None):
     return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling
 
 
-def step_constants(objective):
-    """Return the strong convexity and smoothness for step sizes; for long ones if none contracts."""
+def step_constants(objective: Any) -> Any:
+    """Return strong convexity and smoothness for step sizes; for long ones if none contracts."""
     smoothness = objective.smoothness if objective.contracts else objective.curvature / LONG_STEPS
     return {"strong_convexity": objective.strong_convexity, "smoothness": smoothness}
 
 
 class Solver(BaseEstimator, ABC):
-    """A learning algorithm with its hyperparameters: it says what it would release, and it runs exactly that.
+    """A learning algorithm: it says what it would release, and runs exactly that.
 
     A solver is a scikit-learn object without fit, so that ``solver__step_size``, clone and repr
     work. It describes its release and never judges it: what a record costs is for the accountants
@@ -81,10 +82,10 @@ class Solver(BaseEstimator, ABC):
 
     @property
     def adapts(self) -> bool:
-        """Whether step sizes and their number are left to conditioning, which learns what they need."""
+        """Whether size and number of steps follow from what conditioning learns."""
         return False
 
-    def check_loss(self, loss):
+    def check_loss(self, loss: Any) -> Any:
         """Raise a ValueError if the loss lacks a fact that this solver needs.
 
         Parameters
@@ -93,7 +94,7 @@ class Solver(BaseEstimator, ABC):
             What would be learnt.
         """
 
-    def gaussian_mu(self, budget, n_parameters):
+    def gaussian_mu(self, budget: Any, n_parameters: Any) -> Any:
         """Return the budget as mu of Gaussian noise; for pure noise, of Gaussian noise as large.
 
         Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single
@@ -101,8 +102,8 @@ class Solver(BaseEstimator, ABC):
         """
         return budget.epsilon / math.sqrt(n_parameters + 1) if self.pure else budget.mu
 
-    def auto_clip(self, loss, clip):
-        """Return the bound on a gradient that clip="auto" stands for, where rows have norm 1 at most.
+    def auto_clip(self, loss: Any, clip: Any) -> Any:
+        """Return the bound on a gradient that clip="auto" stands for, for rows of norm at most 1.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class Solver(BaseEstimator, ABC):
         """
         return clip
 
-    def auto_alpha(self, objective, budget, bound):
+    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
         """Return the penalty that alpha="auto" stands for, from public numbers alone.
 
         Parameters
@@ -128,7 +129,7 @@ class Solver(BaseEstimator, ABC):
         return AUTO_FORGETTING / training_time(objective, budget)
 
     @abstractmethod
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """Return the record of what would run, from public numbers alone.
 
         Parameters
@@ -146,7 +147,7 @@ class Solver(BaseEstimator, ABC):
             ``noise_multiplier -> record``.
         """
 
-    def check_mechanism(self, objective, mechanism):
+    def check_mechanism(self, objective: Any, mechanism: Any) -> Any:
         """Raise a ValueError if double precision cannot run a record, by public numbers alone.
 
         Parameters
@@ -158,7 +159,16 @@ class Solver(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """Run the record and return the parameters that it releases, and nothing else.
 
         Parameters
@@ -183,46 +193,48 @@ class Solver(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def fitted_attributes(self, mechanism):
-        """Attributes of a fitted estimator that say what ran: noise, steps, step size, as far as the solver has them."""
+    def fitted_attributes(self, mechanism: Any) -> Any:
+        """Return the fitted attributes that say what ran: noise, steps, step size."""
 
 
-def check_stable(step_size, objective):
-    """Refuse steps that the penalty alone makes diverge: coefficients would outgrow the noise, which is then rounded away."""
+def check_stable(step_size: Any, objective: Any) -> Any:
+    """Refuse steps that the penalty alone makes diverge: the noise would be rounded away."""
     largest = float(np.max(step_size)) * objective.alpha
     if not largest <= 2:
         raise ValueError(
-            f"step_size={float(np.max(step_size)):.6g}, alpha={objective.alpha:.6g}: steps of more than 2 / alpha diverge. Take "
+            f"step_size={float(np.max(step_size)):.6g}, alpha={objective.alpha:.6g}: steps of "
+            "more than 2 / alpha diverge. Take "
             "shorter steps, or a smaller alpha"
         )
 
 
-def checked_step_size(step_size, names="'auto'"):
+def checked_step_size(step_size: Any, names: Any = "'auto'") -> Any:
     """Return a positive number, or None for "auto"; ``names``: what else the error allows."""
     if is_auto(step_size):
         return None
     if not _SMALLEST <= as_float(step_size) <= 1 / _SMALLEST:
         raise ValueError(
-            f"step_size={step_size!r} must be {names} or a number > 0, from {_SMALLEST:g} to {1 / _SMALLEST:g}: "
+            f"step_size={step_size!r} must be {names} or a number > 0, from {_SMALLEST:g} to "
+            f"{1 / _SMALLEST:g}: "
             "beyond them noise would be rounded away"
         )
     return float(step_size)
 
 
-def checked_steps(value, name, names="'auto'"):
+def checked_steps(value: Any, name: Any, names: Any = "'auto'") -> Any:
     """Return a count of steps, records or passes, or None for "auto"; ``names``: else allowed."""
     if is_auto(value):
         return None
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be {names} or an integer >= 1")
-    if value > _MOST_STEPS:
+    if value > _MOST_STEPS:  # type: ignore[operator]
         raise ValueError(
             f"{name}={value} must be {names} or at most {_MOST_STEPS:,}: no computer runs so many"
         )
     return int(value)
 
 
-def checked_cooling(cooling):
+def checked_cooling(cooling: Any) -> Any:
     """Return True or False, or None for "auto"."""
     if is_auto(cooling):
         return None
@@ -231,17 +243,18 @@ def checked_cooling(cooling):
     return bool(cooling)
 
 
-def checked_batch_size(batch_size, n_samples):
+def checked_batch_size(batch_size: Any, n_samples: int) -> Any:
     """Return the expected size of a batch, if 53 random bits can draw each record rightly."""
     if not _LEAST_PROBABILITY * n_samples <= as_float(batch_size) <= n_samples:
         raise ValueError(
-            f"batch_size={batch_size!r} must be 'auto' or a number in (0, n_samples={n_samples}], at least "
+            f"batch_size={batch_size!r} must be 'auto' or a number in (0, "
+            f"n_samples={n_samples}], at least "
             f"{_LEAST_PROBABILITY:g} of it"
         )
     return float(batch_size)
 
 
-def checked_radius(radius):
+def checked_radius(radius: Any) -> Any:
     """Return a positive number; infinity for None."""
     if radius is None:
         return math.inf

@@ -1,6 +1,7 @@
 """DP-SGD: noisy gradient descent on Poisson batches, paid for step by step."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -80,13 +81,13 @@ class DPSGD(Solver):
 
     def __init__(
         self,
-        n_steps="auto",
-        batch_size="auto",
-        step_size="auto",
-        momentum=0.0,
-        average=None,
-        radius=None,
-    ):
+        n_steps: int | str = "auto",
+        batch_size: int | str = "auto",
+        step_size: float | str = "auto",
+        momentum: float = 0.0,
+        average: str | None = None,
+        radius: float | None = None,
+    ) -> None:
         self.n_steps = n_steps
         self.batch_size = batch_size
         self.step_size = step_size
@@ -94,7 +95,7 @@ class DPSGD(Solver):
         self.average = average
         self.radius = radius
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         self._check()
         n_steps, step_size = self._schedule(objective, budget)
@@ -129,7 +130,16 @@ class DPSGD(Solver):
 
         return record
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
         step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
@@ -152,7 +162,7 @@ class DPSGD(Solver):
         )
         return theta
 
-    def fitted_attributes(self, mechanism):
+    def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`."""
         return {
             "noise_multiplier_": mechanism.noise_multiplier,
@@ -205,7 +215,7 @@ class DPSGD(Solver):
 
 
 def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probability):
-    """Return what the rounding of all steps costs: a batch may be all records, over a divisor of a part of them."""
+    """Return what the rounding of all steps costs; a batch may hold all records."""
     repeats = 1 / sampling_probability
     steepest = repeats * objective.curvature + objective.alpha
     return rounding_mu(
@@ -221,7 +231,7 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probabi
 
 
 def _average_weights(mechanism):
-    """Return the weight of each iterate in the average that is released, or None for the last iterate."""
+    """Return the weight of each iterate in the released average; None for the last iterate."""
     n_steps = mechanism.n_steps
     if mechanism.average is None:
         return None

@@ -1,6 +1,7 @@
 """Full-batch noisy gradient descent: the algorithm of the Langevin and last-iterate bounds."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -41,8 +42,8 @@ _EQUAL_STEPS = 64.0
 _RIDGE_TIME = 0.6  # a squared loss, whose residuals have the scale of the target, needs less
 
 
-def conditioned_time(objective, mu, adjacency):
-    """Return the training time that pays on conditioned rows: n mu over the sensitivity of the gradient sum.
+def conditioned_time(objective: Any, mu: Any, adjacency: Any) -> Any:
+    """Return the training time that pays on conditioned rows: n mu over the sensitivity.
 
     In units in which the loss of one output has the logistic one's curvature, 1/4, and that of
     several softmax's, 1/2. Half or double costs 0.1 points at epsilon 1, 0.5 at 0.1.
@@ -109,17 +110,23 @@ class NoisyGD(Solver):
     takes_persons = True
     streams = True
 
-    def __init__(self, n_steps="auto", step_size="auto", radius=None, cooling="auto"):
+    def __init__(
+        self,
+        n_steps: int | str = "auto",
+        step_size: float | str = "auto",
+        radius: float | None = None,
+        cooling: bool | str = "auto",
+    ) -> None:
         self.n_steps = n_steps
         self.step_size = step_size
         self.radius = radius
         self.cooling = cooling
 
-    def auto_alpha(self, objective, budget, bound):
+    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.auto_alpha`."""
         return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         n_steps, step_size = self._schedule(objective, budget, bound)
         check_stable(step_size, objective)
@@ -152,7 +159,7 @@ class NoisyGD(Solver):
         """See `Solver.adapts`."""
         return is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
 
-    def adapted(self, objective, mu, adjacency, top, equal=False):
+    def adapted(self, objective: Any, mu: Any, adjacency: Any, top: Any, equal: Any = False) -> Any:
         """Return the record for conditioned rows: few long steps, paid for by composition.
 
         Parameters
@@ -194,7 +201,16 @@ class NoisyGD(Solver):
             adjacency=adjacency,
         )
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
@@ -219,7 +235,7 @@ class NoisyGD(Solver):
         )
         return theta
 
-    def fitted_attributes(self, mechanism):
+    def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""
         noise, step_size = mechanism.noise_multiplier, float(np.max(mechanism.step_size))
         return {
@@ -267,7 +283,7 @@ class NoisyGD(Solver):
 
 
 def _rounding(objective, n_steps, step_size, noise_std, radius):
-    """Return what the rounding of all steps costs; nothing where the noise of every step is exact, as of a clipped softmax."""
+    """Return what the rounding of all steps costs; nothing if the noise of every step is exact."""
     if not objective.contracts:
         return 0.0
     return rounding_mu(

@@ -1,7 +1,8 @@
-"""Noisy gradient descent on batches that releases its last iterate: batches that hide each other, and fresh batches."""
+"""Noisy gradient descent on batches that releases its last iterate."""
 
 import math
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -132,15 +133,15 @@ class NoisySGD(Solver):
 
     def __init__(
         self,
-        sampling="auto",
-        batch_size="auto",
-        n_epochs="auto",
-        step_size="auto",
-        cooling="auto",
-        radius=None,
-        distribution="gaussian",
-        stopping="last",
-    ):
+        sampling: str = "auto",
+        batch_size: int | str = "auto",
+        n_epochs: int | str = "auto",
+        step_size: float | str = "auto",
+        cooling: bool | str = "auto",
+        radius: float | None = None,
+        distribution: str = "gaussian",
+        stopping: str = "last",
+    ) -> None:
         self.sampling = sampling
         self.batch_size = batch_size
         self.n_epochs = n_epochs
@@ -151,16 +152,16 @@ class NoisySGD(Solver):
         self.stopping = stopping
 
     @property
-    def takes_persons(self):
+    def takes_persons(self) -> Any:  # type: ignore[override]
         """Whether records may be persons: not in the order of the rows, in which they have no place."""
         return not is_named(self.sampling, "cyclic", "one_pass")
 
     @property
-    def pure(self):
+    def pure(self) -> Any:  # type: ignore[override]
         """Whether its release has a guarantee with delta = 0."""
         return is_named(self.distribution, "laplace")
 
-    def auto_clip(self, loss, clip):
+    def auto_clip(self, loss: Any, clip: Any) -> Any:
         """See `Solver.auto_clip`: what contracts, where the bounds need that."""
         return (
             clip
@@ -168,11 +169,11 @@ class NoisySGD(Solver):
             else loss.lipschitz
         )
 
-    def auto_alpha(self, objective, budget, bound):
+    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.auto_alpha`."""
         return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         sampling = self._sampling(objective.loss)
         self._check(sampling, objective)
@@ -243,7 +244,16 @@ class NoisySGD(Solver):
             **problem,
         )
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`; on one thread, for batches are small."""
         theta = np.zeros(objective.n_parameters)
         run = _run_of(mechanism, objective, generator)
@@ -253,7 +263,7 @@ class NoisySGD(Solver):
         descend_on_batches(theta, objective, rows, rng=generator, verbose=told, **run)
         return theta
 
-    def fitted_attributes(self, mechanism):
+    def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""
         attributes = {"step_size_": mechanism.step_size}
         if isinstance(mechanism, OnePass):
@@ -277,7 +287,7 @@ class NoisySGD(Solver):
         return attributes
 
     def _sampling(self, loss):
-        """How records come into batches; a clipped loss of several outputs is no contraction, and "auto" would rather clip."""
+        """Return how records come into batches; "auto" prefers clipping to a contraction."""
         if is_auto(self.sampling):
             disjoint = (
                 loss.n_outputs == 1 or self.radius is not None or checked_cooling(self.cooling)
@@ -299,27 +309,31 @@ class NoisySGD(Solver):
         if sampling != "one_pass":
             if self.distribution != "gaussian" or self.stopping != "last":
                 raise ValueError(
-                    f"distribution={self.distribution!r}, stopping={self.stopping!r}: Laplace noise and random stopping need "
+                    f"distribution={self.distribution!r}, stopping={self.stopping!r}: Laplace "
+                    "noise and random stopping need "
                     f"sampling='one_pass', not {sampling!r}"
                 )
         elif self.batch_size not in ("auto", 1) or self.n_epochs not in ("auto", 1):
             raise ValueError(
-                f"batch_size={self.batch_size!r}, n_epochs={self.n_epochs!r}: sampling='one_pass' takes a record a step, once"
+                f"batch_size={self.batch_size!r}, n_epochs={self.n_epochs!r}: "
+                "sampling='one_pass' takes a record a step, once"
             )
         if sampling in ("without_replacement", "one_pass") and cooling:
             raise ValueError(f"cooling=True needs disjoint batches, not sampling={sampling!r}")
         if sampling == "without_replacement" and radius < math.inf:
             raise ValueError(
-                f"radius={self.radius!r}: sampling='without_replacement' has no bound that knows a projection"
+                f"radius={self.radius!r}: sampling='without_replacement' has no bound that "
+                "knows a projection"
             )
         if self.distribution == "laplace" and objective.n_parameters > 1:
             raise ValueError(
-                f"distribution='laplace' is for a single parameter, not {objective.n_parameters}: Theorem 3 of Asoodeh, Diaz "
+                "distribution='laplace' is for a single parameter, not "
+                f"{objective.n_parameters}: Theorem 3 of Asoodeh, Diaz "
                 "and Calmon (2020) is about an interval"
             )
 
     def _time(self, objective, budget, bound):
-        """Training time, the sum of all step sizes, and whether those of the second half fall linearly."""
+        """Return the training time, and whether step sizes of the second half fall linearly."""
         sampling = self._sampling(objective.loss)
         if sampling in ("shuffled_once", "cyclic"):
             undecided = (
@@ -375,14 +389,16 @@ class NoisySGD(Solver):
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:
             raise ValueError(
-                f"clip={objective.clip:.6g}: a clipped softmax is no contraction, which the bounds on one pass need. "
+                f"clip={objective.clip:.6g}: a clipped softmax is no contraction, which the "
+                "bounds on one pass need. "
                 f"Use clip='auto', or at least {objective.loss.lipschitz * objective.row_norm:.6g}"
             )
         radius = checked_radius(self.radius)
         if math.isinf(radius):
             if not objective.alpha > 0:
                 raise ValueError(
-                    "radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a radius, or alpha > 0"
+                    "radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a "
+                    "radius, or alpha > 0"
                 )
             radius = objective.lipschitz / objective.alpha
         unit = adjacency.sum_sensitivity(objective.lipschitz)

@@ -1,7 +1,8 @@
-"""Objective perturbation: the minimiser of the empirical risk plus a random linear term, certified."""
+"""Objective perturbation: the certified minimiser of the risk plus a random linear term."""
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from skdpdyn.kernels.minimise import (
     certifiable,
@@ -73,23 +74,23 @@ class ObjectivePerturbation(Solver):
     pays_for_rows = True
     streams = True
 
-    def __init__(self, noise="gaussian", tolerance="auto"):
+    def __init__(self, noise: str = "gaussian", tolerance: float | str = "auto") -> None:
         self.noise = noise
         self.tolerance = tolerance
 
     @property
-    def pure(self):
+    def pure(self) -> Any:  # type: ignore[override]
         """See `Solver`."""
         return is_named(self.noise, "gamma")
 
-    def auto_clip(self, loss, clip):
-        """See `Solver.auto_clip`: softmax is learnt unclipped; Huber's loss at twice the bound, for its curvature is paid too."""
+    def auto_clip(self, loss: Any, clip: Any) -> Any:
+        """See `Solver.auto_clip`: none for softmax; twice the bound for Huber's loss."""
         if loss.n_outputs > 1:
             return loss.lipschitz
         return clip if math.isfinite(loss.lipschitz) else 2 * clip
 
-    def auto_alpha(self, objective, budget, bound):
-        """See `Solver.auto_alpha`: about where the noise moves the raw prediction of the longest row by 1.
+    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+        """See `Solver.auto_alpha`: the noise moves a raw prediction of the longest row by about 1.
 
         With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be
         just there. More parameters ask for more, a stronger signal (T times the curvature) for
@@ -109,12 +110,13 @@ class ObjectivePerturbation(Solver):
             _LEAST_ALPHA * objective.curvature,
         )
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         if not objective.contracts:
             raise ValueError(
-                f"clip={objective.clip:.6g}: a clipped softmax is the gradient of no convex loss, and objective perturbation "
+                f"clip={objective.clip:.6g}: a clipped softmax is the gradient of no convex "
+                "loss, and objective perturbation "
                 "needs one. Use clip='auto'"
             )
         if not objective.alpha > 0:
@@ -155,7 +157,16 @@ class ObjectivePerturbation(Solver):
 
         return record
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         linear, output = mechanism.mechanisms
         sensitivity = objective.sensitivity(mechanism.adjacency)
@@ -166,23 +177,25 @@ class ObjectivePerturbation(Solver):
         theta = minimise(objective, rows, tolerance=certified, linear=term, n_threads=n_threads)
         return release(theta, output_scale, generator, output.distribution)
 
-    def fitted_attributes(self, mechanism):
+    def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: there are no steps."""
         return {"noise_multiplier_": mechanism.mechanisms[0].noise_multiplier}
 
-    def check_mechanism(self, objective, mechanism):
-        """See `Solver.check_mechanism`: the certificate must be within reach, whatever the records."""
+    def check_mechanism(self, objective: Any, mechanism: Any) -> Any:
+        """See `Solver.check_mechanism`: the certificate must be within reach."""
         output = mechanism.mechanisms[1]
         unit, least = self._limits(objective, mechanism)
         if least > unit:
             raise ValueError(
-                f"n_samples={objective.n_samples}, alpha={objective.alpha:.6g}: double precision cannot certify a minimiser so "
-                "well that the noise which hides the rest would not drown the model. Raise alpha, or use solver='noisy_gd'"
+                f"n_samples={objective.n_samples}, alpha={objective.alpha:.6g}: double "
+                "precision cannot certify a minimiser so "
+                "well that the noise which hides the rest would not drown the model. Raise "
+                "alpha, or use solver='noisy_gd'"
             )
         certifiable(output.tolerance, None, least)
 
     def _limits(self, objective, mechanism):
-        """Return the tolerance whose hiding noise moves a raw prediction by 1, and the least one that can be certified."""
+        """Return the tolerance whose noise moves a raw prediction by 1, and the least one."""
         linear, output = mechanism.mechanisms
         linear_scale = linear.noise_multiplier * objective.sensitivity(mechanism.adjacency)
         # deviation over scale
@@ -203,5 +216,5 @@ def _rank(objective):
 
 
 def _term_error(objective, linear_scale):
-    """Return how far the random linear term may be from an ideal one: a gradient that is not certified."""
+    """Return how far the random linear term may be from an ideal one."""
     return math.sqrt(objective.n_parameters) * NOISE_ERROR * linear_scale

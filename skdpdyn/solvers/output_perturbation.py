@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _MAX_EPOCHS = 10_000
 
 @dataclass(frozen=True)
 class Minimiser:
-    """The exact minimiser of a strongly convex objective, up to a certified gradient of norm ``tolerance``.
+    """The minimiser of a strongly convex objective, its gradient certified to ``tolerance``.
 
     Two objectives that differ in one record have gradients that differ by at most S/n, so that
     their minimisers are at most S / (n alpha) apart (Chaudhuri, Monteleoni and Sarwate 2011, Lemma
@@ -38,18 +39,18 @@ class Minimiser:
 
     tolerance: float
 
-    def sensitivity(self, objective, adjacency):
+    def sensitivity(self, objective: Any, adjacency: Any) -> Any:
         """How far one record moves the result."""
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
-    def run(self, objective, rows, generator, n_threads, verbose):
+    def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
         """Return the result, without noise."""
         return minimise(objective, rows, tolerance=self.tolerance, n_threads=n_threads)
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Gradient descent from 0, without noise, over the batches of one permutation of the records, the same in every epoch.
+    """Descend from 0 without noise over the batches of one permutation, the same in every epoch.
 
     Every batch is divided by the same ``batch_size``, the short last one too. A step is
     c_t-Lipschitz, c_t = max(abs(1 - eta_t alpha), abs(1 - eta_t beta)), and one record moves the
@@ -64,8 +65,8 @@ class Descent:
     batch_size: int
     n_batches: int
 
-    def sensitivity(self, objective, adjacency):
-        """How far one record moves the result, with the rounding of both runs, which the contraction knows nothing of."""
+    def sensitivity(self, objective: Any, adjacency: Any) -> Any:
+        """Return how far one record moves the result, the rounding of both runs included."""
         eta, alpha, beta = self.step_size, objective.alpha, objective.smoothness
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
         survives = np.append(np.cumprod(contraction[:0:-1])[::-1], 1.0)
@@ -82,7 +83,7 @@ class Descent:
             1 + 4 * _EPS * eta.size
         )
 
-    def run(self, objective, rows, generator, n_threads, verbose):
+    def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
         """Return the result, without noise."""
         theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
         if self.n_batches == 1:
@@ -175,8 +176,13 @@ class OutputPerturbation(Solver):
     takes_persons = True
 
     def __init__(
-        self, method="minimiser", noise="gaussian", n_epochs="auto", batch_size=50, tolerance="auto"
-    ):
+        self,
+        method: str = "minimiser",
+        noise: str = "gaussian",
+        n_epochs: int | str = "auto",
+        batch_size: int | str = 50,
+        tolerance: float | str = "auto",
+    ) -> None:
         self.method = method
         self.noise = noise
         self.n_epochs = n_epochs
@@ -184,27 +190,27 @@ class OutputPerturbation(Solver):
         self.tolerance = tolerance
 
     @property
-    def pure(self):
+    def pure(self) -> Any:  # type: ignore[override]
         """Whether its release has a guarantee with delta = 0: with gamma noise."""
         return is_named(self.noise, "gamma")
 
     @property
-    def streams(self):
+    def streams(self) -> Any:  # type: ignore[override]
         """See `Solver`: not where batches are drawn."""
         return not is_named(self.method, "permutation_sgd")
 
-    def auto_clip(self, loss, clip):
+    def auto_clip(self, loss: Any, clip: Any) -> Any:
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz
 
-    def auto_alpha(self, objective, budget, bound):
+    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.auto_alpha`, and the notes of the class."""
         mu = self.gaussian_mu(budget, objective.n_parameters)
         spread = objective.sensitivity(budget.adjacency) * objective.row_norm / mu  # kappa alpha
         kappa = (5 * spread / (objective.row_norm * objective.loss.smoothness) ** 2) ** (1 / 3)
         return spread / kappa
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         self._check(objective)
         ran = {"statistic": self.method}
@@ -225,14 +231,23 @@ class OutputPerturbation(Solver):
 
         return record
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
         theta = statistic.run(objective, rows, generator, n_threads, verbose)
         return release(theta, scale, generator, mechanism.distribution)
 
-    def fitted_attributes(self, mechanism):
+    def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: the noise over the sensitivity of the result."""
         return {"noise_multiplier_": mechanism.noise_multiplier}
 
@@ -242,7 +257,8 @@ class OutputPerturbation(Solver):
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         if not objective.contracts:
             raise ValueError(
-                f"clip={objective.clip!r}: a clipped {objective.loss.name} gradient is that of no convex loss, so that nothing "
+                f"clip={objective.clip!r}: a clipped {objective.loss.name} gradient is that of "
+                "no convex loss, so that nothing "
                 "bounds how far a record moves the result. Use clip='auto', or solver='noisy_gd'"
             )
         self._epochs(objective)
@@ -250,7 +266,8 @@ class OutputPerturbation(Solver):
         if self.method == "minimiser":
             if not objective.alpha > 0:
                 raise ValueError(
-                    f"alpha={objective.alpha!r}: without a penalty the minimiser has no bounded sensitivity. Give alpha > 0"
+                    f"alpha={objective.alpha!r}: without a penalty the minimiser has no bounded "
+                    "sensitivity. Give alpha > 0"
                 )
             check_condition(objective)
             self._tolerance(objective)
@@ -275,7 +292,7 @@ class OutputPerturbation(Solver):
         )
 
 
-def statistic_of(objective, mechanism):
+def statistic_of(objective: Any, mechanism: Any) -> Any:
     """Return what is computed without noise, which knows how far one record moves it."""
     if mechanism.statistic == "minimiser":
         return Minimiser(mechanism.tolerance)

@@ -1,6 +1,7 @@
-"""Ridge regression from noisy sufficient statistics: AdaSSP, in exact Gaussian differential privacy."""
+"""Ridge regression from noisy sufficient statistics (AdaSSP)."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -51,18 +52,20 @@ class SufficientStatistics(Solver):
 
     _shares = (0.05, 0.55, 0.4)  # of mu^2: least eigenvalue, X'X, X'y
 
-    def check_loss(self, loss):
+    def check_loss(self, loss: Any) -> Any:
         """See `Solver.check_loss`: products of rows say all of a squared loss, and of no other."""
         if not loss.quadratic:
             raise ValueError(
-                f"solver='sufficient_statistics' learns quadratic losses only, not the {loss.name} loss"
+                "solver='sufficient_statistics' learns quadratic losses only, not the "
+                f"{loss.name} loss"
             )
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         if objective.n_parameters > _LARGEST:
             raise ValueError(
-                f"n_features={objective.n_features}: sufficient statistics of more than {_LARGEST} columns do not fit in memory. "
+                f"n_features={objective.n_features}: sufficient statistics of more than "
+                f"{_LARGEST} columns do not fit in memory. "
                 "Use solver='noisy_gd'"
             )
         _rounding(objective)  # or an error
@@ -77,7 +80,16 @@ class SufficientStatistics(Solver):
 
         return record
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         eigenvalue_noise, gram_noise, moment_noise = (
             part.noise_multiplier for part in mechanism.mechanisms
@@ -106,8 +118,8 @@ class SufficientStatistics(Solver):
             values, vectors = eigh(gram)
             return vectors @ ((vectors.T @ moment) / np.maximum(values + ridge, gram_std))
 
-    def fitted_attributes(self, mechanism):
-        """See `Solver.fitted_attributes`: there are no steps, and each statistic has a noise of its own."""
+    def fitted_attributes(self, mechanism: Any) -> Any:
+        """See `Solver.fitted_attributes`: none, since there are no steps."""
         return {}
 
     def _statistics(self, objective, rows):
@@ -117,7 +129,7 @@ class SufficientStatistics(Solver):
 
 
 def _rounding(objective):
-    """Part of the sensitivities that the rounding of the computed statistics in two runs together may add.
+    """Return the part of the sensitivities that rounding in two runs together may add.
 
     A sum over a block of m of the n rows rounds by m eps/2 times the sum of its terms' norms at the
     most, in whatever order, and the sum of the blocks by their number times that; an eigenvalue of

@@ -1,4 +1,4 @@
-"""Theorems: each accountant maps a record of what ran to a guarantee, or says which hypothesis failed."""
+"""Theorems: an accountant maps a record to a guarantee, or says which hypothesis failed."""
 
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -51,7 +51,7 @@ class Tightest:
 
     @cached_property
     def alternatives(self) -> Mechanism:
-        """The other accountants by name: each with its guarantee, or with the hypothesis that failed; found when asked for."""
+        """The other accountants by name, each with its guarantee or what failed."""
         return {
             name: sharpest(judge, self.mechanism)
             for name, judge in ACCOUNTANTS.items()
@@ -107,7 +107,7 @@ def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
 
 
 def weigh(mechanism: Mechanism, delta: float, accuracy: float | None = None) -> Tightest:
-    """Return the `tightest` bound on a release, compared by epsilons of some relative ``accuracy`` where they are numerical.
+    """Return the `tightest` bound on a release; numerical epsilons have a relative ``accuracy``.
 
     Only accountants that can win are asked: those with a theorem for this type of record, and of a
     pair of which one is never below the other, the other.

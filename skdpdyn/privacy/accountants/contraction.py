@@ -1,4 +1,4 @@
-"""Contraction of the hockey-stick divergence: the converging bound of Asoodeh, Diaz and Calmon (2020)."""
+"""Contraction of the hockey-stick divergence: the bound of Asoodeh, Diaz and Calmon (2020)."""
 
 import math
 from dataclasses import dataclass
@@ -30,12 +30,15 @@ from skdpdyn.privacy.stored import stored
     "contraction: Asoodeh, Diaz and Calmon (2020), Theorems 3 to 5",
     needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
     sharper=Sharper(
-        "contraction(tight=True): Asoodeh, Diaz and Calmon (2020), Theorems 3 and 4, and Theorem 5 with its series summed",
+        (
+            "contraction(tight=True): Asoodeh, Diaz and Calmon (2020), Theorems 3 and 4, and "
+            "Theorem 5 with its series summed"
+        ),
         {"tight": True},
     ),
 )
 def contraction(mechanism: Mechanism, index: int | None = None, tight: bool = False) -> NoReturn:
-    """Privacy profile of one pass of projected noisy SGD, by the contraction of E_gamma on a bounded domain.
+    """Bound one pass of projected noisy SGD by the contraction of E_gamma on a bounded domain.
 
     Asoodeh, Diaz and Calmon (2020), Privacy amplification of iterative algorithms via contraction
     coefficients. With theta(r) = `hockey_stick` of two noise laws r standard units apart, S the
@@ -86,7 +89,8 @@ def _(mechanism: OnePass, index: int | None = None, tight: bool = False) -> Guar
     largest = 2 / (mechanism.smoothness + mechanism.strong_convexity)
     if not mechanism.step_size < largest:
         raise UnsupportedMechanismError(
-            "contraction (Asoodeh, Diaz and Calmon 2020) needs step_size < 2/(smoothness + strong_convexity) = "
+            "contraction (Asoodeh, Diaz and Calmon 2020) needs step_size < 2/(smoothness + "
+            "strong_convexity) = "
             f"{largest:.6g}, not {mechanism.step_size:.6g}"
         )
     check_computable("contraction", noise=mechanism.noise, step_size=mechanism.step_size)
@@ -174,7 +178,7 @@ def contraction_coefficient(
 @stored
 @dataclass(frozen=True)
 class ContractedDP(Guarantee):
-    """Profile theta(own_shift) theta(later_shift)^later_steps, or its mean over a uniform stopping time.
+    """Profile theta(own_shift) theta(later_shift)^later_steps, or its mean over stopping times.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Privacy amplification by iteration in its older, closed forms: Feldman et al. (2018), Balle et al. (2019), Boninsegna."""
+"""Privacy amplification by iteration in older, closed forms: Feldman, Balle, Boninsegna."""
 
 from typing import NoReturn
 
@@ -13,12 +13,15 @@ from skdpdyn.privacy.needs import Needs
 
 
 @accountant(
-    "iteration: Feldman et al. (2018), Theorem 23; Balle et al. (2019), Theorem 5; Boninsegna, Section VI.A",
+    (
+        "iteration: Feldman et al. (2018), Theorem 23; Balle et al. (2019), Theorem 5; Boninsegna, "
+        "Section VI.A"
+    ),
     needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
     never_below="last_iterate",
 )
 def iteration(mechanism: Mechanism, index: int | None = None) -> NoReturn:
-    """Renyi bound of the last iterate by amplification by iteration, as printed; `last_iterate` is never above it.
+    """Bound the last iterate by amplification by iteration, as printed.
 
     - `OnePass` with Gaussian noise, the record in step i of n, S its sensitivity: RDP(a) = a S^2 /
       (2 sigma^2 (n - i + 1)) where nothing contracts (Feldman, Mironov, Talwar and Thakurta 2018,
@@ -82,7 +85,8 @@ def _(mechanism: OnePass, index: int | None = None) -> RenyiDP:
     largest = 2 / (mechanism.smoothness + mechanism.strong_convexity)
     if not mechanism.step_size < largest:
         _refuse(
-            f"step_size < 2/(smoothness + strong_convexity) = {largest:.6g}, not {mechanism.step_size:.6g}"
+            f"step_size < 2/(smoothness + strong_convexity) = {largest:.6g}, not "
+            f"{mechanism.step_size:.6g}"
         )
     later = mechanism.n_samples - check_index(index, mechanism.n_samples, mechanism.n_samples)
     check_computable(
@@ -97,7 +101,7 @@ def _(mechanism: OnePass, index: int | None = None) -> RenyiDP:
 
 
 def proposition1(mechanism: Mechanism, index: int | None = None) -> RenyiDP:
-    """Proposition 1 of Asoodeh, Diaz and Calmon (2020): Balle's kappa with the classic conversion, as their figures plot it.
+    """Bound one pass by Proposition 1 of Asoodeh, Diaz and Calmon (2020).
 
     delta = exp(-(epsilon - kappa)^2 / (4 kappa)) for epsilon > kappa, kappa = S^2 M^(n-i+1) / (2
     sigma^2 (n-i)) also where nothing contracts, and S^2 / (2 sigma^2) for i = n. Hypotheses as in
@@ -150,7 +154,8 @@ def _(mechanism: CyclicBatches, index: int | None = None) -> RenyiDP:
         _refuse("a known smoothness, not None")
     if not mechanism.step_size <= 2 / mechanism.smoothness:
         _refuse(
-            f"step_size <= 2/smoothness = {2 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}"
+            f"step_size <= 2/smoothness = {2 / mechanism.smoothness:.6g}, not "
+            f"{mechanism.step_size:.6g}"
         )
     if index is not None and mechanism.order == "shuffled_once":
         raise ValueError(

@@ -28,7 +28,7 @@ from skdpdyn.privacy.needs import Needs
     needs=Needs(contraction=True, last_iterate_only=True),
 )
 def last_iterate(mechanism: Mechanism, index: int | None = None) -> NoReturn:
-    """Smallest mu-GDP guarantee of the last iterate that follows from contraction, sensitivity and noise alone.
+    """Return the smallest mu-GDP guarantee of the last iterate.
 
     Shifted interpolation (Bok, Su and Altschuler 2024, Shifted interpolation for differential
     privacy), for any schedule of steps and noise, see `last_iterate_mu`. For a constant schedule
@@ -99,7 +99,8 @@ def _(mechanism: CyclicBatches, index: int | None = None) -> Guarantee:
     if index is not None:
         if shuffled:
             raise ValueError(
-                f"index={index!r} must be None: the records were shuffled, nobody's position is known"
+                f"index={index!r} must be None: the records were shuffled, nobody's position is "
+                "known"
             )
         positions = positions[check_index(index, n_batches, n_batches) - 1 :][:1]
     if diameter is None and all(value.ndim == 0 for value in steps):
@@ -125,7 +126,8 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
         _refuse(f"distribution='gaussian', not {mechanism.distribution!r}")
     if not mechanism.strong_convexity <= mechanism.smoothness:
         _refuse(
-            f"strong_convexity <= smoothness, not {mechanism.strong_convexity} > {mechanism.smoothness}: no such function"
+            f"strong_convexity <= smoothness, not {mechanism.strong_convexity} > "
+            f"{mechanism.smoothness}: no such function"
         )
     _check_step(mechanism.step_size, mechanism.smoothness)
     decay = -float(
@@ -165,7 +167,7 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
 
 
 def _noise_left(n_steps: Any, decay: float) -> Any:
-    """Variance of the last steps' noise, in units of one step's: sum of c^(2i), i < n_steps, c = exp(-decay)."""
+    """Return the sum of c^(2i), i < n_steps, c = exp(-decay): the noise of the last steps."""
     if decay == 0:
         return np.asarray(n_steps, dtype=float)
     return (
@@ -241,7 +243,7 @@ def _position_mus(
 
 
 def _steps(mechanism: Mechanism) -> Any:
-    """Log contraction, update sensitivity and noise of the steps, and diameter, after the hypotheses are checked."""
+    """Return log contraction, sensitivity and noise of steps, and diameter, checked."""
     if mechanism.release != "last":
         _refuse(f"release='last', not {mechanism.release!r}")
     if mechanism.smoothness is None:
@@ -266,7 +268,8 @@ def _steps(mechanism: Mechanism) -> Any:
 def _check_step(largest: float, smoothness: float) -> None:
     if not largest <= 2 / smoothness:
         _refuse(
-            f"step_size <= 2/smoothness = {2 / smoothness:.6g}, not {largest:.6g}: beyond it a step does not contract"
+            f"step_size <= 2/smoothness = {2 / smoothness:.6g}, not {largest:.6g}: beyond it a "
+            "step does not contract"
         )
 
 
@@ -341,7 +344,7 @@ def last_iterate_mu(
 
 
 def _log_contraction(step_size: Floats, strong_convexity: float, smoothness: float) -> Array:
-    """Log max(|1 - step_size strong_convexity|, |1 - step_size smoothness|), exact for tiny step_size strong_convexity."""
+    """Return the log of a step's contraction factor, exact for tiny steps."""
     with np.errstate(divide="ignore", invalid="ignore"):
         slow = np.log1p(-step_size * strong_convexity)
         fast = np.log(step_size * smoothness - 1)
@@ -435,7 +438,7 @@ _EQUAL = 1e-12
 
 
 def _log_energy(log_supply: Array, log_weight: Array) -> float:
-    """Logarithm of sum v^2 w, v the isotonic regression of supply/weight; both are given as logarithms.
+    """Return log sum v^2 w, v the isotonic regression of supply/weight, both given as logarithms.
 
     Segments whose weights fit in a float are regressed by scipy; the blocks that come out are
     pooled across segments in log space. Pooling may go in any order.
@@ -499,7 +502,7 @@ def _pool_segment(log_supply: Array, log_weight: Array, log_debt: float) -> Any:
 def _append_blocks(
     supplies: Any, weights: Any, block_supplies: Array, block_weights: Array
 ) -> None:
-    """Append blocks in order, pooling neighbours for as long as the left one has the larger supply/weight."""
+    """Append blocks in order; pool neighbours while the left one has the larger supply/weight."""
     block_supplies, block_weights = block_supplies.tolist(), block_weights.tolist()
     position = 0
     while position < len(block_supplies) and supplies:

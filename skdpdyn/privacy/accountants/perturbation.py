@@ -34,7 +34,8 @@ from skdpdyn.privacy.stored import stored, stored_part
 
 
 @accountant(
-    "perturbation: Dong, Roth and Su (2022), Theorem 2.7; Chaudhuri et al. (2011), Theorem 6; the profile proved in "
+    "perturbation: Dong, Roth and Su (2022), Theorem 2.7; Chaudhuri et al. (2011), Theorem 6; "
+    "the profile proved in "
     "PerturbedObjectiveDP"
 )
 def perturbation(mechanism: Mechanism) -> NoReturn:
@@ -105,7 +106,7 @@ def _(mechanism: ObjectivePerturbation) -> Guarantee:
 @stored
 @dataclass(frozen=True)
 class PerturbedObjectiveDP(Guarantee):
-    """The profile of objective perturbation with Gaussian noise and a single output, and of Gaussian releases along with it.
+    """The profile of objective perturbation with Gaussian noise, one output, and Gaussian releases.
 
     With m = ``shift``, J = ``tilt`` and H the profile of Gaussian differential privacy, without
     other releases:
@@ -300,7 +301,7 @@ _RADIUS, _NODES = 14.0, 160
 
 
 def _log_radial_moment(scale: Floats, rank: int) -> Any:
-    """Log of E exp(scale chi) - scale^2/2, chi the norm of ``rank`` standard normals, rounded up."""
+    """Return log E exp(scale chi) - scale^2/2, rounded up; chi: the norm of ``rank`` normals."""
     if rank == 1:
         return np.log1p(special.erf(scale / math.sqrt(2)))
     # The integrand x^(rank-1) exp(scale x - x^2/2) is log-concave and narrower than a normal
@@ -340,7 +341,7 @@ def _log_two_sided(epsilon: Floats, mu: float) -> Array:
 
 
 def _log_chord(distance: Floats, log_delta: Any) -> Array:
-    """Return the line in exp(epsilon) from delta = 1 at 0 to ``log_delta``, ``distance`` <= 0 before it."""
+    """Return the chord in exp(epsilon) from delta = 1 at 0 to ``log_delta``."""
     return np.where(
         distance < 0,
         np.log(np.maximum(np.exp(distance + log_delta) - np.expm1(distance), 1e-300)),

@@ -85,7 +85,8 @@ def _(mechanism: WithoutReplacement) -> RenyiDP:
     check_computable("recursion", noise_multiplier=mechanism.noise_multiplier)
     if not mechanism.step_size < largest:
         refuse(
-            f"step_size < 2/(strong_convexity + smoothness) = {largest:.6g}, not {mechanism.step_size:.6g}"
+            f"step_size < 2/(strong_convexity + smoothness) = {largest:.6g}, not "
+            f"{mechanism.step_size:.6g}"
         )
     curve = RecursionCurve(
         n_steps=mechanism.n_steps,

@@ -35,7 +35,7 @@ class Sharper:
 def accountant(
     theorem: str, *, needs: Any = None, sharper: Any = None, never_below: Any = None
 ) -> Any:
-    """Register a function as an accountant under its own name, dispatched on the type of the record.
+    """Register a function as an accountant under its own name, dispatched on the record's type.
 
     The function itself is what a record without a theorem gets: it raises
     `UnsupportedMechanismError`. Theorems are added with its ``register``. Compositions are covered:
@@ -102,14 +102,14 @@ def _compose_parts(judge: Callable[..., Any], mechanism: Mechanism, **options: A
 
 
 def has_theorem(judge: Any, mechanism: Mechanism) -> bool:
-    """Return whether an accountant has a theorem for this type of record, and for all parts of a composition."""
+    """Return whether an accountant has a theorem for a record, or for all its parts."""
     if isinstance(mechanism, Composition):
         return all(has_theorem(judge, part) for part in mechanism.mechanisms)
     return judge.dispatch(type(mechanism)) is not judge.dispatch(object)
 
 
 def sharpest(judge: Any, mechanism: Mechanism) -> Any:
-    """Return what an accountant proves in its sharpest form, or the error that says which hypothesis failed."""
+    """Return what an accountant proves in its sharpest form, or the error."""
     try:
         return judge(mechanism, **(judge.sharper.options if judge.sharper else {}))
     except UnsupportedMechanismError as error:

@@ -22,7 +22,10 @@ from skdpdyn.privacy.stored import stored_part
 @accountant(
     "selection: Papernot and Steinke (2022), Theorems 2 and 6",
     sharper=Sharper(
-        "selection(tight=True): Papernot and Steinke (2022), Theorems 2 and 6, delta of a trial from its profile",
+        (
+            "selection(tight=True): Papernot and Steinke (2022), Theorems 2 and 6, delta of a trial "
+            "from its profile"
+        ),
         {"tight": True},
     ),
 )
@@ -78,7 +81,8 @@ def _(mechanism: Selection, tight: bool = False) -> RenyiDP | None:
     curve = mechanism.trial._renyi_curve()
     if curve is None:
         raise UnsupportedMechanismError(
-            "selection (Papernot and Steinke 2022) needs a Renyi curve of one trial, and none is known of this "
+            "selection (Papernot and Steinke 2022) needs a Renyi curve of one trial, and none "
+            "is known of this "
             f"{type(mechanism.trial).__name__} ({mechanism.adjacency})"
         )
     profile = mechanism.trial if tight and mechanism.shape == math.inf else None
@@ -123,7 +127,8 @@ class SelectionCurve:
             raise ValueError(f"profile={self.profile!r} must be a guarantee or None")
         if self.profile is not None and self.profile._renyi_curve() != self.trial:
             raise ValueError(
-                f"profile={self.profile!r} must be the guarantee that has the curve trial={self.trial!r}"
+                f"profile={self.profile!r} must be the guarantee that has the curve "
+                f"trial={self.trial!r}"
             )
 
     @property
@@ -141,7 +146,7 @@ class SelectionCurve:
 
     @property
     def dp_event(self) -> Any:
-        """``RepeatAndSelectDpEvent``, for a Renyi accountant, where a trial has an event and the shape is one of its shapes."""
+        """``RepeatAndSelectDpEvent``, for a Renyi accountant, if trial and shape have an event."""
         event = getattr(self.trial, "dp_event", None)
         if event is None or self.shape < 0 or self.profile is not None:
             return None
@@ -150,7 +155,7 @@ class SelectionCurve:
         return RepeatAndSelectDpEvent(event, self.expected_trials, self.shape)
 
     def with_accuracy(self, accuracy: float | None) -> Any:
-        """Return the curve with delta taken from a profile of another accuracy, see `Guarantee.with_accuracy`."""
+        """Return the curve at another accuracy of the profile, see `Guarantee.with_accuracy`."""
         return (
             self
             if self.profile is None
@@ -183,7 +188,7 @@ class SelectionCurve:
 
     @cached_property
     def _least(self) -> Any:
-        """The order at which the printed bound is least, and that bound: it holds below that order too."""
+        """Return the order at which the printed bound is least, and that bound."""
         log_excess = np.linspace(math.log(1e-9), math.log(1e15), 240)
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(self._printed(1 + np.exp(log_excess)))

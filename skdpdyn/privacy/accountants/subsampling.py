@@ -19,7 +19,7 @@ from skdpdyn.privacy.stored import stored_part
 
 @accountant("subsampling: composition of subsampled Gaussian steps by privacy loss distributions")
 def subsampling(mechanism: Mechanism) -> NoReturn:
-    """Composition of subsampled Gaussian steps by privacy loss distributions, whatever is released of the path.
+    """Compose subsampled Gaussian steps by privacy loss distributions, whatever is released.
 
     - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against
       N(0,1), both directions. replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair: the
@@ -92,7 +92,7 @@ def _(mechanism: WithoutReplacement) -> PrivacyLossDP:
 
 
 def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
-    """Closed-form Renyi bound of the Poisson-sampled Gaussian: RDP(a) = 2 q^2 a / z^2 a step, for orders that are small enough.
+    """Bound a Poisson-sampled Gaussian in closed form: RDP(a) = 2 q^2 a / z^2 a step, small orders.
 
     Mironov, Talwar and Zhang (2019), Theorem 11; Boninsegna, Theorem A.1. Hypotheses, checked:
     add_remove; q <= 1/5; z >= 4; and for the order a, with l = log(1 + 1/(q (a-1))): a <= z^2 l / 2
@@ -146,7 +146,7 @@ def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
 @stored_part
 @dataclass(frozen=True)
 class SmallOrderCurve:
-    """rate * order, where Theorem 11 of Mironov, Talwar and Zhang (2019) allows the order; else infinite."""
+    """Theorem 11 of Mironov, Talwar and Zhang (2019): rate * order, or infinity."""
 
     rate: float
     sampling_probability: float

@@ -1,4 +1,4 @@
-"""Composition in the other dialects of the literature: zCDP, moments, basic and advanced composition, the subsampling lemma.
+"""Composition in other dialects: zCDP, moments, basic and advanced, the subsampling lemma.
 
 They are for comparison and for reading papers; `composition` and `subsampling` are never worse.
 """
@@ -132,7 +132,7 @@ def basic_composition(step: Any, count: int) -> ApproximateDP:
 
 
 def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
-    """Advanced composition: epsilon' = sqrt(2 k log(1/slack)) epsilon + k epsilon (e^epsilon - 1), delta' = k delta + slack.
+    """Compose k releases by advanced composition, as printed.
 
     Dwork and Roth (2014), Theorem 3.20; Boninsegna, Theorem II.3, whose closing remark for epsilon
     < 1 is garbled and not used.
@@ -215,7 +215,8 @@ def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> 
     checked_choice(sampling, "sampling", needed)
     if step.adjacency is not needed[sampling]:
         raise UnsupportedMechanismError(
-            f"the subsampling lemma for sampling={sampling!r} needs adjacency={needed[sampling]!r}, not {step.adjacency!r}"
+            f"the subsampling lemma for sampling={sampling!r} needs "
+            f"adjacency={needed[sampling]!r}, not {step.adjacency!r}"
         )
     q = sampling_probability
     if not 0 < q <= 1:
@@ -227,7 +228,7 @@ def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> 
 
 @singledispatch
 def gaussian_steps(mechanism: Mechanism) -> Any:
-    """Return the (mu of one step, number of steps, sampling probability, sampling) of a run of equal Gaussian steps."""
+    """Return mu, number, sampling probability and kind of sampling of equal Gaussian steps."""
     raise UnsupportedMechanismError(
         f"no run of equal Gaussian steps is known for {type(mechanism).__name__}"
     )
@@ -278,7 +279,7 @@ def _(mechanism: WithoutReplacement) -> Any:
 
 
 def naive_epsilon(mechanism: Mechanism, delta: float, theorem: str = "advanced") -> float:
-    """Epsilon of a run of Gaussian steps by the textbook chain: one step, subsampling lemma, composition.
+    """Return epsilon of Gaussian steps by the textbook: one step, subsampling, composition.
 
     Boninsegna, Section III.A. Half of delta goes to the steps, half to the slack of advanced
     composition (all of it to the steps under basic). The single Gaussian step is exact

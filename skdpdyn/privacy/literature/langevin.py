@@ -134,7 +134,7 @@ def quadratic(mechanism: Mechanism) -> GaussianDP:
 
 
 def lower_bound(mechanism: Mechanism) -> LinearCurve:
-    """Renyi curve that some data and loss reach at least: a lower bound on every guarantee, not a guarantee.
+    """Return a Renyi curve that some data reach: a lower bound on every guarantee.
 
     Theorem 3 of Chourasia, Ye and Shokri (2021): RDP(a) >= a S^2 / (4 lambda sigma^2 n^2) (1 -
     exp(-lambda step_size K)), reached by the quadratic of curvature lambda = strong_convexity (the
@@ -166,7 +166,8 @@ def lower_bound(mechanism: Mechanism) -> LinearCurve:
     refuse = check_run(mechanism, "Theorem 3")
     if mechanism.diameter is not None:
         refuse(
-            f"diameter=None, not {mechanism.diameter}: the quadratic that reaches it lives on all of R^d"
+            f"diameter=None, not {mechanism.diameter}: the quadratic that reaches it lives on "
+            "all of R^d"
         )
     time = mechanism.step_size * mechanism.strong_convexity
     if not 0 < time <= 1:
@@ -248,11 +249,13 @@ def _check_quadratic(mechanism: Mechanism, theorem: str) -> None:
     refuse = check_run(mechanism, theorem)
     if not 0 < mechanism.strong_convexity == mechanism.smoothness:
         refuse(
-            f"strong_convexity = smoothness, not {mechanism.strong_convexity} and {mechanism.smoothness}"
+            f"strong_convexity = smoothness, not {mechanism.strong_convexity} and "
+            f"{mechanism.smoothness}"
         )
     if not mechanism.step_size * mechanism.smoothness <= 1:
         refuse(
-            f"step_size <= 1/smoothness = {1 / mechanism.smoothness:.6g}, not {mechanism.step_size:.6g}"
+            f"step_size <= 1/smoothness = {1 / mechanism.smoothness:.6g}, not "
+            f"{mechanism.step_size:.6g}"
         )
     if mechanism.diameter is not None:
         refuse(f"diameter=None, not {mechanism.diameter}: the theorem is for all of R^d")

@@ -43,7 +43,7 @@ def chaudhuri(mechanism: Mechanism) -> ApproximateDP:
 
 
 def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
-    """(epsilon, delta) of objective perturbation as printed: noise S sqrt(8 log(2/delta) + 4 epsilon) / epsilon.
+    """Bound objective perturbation as printed: noise S sqrt(8 log(2/delta) + 4 epsilon) / epsilon.
 
     Kifer, Smith and Thakurta (2012), Theorem 2, solved for epsilon; it also needs Lambda >= 2
     smoothness / epsilon, so that epsilon is at least twice the curvature. Hypotheses: Gaussian
@@ -135,5 +135,6 @@ def _check(mechanism: Mechanism, name: str, distribution: str) -> None:
         raise UnsupportedMechanismError(f"{name} has no theorem for {type(mechanism).__name__}")
     if mechanism.distribution != distribution or mechanism.rank != 1:
         raise UnsupportedMechanismError(
-            f"{name} needs distribution={distribution!r} and rank=1, not {mechanism.distribution!r} and {mechanism.rank}"
+            f"{name} needs distribution={distribution!r} and rank=1, not "
+            f"{mechanism.distribution!r} and {mechanism.rank}"
         )

@@ -1,6 +1,7 @@
 """Noisy stochastic gradient descent on single records: a rival in the literature's tables."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ _COUNTABLE = 3e14  # times delta: the steps that numerical accounting can tell a
 
 
 class BassilySGD(Solver):
-    """Noisy SGD on one record a step, with the decreasing steps of Bassily, Smith and Thakurta (2014).
+    """Noisy SGD on one record a step, with steps of Bassily, Smith and Thakurta (2014).
 
     Their Algorithm 1: theta <- Proj(theta - step (grad_i(theta) + alpha theta + noise)), with step
     1 / (alpha t) at step t for a strongly convex objective and 2 radius / sqrt(t (L^2 + d sigma^2))
@@ -50,15 +51,15 @@ class BassilySGD(Solver):
     (True, 20000, 0.7)
     """
 
-    def __init__(self, n_steps="auto", radius="auto"):
+    def __init__(self, n_steps: int | str = "auto", radius: Any = "auto") -> None:
         self.n_steps = n_steps
         self.radius = radius
 
-    def auto_alpha(self, objective, budget, bound):
-        """See `Solver.auto_alpha`: the steps end near the minimiser, so that the penalty must hold the noise down by itself."""
+    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+        """See `Solver.auto_alpha`: the penalty alone limits the noise."""
         return super().auto_alpha(objective, budget, bound) / AUTO_FORGETTING
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         n_steps = checked_steps(self.n_steps, "n_steps")
         if n_steps is None:
@@ -79,7 +80,16 @@ class BassilySGD(Solver):
 
         return record
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         radius, theta = mechanism.diameter / 2, np.zeros(objective.n_parameters)
         noise_std = mechanism.noise_multiplier * objective.lipschitz
@@ -98,7 +108,7 @@ class BassilySGD(Solver):
         )
         return theta
 
-    def fitted_attributes(self, mechanism):
+    def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: step sizes decrease."""
         return {"noise_multiplier_": mechanism.noise_multiplier, "n_iter_": mechanism.n_steps}
 
@@ -106,7 +116,8 @@ class BassilySGD(Solver):
         if is_auto(self.radius):
             if objective.alpha == 0:
                 raise ValueError(
-                    "alpha=0: radius='auto' is L / alpha. Give the radius of a ball to search, or a penalty"
+                    "alpha=0: radius='auto' is L / alpha. Give the radius of a ball to search, "
+                    "or a penalty"
                 )
             return objective.lipschitz / objective.alpha
         if not 0 < as_float(self.radius) < math.inf:
@@ -126,7 +137,7 @@ def _step_size(objective, radius, noise_std, step):
 
 
 def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability):
-    """Return what the rounding of all steps costs at most: twice what it would if all were as short as the last."""
+    """Return what the rounding of all steps costs at most."""
     noise_std = noise_multiplier * objective.lipschitz
     last = _step_size(objective, radius, noise_std, n_steps)
     repeats = 1 / sampling_probability

@@ -1,7 +1,8 @@
-"""Stochastic variance-reduced gradient descent with noisy gradients: a rival in the literature's tables."""
+"""Stochastic variance-reduced gradient descent with noisy gradients, for comparison."""
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ _MOST_INNER = 10
 
 
 class DPSVRG(Solver):
-    """Stochastic variance-reduced gradient descent (DP-SVRG): noisy full gradients at snapshots, noisy corrections in between.
+    """DP-SVRG: noisy full gradients at snapshots, noisy corrections in between.
 
     Rounds of Wang, Ye and Xu (2017), Algorithm 1. A round takes the gradient g of the empirical
     loss at its snapshot s from all records, with noise, then makes ``n_inner`` steps theta <- theta
@@ -83,13 +84,19 @@ class DPSVRG(Solver):
 
     _snapshot_share = 0.5  # of mu^2, as far as sampling is near its Gaussian limit
 
-    def __init__(self, n_rounds="auto", n_inner="auto", batch_size="auto", step_size="auto"):
+    def __init__(
+        self,
+        n_rounds: int | str = "auto",
+        n_inner: int | str = "auto",
+        batch_size: int | str = "auto",
+        step_size: float | str = "auto",
+    ) -> None:
         self.n_rounds = n_rounds
         self.n_inner = n_inner
         self.batch_size = batch_size
         self.step_size = step_size
 
-    def mechanism(self, objective, budget, bound):
+    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
         """See `Solver.mechanism`."""
         n_rounds, n_inner, probability = self._schedule(objective, budget)
         step_size = self._step_size(objective)
@@ -114,7 +121,16 @@ class DPSVRG(Solver):
 
         return record
 
-    def solve(self, objective, mechanism, rows, *, generator, n_threads=1, verbose=0):
+    def solve(
+        self,
+        objective: Any,
+        mechanism: Any,
+        rows: Any,
+        *,
+        generator: Any,
+        n_threads: Any = 1,
+        verbose: Any = 0,
+    ) -> Any:
         """See `Solver.solve`."""
         snapshots, steps = mechanism.mechanisms
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
@@ -151,8 +167,8 @@ class DPSVRG(Solver):
                     print(f"round {number} of {n_rounds}")
         return snapshot
 
-    def fitted_attributes(self, mechanism):
-        """See `Solver.fitted_attributes`: the noise on the steps, and their number in all rounds."""
+    def fitted_attributes(self, mechanism: Any) -> Any:
+        """See `Solver.fitted_attributes`: the noise on steps, and their number in all rounds."""
         _, steps = mechanism.mechanisms
         return {
             "noise_multiplier_": steps.noise_multiplier,
@@ -210,12 +226,12 @@ class _Records:
         return sum(self._sum(self._residuals(theta, part), part) for part in parts)
 
     def correction(self, theta, snapshot, batch, limit):
-        """Sum over a batch of the differences between the clipped gradients at two points, each of norm at most ``limit``."""
+        """Sum differences of clipped gradients at two points over a batch."""
         difference = self._residuals(theta, batch) - self._residuals(snapshot, batch)
         return self._sum(_bounded(difference, limit * self.unit_bound[batch]), batch)
 
     def rounding(self, theta):
-        """Return how far one record can move a sum over a batch by rounding alone, where gradients are taken at ``theta``.
+        """Return how far one record can move the sum over a batch at ``theta`` by rounding alone.
 
         BLAS may add up the products of all other rows in another order if there is one row more.
         """

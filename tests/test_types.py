@@ -1,0 +1,69 @@
+"""What an editor sees: a user's script has no error, and no name in it is unknown."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import numpy as np
+from sklearn.pipeline import make_pipeline
+
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.datasets import load_adult
+from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
+from skdpdyn.preprocessing import BoundsScaler, Conditioning, PrivateScaler
+from skdpdyn.privacy import Budget, GaussianDP, Ledger, calibrate, last_iterate, tightest
+from skdpdyn.solvers import DPSGD, NoisyGD, ObjectivePerturbation
+
+X = np.random.default_rng(0).normal(size=(100, 3))
+y = X[:, 0] > 0
+model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(X, y)
+print(model.epsilon_ + 1, model.coef_ @ X.T, round(model.privacy_.epsilon(1e-5), 3))
+print(model.predict_proba(X)[:, 1], model.score(X, y), model.privacy_report())
+PrivateSoftmaxRegression(classes=range(3), solver="noisy_sgd", delta=1e-6).fit(X, y.astype(int))
+PrivateRidge(target_bounds=(0, 1), solver=NoisyGD(n_steps=10)).fit(X, X[:, 0])
+PrivateLinearSVC(classes=[False, True], solver=DPSGD(batch_size=10)).fit(X, y)
+PrivatePoissonRegressor(target_bounds=(0, 9)).fit(X, y.astype(int))
+pipeline = make_pipeline(BoundsScaler(bounds=(-3, 3)), PrivateScaler(epsilon=0.1), model)
+total_privacy(pipeline.fit(X, y)).epsilon(1e-5)
+search = PrivateSearchCV(model, {"clip": [0.1, 1.0]}, epsilon=Budget(2.0, 1e-6)).fit(X, y)
+adult = load_adult()
+reveal_type(model)
+reveal_type(model.fit(X, y))
+reveal_type(model.privacy_)
+reveal_type(model.privacy_cost(100, 3))
+reveal_type(model.predict(X))
+reveal_type(tightest)
+reveal_type(calibrate)
+reveal_type(last_iterate)
+reveal_type(total_privacy)
+reveal_type(search_privacy)
+reveal_type(search)
+reveal_type(GaussianDP(1.0).tradeoff(0.01))
+reveal_type(Ledger)
+reveal_type(Conditioning)
+reveal_type(ObjectivePerturbation)
+reveal_type(adult)
+"""
+
+
+@pytest.mark.slow
+def test_an_editor_knows_every_name_of_a_script(tmp_path):
+    pytest.importorskip("pyright")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    run = subprocess.run([*command, str(script)], capture_output=True, text=True, timeout=300)
+    found = json.loads(run.stdout)["generalDiagnostics"]
+    assert [one["message"] for one in found if one["severity"] == "error"] == []
+    told = [one["message"] for one in found if one["severity"] == "information"]
+    assert len(told) == SCRIPT.count("reveal_type(")
+    assert [text for text in told if "Unknown" in text] == []
