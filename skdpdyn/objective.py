@@ -25,7 +25,7 @@ def n_parameters_of(loss, n_features, intercept_scaling):
 
 @dataclass(frozen=True)
 class Objective:
-    """The regularised empirical risk: mean loss + (alpha/2) |theta|^2, intercept included.
+    """The regularised empirical risk: ``mean loss + (alpha/2) |theta|^2``, intercept included.
 
     Rows are scaled into the ball of radius ``data_norm``; with an intercept, a column of constant
     ``intercept_scaling`` is appended (never materialised), so that every row has norm at most
