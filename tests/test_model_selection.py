@@ -332,7 +332,7 @@ def test_nothing_but_the_winner_is_shown():
     fitted = search().fit(X, Y)
     learnt = {name for name in vars(fitted) if name.endswith("_")}
     assert learnt == {"mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_",
-                      "best_estimator_", "best_params_", "best_score_"}  # fmt: skip
+                      "best_estimator_", "best_params_", "best_score_", "privacy_unit_"}  # fmt: skip
     for name in ("n_trials_", "cv_results_", "best_index_", "scores_"):
         assert not hasattr(fitted, name)
     assert fitted.leaks_ == ()

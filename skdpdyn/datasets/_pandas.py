@@ -9,6 +9,7 @@ def pandas() -> Any:
         import pandas
     except ImportError:
         raise ImportError(
-            'as_frame=True needs pandas: pip install "skdpdyn[plot]", or pass as_frame=False'
+            'as_frame=True needs pandas: pip install "skdpdyn[plot]", or pass as_frame=False',
+            name="pandas",
         ) from None
     return pandas
