@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numba import config
 
 from skdpdyn import (
     PrivateLogisticRegression,
@@ -34,7 +35,11 @@ class GeneratedRows(StreamedRows):
             yield X[part], y[part]
 
 
-def data(n_samples=30_000, n_features=5, dtype=np.float32):
+# pieces of several chunks; kernels that are not compiled take minutes for so many rows
+N_SAMPLES = 2_000 if config.DISABLE_JIT else 30_000
+
+
+def data(n_samples=N_SAMPLES, n_features=5, dtype=np.float32):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, n_features)) / 2
     return X.astype(dtype), X @ np.arange(n_features) + 0.1 * rng.standard_normal(n_samples)
