@@ -377,12 +377,12 @@ def as_text(rows):
 
 def as_rst(rows):
     """Return a table of a page."""
-    quoted = (
-        ", ".join('"' + cell + '"' for cell in line)
+    lines = (
+        ", ".join(f'"{cell}"' if "," in cell else cell or '""' for cell in line)
         for line in (HEAD, *(row.cells for row in rows))
     )
     return ".. csv-table::\n   :header-rows: 1\n   :widths: auto\n\n" + "\n".join(
-        f"   {line}" for line in quoted
+        f"   {line}" for line in lines
     )
 
 

@@ -33,7 +33,8 @@ from skdpdyn.solvers import DPSGD, NoisyGD
 
 warnings.simplefilter("ignore")
 tree, kind = sys.argv[1:]
-assert Path(skdpdyn.__file__).parents[1] == Path(tree), f"{skdpdyn.__file__} runs in place of {tree}"
+where = Path(skdpdyn.__file__).parents[1]
+assert where == Path(tree), f"{where} runs in place of {tree}"
 rng = np.random.default_rng(0)
 
 def logistic(**parameters):
@@ -54,12 +55,15 @@ def report(name, estimator, X, y):
 X, y = rows(1000, 20)
 fitted = logistic().fit(X, y)
 if kind in ("start", "all"):
-    print("start: import and first fit", time.perf_counter() - start, zlib.crc32(fitted.coef_.tobytes()), sep=",")
+    seconds, bits = time.perf_counter() - start, zlib.crc32(fitted.coef_.tobytes())
+    print("start: import and first fit", seconds, bits, sep=",")
 if kind in ("fit", "all"):
     X, y = rows(10_000, 50)
     report("fit: logistic", logistic(), X, y)
-    report("fit: logistic on CSR rows", logistic(), sparse.random_array((10_000, 200), density=0.05, format="csr", rng=0), y)
-    report("fit: softmax", PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=0), X, y + (X[:, 1] > 0))
+    csr = sparse.random_array((10_000, 200), density=0.05, format="csr", rng=0)
+    report("fit: logistic on CSR rows", logistic(), csr, y)
+    softmax = PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=0)
+    report("fit: softmax", softmax, X, y + (X[:, 1] > 0))
     report("fit: ridge", PrivateRidge(target_bounds=(0, 1), random_state=0), X, y)
 if kind in ("step", "all"):
     X, y = rows(45_000, 104)

@@ -1,11 +1,11 @@
 """Coverage and width of the intervals of `skdpdyn.inference.private_summary` on simulated data.
 
 Run ``python -m benchmarks intervals``. Model and table together cost (epsilon, 1/n^2); the table
-takes a share of mu^2 that grows with the number of columns. A line tells, of nominal 95 %
-intervals: the share of coefficients that were answered, the part of these intervals that cover, with
-its standard error over repetitions, that of the worst coefficient, and the median of the standard
-error over that of the same regression without privacy. Columns are correlated. "robust" has a
-link that the model does not know of, and what is to be covered is the best approximation to it.
+takes a share of mu^2 that grows with the number of columns. A line shows, for nominal 95 %
+intervals: the share of coefficients that were answered, the coverage of their intervals with its
+standard error over repetitions, the coverage of the worst coefficient, and the median ratio of the
+standard error to that of the same regression without privacy. Columns are correlated. The data of
+"robust" have another link than the model, and the target is the best approximation to it.
 """
 
 import argparse

@@ -49,7 +49,8 @@ from skdpdyn.solvers import DPSGD
 
 def fit(n_steps):
     start = time.perf_counter()
-    PrivateLogisticRegression(classes=[0, 1], alpha=0.0, solver=DPSGD(n_steps=n_steps, batch_size=450)).fit(X, y)
+    solver = DPSGD(n_steps=n_steps, batch_size=450)
+    PrivateLogisticRegression(classes=[0, 1], alpha=0.0, solver=solver).fit(X, y)
     return time.perf_counter() - start
 
 fit(2_000), fit(22_000)
@@ -93,7 +94,8 @@ warnings.simplefilter("ignore")
 import torch
 from opacus import PrivacyEngine
 torch.set_num_threads(1)
-data = torch.utils.data.TensorDataset(torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32))
+rows, target = (torch.tensor(values, dtype=torch.float32) for values in (X, y))
+data = torch.utils.data.TensorDataset(rows, target)
 loader = torch.utils.data.DataLoader(data, batch_size=450)
 model = torch.nn.Linear(104, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=1.0)

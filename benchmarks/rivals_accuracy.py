@@ -28,12 +28,14 @@ import warnings
 import numpy as np
 warnings.simplefilter("ignore")
 data = np.load(sys.argv[1])
-X, y, train, test, epsilon = data["X"], data["y"], data["train"], data["test"], float(data["epsilon"])
+X, y, train, test = (data[name] for name in ("X", "y", "train", "test"))
+epsilon = float(data["epsilon"])
 """
 
 DIFFPRIVLIB = """
 from diffprivlib.models import LogisticRegression
-print(LogisticRegression(epsilon=epsilon, data_norm=1.0).fit(X[train], y[train]).score(X[test], y[test]))
+model = LogisticRegression(epsilon=epsilon, data_norm=1.0).fit(X[train], y[train])
+print(model.score(X[test], y[test]))
 """
 
 OPACUS = """
@@ -41,7 +43,8 @@ import torch
 from opacus import PrivacyEngine
 from opacus.accountants.utils import get_noise_multiplier
 q, n_steps = 0.1, 200
-budget = {"target_epsilon": epsilon, "target_delta": 1 / len(train) ** 2, "epsilon_tolerance": 0.01 * epsilon}
+budget = {"target_epsilon": epsilon, "target_delta": 1 / len(train) ** 2}
+budget["epsilon_tolerance"] = 0.01 * epsilon
 noise = get_noise_multiplier(**budget, sample_rate=q, steps=n_steps, accountant="prv")
 rows, target = torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
 dataset = torch.utils.data.TensorDataset(rows[train], target[train])

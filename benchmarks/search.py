@@ -97,13 +97,8 @@ def accuracies(X, y, epsilons, n_splits):
             key=lambda name: np.mean(table[epsilon, name]),
         )
         gain = 100 * np.mean(np.subtract(table[epsilon, best], table[epsilon, "defaults"]))
-        print(
-            (
-                f"{'':13}  {best} {'gains' if gain > 0 else 'loses'} {abs(gain):.2f} points against "
-                "the defaults"
-            ),
-            flush=True,
-        )
+        verb = "gains" if gain > 0 else "loses"
+        print(f"{'':13}  {best} {verb} {abs(gain):.2f} points against the defaults", flush=True)
     return table
 
 

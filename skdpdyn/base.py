@@ -230,7 +230,7 @@ def validated(estimator, X, *y, **options):
     refuse_dates(X)
     refuse_unreadable(X, *y)
     try:
-        # arrays of other libraries become numpy's, as kernels take them, whatever the user's setting
+        # kernels take numpy's arrays: convert those of other libraries, whatever the user's setting
         with config_context(array_api_dispatch=False):
             return quoting_no_records(validate_data, estimator, X, *y, **options)
     except ValueError as error:

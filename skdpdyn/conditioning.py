@@ -89,7 +89,7 @@ class Conditioning:
     ----------
     mean : array-like of shape (n_features,) or None, default=None
         Mean of the rows. None for no centring: sparse rows, and models without an intercept.
-    second_moment : array-like of shape (n_features,) or (n_features, n_features), or None, default=None
+    second_moment : array-like of shape (n_features,) or (n_features, n_features), default=None
         Mean squares of the centred columns, or mean of the outer products of centred rows. None:
         all directions are alike already. Less than 1e-8 of the largest counts as that.
     norm : float or None, default=None
@@ -104,7 +104,8 @@ class Conditioning:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal([0.5, 0.0], [0.1, 0.01], (5000, 2))
     >>> moments = Conditioning(mean=[0.5, 0.0], second_moment=[0.01, 0.0001])
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], conditioning=moments).fit(X, X[:, 1] > 0)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[0, 1], conditioning=moments)
+    >>> model = model.fit(X, X[:, 1] > 0)
     >>> bool(model.score(X, X[:, 1] > 0) > 0.95), round(model.conditioning_.norm, 4)
     (True, 1.4142)
     """
@@ -555,10 +556,10 @@ def learn_target(
 def learn_class_weights(
     rows: LocalRows, n_classes: int, conditioner: Conditioner, releases: Releases
 ) -> np.ndarray:
-    """Return weights of the classes in inverse proportion to their private counts; the largest is 1.
+    """Return class weights in inverse proportion to private counts; the largest is 1.
 
-    A count below the noise's standard deviation is taken for that. A record adds a vector of norm 1
-    at the most: a person the parts of the rows in each class.
+    A count below the standard deviation of the noise is raised to it. A record adds a vector of
+    norm at most 1: a person adds the share of their rows that is in each class.
     """
     counts = [rows.count(rows.y == code) for code in range(n_classes)]
     share = conditioner.shares["class counts"]

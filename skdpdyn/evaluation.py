@@ -677,8 +677,8 @@ def evaluate(
     """Score a model on private records, at a cost of at most (epsilon, delta).
 
     Of a classifier of two classes one noisy histogram is released: the numbers of records by label
-    and by bin of the probability of the second class, at several resolutions (halves, quarters, ...,
-    single bins), so that sums over many bins have little noise. A record is in one bin of each
+    and by bin of the probability of the second class, at several resolutions (halves, quarters,
+    ..., single bins), so that sums over many bins have little noise. A record is in one bin of each
     resolution. All counts together move by sqrt(2 r) if a record is replaced, r resolutions, and by
     sqrt(r) if it is dropped. Least squares make one histogram of them, whose total is the public
     number of records.
@@ -758,7 +758,8 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (20_000, 2))
     >>> y = X @ [1.0, -2.0] > 0
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(X[:10_000], y[:10_000])
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True])
+    >>> model = model.fit(X[:10_000], y[:10_000])
     >>> held_out = evaluate(model, X[10_000:], y[10_000:], epsilon=1.0)
     >>> bool(held_out.accuracy.value > 0.9), round(held_out.epsilon_, 6)
     (True, 1.0)
@@ -1011,7 +1012,8 @@ class PrivateRocCurveDisplay:
     >>> from skdpdyn.evaluation import PrivateRocCurveDisplay, evaluate
     >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
     >>> y = X[:, 0] > 0
-    >>> evaluation = evaluate(LogisticRegression().fit([[-1.0], [1.0]], [False, True]), X, y, epsilon=1.0)
+    >>> model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
+    >>> evaluation = evaluate(model, X, y, epsilon=1.0)
     >>> display = PrivateRocCurveDisplay.from_evaluation(evaluation, plot=False)
     >>> display.fpr.size, bool(display.roc_auc.value > 0.95)
     (33, True)

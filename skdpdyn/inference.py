@@ -40,10 +40,11 @@ from skdpdyn.privacy.report import PrivacyReport
 __all__ = ["PrivateSummary", "private_summary"]
 
 ROBUST_SHARE = 0.5  # of mu^2 for the covariance of the scores
-# In standard deviations of the noise: how far above its norm an eigenvalue must be to count, and how
-# much of it variances do not rely on, since those that count are rather too large than too small
+# In standard deviations of the noise: how far above its norm an eigenvalue must be to count, and
+# how much is subtracted from those that count, which tend to be too large
 ABOVE_NOISE, SAFE = 3.0, 1.5
-LEAST_PART = 0.05  # of a coefficient in directions that are not carried, squared, from which on it is refused
+# A coefficient is refused if this part of it, squared, lies in directions that are not carried
+LEAST_PART = 0.05
 LARGEST_VARIANCE_NOISE = 0.25  # standard deviation of the noise on a variance, over the variance
 LARGEST_RESIDUAL = 6.0  # standard deviations: where the scores of a linear model are cut off
 
@@ -336,7 +337,11 @@ def private_summary(
     >>> X = rng.uniform(-0.5, 0.5, (20_000, 2))
     >>> y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-X @ [3.0, -2.0]))
     >>> model = PrivateLogisticRegression(
-    ...     epsilon=1.0, classes=[False, True], clip=2.0, conditioning=None, solver="objective_perturbation"
+    ...     epsilon=1.0,
+    ...     classes=[False, True],
+    ...     clip=2.0,
+    ...     conditioning=None,
+    ...     solver="objective_perturbation",
     ... ).fit(X, y)
     >>> summary = private_summary(model, X, y, epsilon=0.5)
     >>> bool(np.all(np.abs(summary.coef - [3.0, -2.0, 0.0]) < 6 * summary.std_err))

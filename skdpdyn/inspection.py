@@ -47,7 +47,13 @@ class PrivacyDynamicsDisplay:
     --------
     >>> from skdpdyn.inspection import PrivacyDynamicsDisplay
     >>> from skdpdyn.privacy import NoisyGradientDescent
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500,
+    ...     noise_multiplier=250.0,
+    ...     step_size=0.02,
+    ...     strong_convexity=1.0,
+    ...     smoothness=4.0,
+    ... )
     >>> display = PrivacyDynamicsDisplay.from_mechanism(m, order=10, plot=False)
     >>> round(float(display.curves["last_iterate"][-1]), 8)
     0.00791935

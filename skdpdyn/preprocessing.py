@@ -153,7 +153,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _bounds_by_column(bounds, name, estimator):
-    """Return public bounds of shape (n_features, 2), or an error that calls the parameter by its name."""
+    """Return public bounds of shape (n_features, 2); errors call the parameter ``name``."""
     given, names = bounds, getattr(estimator, "feature_names_in_", None)
     n_features = estimator.n_features_in_
     if bounds is None:
@@ -359,8 +359,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     bounds : "private" or None, default=None
         "private": bring dense columns to private ranges first. None: do not.
     crude_bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        With ``bounds="private"``: public bounds that are certain to hold, however wide: one pair for
-        all columns, one a column, or one for each column name.
+        With ``bounds="private"``: public bounds that are certain to hold, however wide: one pair
+        for all columns, one a column, or one for each column name.
     with_mean : bool, default=True
         Whether to centre. Sparse rows would become dense: for them it must be False.
     quantile : float, default=0.5
@@ -395,8 +395,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     privacy_ : Guarantee
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
     mechanism_ : Composition
-        What ran: the counts by which ranges were searched, the mean, and the counts of rows within a
-        threshold by which the bound was.
+        What ran: the counts that found the ranges, the mean, and the counts of rows within a
+        threshold that found the bound on their norm.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -425,7 +425,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     >>> X = rng.normal([0.8, 0.0, 0.0], 0.05, (10_000, 3))
     >>> y = X[:, 1] > 0
     >>> centring, training = split_budget(1.0, 1e-8, shares=(0.1, 0.9))
-    >>> model = make_pipeline(PrivateScaler(*centring), PrivateLogisticRegression(*training, classes=[False, True])).fit(X, y)
+    >>> model = PrivateLogisticRegression(*training, classes=[False, True])
+    >>> model = make_pipeline(PrivateScaler(*centring), model).fit(X, y)
     >>> round(model[0].privacy_.compose(model[1].privacy_).epsilon(1e-8), 6)
     1.0
 
@@ -769,7 +770,7 @@ def _judged(parts, budget):
 
 
 def _within_ranges(X, ranges):
-    """Bring columns to [-1, 1] / sqrt(n_features), 0 being the end of a range that is nearest to 0, or within it."""
+    """Bring columns to [-1, 1] / sqrt(n_features); the value nearest to 0 becomes 0."""
     low, high = ranges.T
     origin = np.clip(0.0, low, high)
     reach = np.maximum(high - origin, origin - low) * math.sqrt(len(ranges))

@@ -5,7 +5,8 @@ In a test module of your own::
     from bound_laws import BoundLaws
 
     class TestMine(BoundLaws):
-        accountants = {"mine": mine}                  # registered with `skdpdyn.privacy.accountants.accountant`
+        # registered with `skdpdyn.privacy.accountants.accountant`
+        accountants = {"mine": mine}
         records = {"full batch": NoisyGradientDescent(n_steps=40, ...)}
 """
 

@@ -49,8 +49,7 @@ from skdpdyn.privacy.guarantees import Guarantee, LargestCurve, LinearCurve
 from skdpdyn.privacy.sampled import SampledCurve
 from skdpdyn.solvers import DPSGD
 
-# --- the Renyi curve of Poisson batches
-# ------------------------------------------------------------------------------------
+# --- the Renyi curve of Poisson batches -----------------------------------------------------------
 
 
 def exact_divergence(q, z, order, replaced):
@@ -136,8 +135,7 @@ def test_renyi_bound_is_above_the_numerical_one_and_near_it():
     assert from_json(to_json(guarantee)).rdp(8.0) == guarantee.rdp(8.0)
 
 
-# --- no cliff
-# --------------------------------------------------------------------------------------------------
+# --- no cliff -------------------------------------------------------------------------------------
 
 
 def test_noise_has_no_cliff_in_the_number_of_steps():
@@ -226,8 +224,7 @@ def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
     assert time.perf_counter() - start < 5
 
 
-# --- parts of a composition, each by its best bound
-# ------------------------------------------------------------------------
+# --- parts of a composition, each by its best bound -----------------------------------------------
 
 STEPS = PoissonSubsampled(
     sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
@@ -289,8 +286,7 @@ def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to(
     assert best.epsilon(1e-6) < 1.0
 
 
-# --- the smaller of two forms
-# ------------------------------------------------------------------------------------------------
+# --- the smaller of two forms ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -318,8 +314,7 @@ def test_the_smaller_form_is_smaller_where_a_replacement_costs_little():
     assert exact_tail <= guarantee.epsilon(1e-2)
 
 
-# --- searches of DP-SGD under replace_one
-# -----------------------------------------------------------------------------------
+# --- searches of DP-SGD under replace_one ---------------------------------------------------------
 
 
 def test_search_runs_dp_sgd_under_replace_one():
@@ -346,8 +341,7 @@ def test_search_runs_dp_sgd_under_replace_one():
     )
 
 
-# --- documents
-# --------------------------------------------------------------------------------------------------
+# --- documents ------------------------------------------------------------------------------------
 
 
 def test_documents_have_a_version():

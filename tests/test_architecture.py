@@ -646,10 +646,13 @@ for rows in (X, sparse.csr_array(X)):
         PrivateLogisticRegression(classes=[False, True], n_jobs=n_jobs).fit(rows, X[:, 0] > 0)
     one = np.ones(1)
     rows = LocalRows(rows, 1.0 * (X[:, 0] > 0))
-    descend(np.zeros(6), Objective(softmax(2), 600, 3, 1.0), rows, one, one, 1.0, np.random.default_rng())
-kernels = [k for k in gc.get_objects() if isinstance(k, CPUDispatcher) and k.py_func.__module__.startswith("skdpdyn.")]
+    objective = Objective(softmax(2), 600, 3, 1.0)
+    descend(np.zeros(6), objective, rows, one, one, 1.0, np.random.default_rng())
+kernels = [k for k in gc.get_objects() if isinstance(k, CPUDispatcher)]
 for kernel in kernels:
-    print(kernel.py_func.__name__, sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
+    if kernel.py_func.__module__.startswith("skdpdyn."):
+        hits, misses = kernel.stats.cache_hits, kernel.stats.cache_misses
+        print(kernel.py_func.__name__, sum(hits.values()), sum(misses.values()))
 """
 
 

@@ -525,8 +525,7 @@ def test_every_two_guarantees_compose(one, other):
     check_profile(both)
 
 
-# --- extremes
-# --------------------------------------------------------------------------------------------------
+# --- extremes -------------------------------------------------------------------------------------
 
 extreme = st.floats(-6, 9).map(lambda power: 10.0**power)
 steps = st.integers(0, 9).map(lambda power: 10**power)
@@ -656,8 +655,7 @@ def test_sampled_batches_at_extremes(noise, n_steps, q, delta):
         assert (epsilon == 0) == (delta >= guarantee.delta(0.0))
 
 
-# --- what rounding and failures add
-# ----------------------------------------------------------------------------------------
+# --- what rounding and failures add ---------------------------------------------------------------
 
 FAILING = GaussianDP(0.5, failure=1e-9)
 WIDENED = {

@@ -56,8 +56,7 @@ def both_ways(epsilon, p, q, x):
     return max(divergence(epsilon, p, q, x), divergence(epsilon, q, p, x))
 
 
-# --- the quadratic
-# --------------------------------------------------------------------------------------------------
+# --- the quadratic --------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
@@ -100,8 +99,7 @@ def test_quadratic_is_the_law_of_a_simulated_run():
     assert quadratic(m).mu == pytest.approx(mean / math.sqrt(variance), rel=1e-12)
 
 
-# --- disjoint batches
-# --------------------------------------------------------------------------------------------------
+# --- disjoint batches -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 3, 7])
@@ -232,8 +230,7 @@ def test_shuffled_once_is_above_the_exact_mixture_over_positions(epsilon):
         assert both_ways(epsilon, p, q, x) <= last_iterate(m).delta(epsilon) + ROUNDING
 
 
-# --- sampled batches
-# --------------------------------------------------------------------------------------------------
+# --- sampled batches ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("q", [0.05, 0.5, 1.0])
@@ -437,8 +434,7 @@ def test_epsilon_of_composed_losses_is_infinite_only_below_the_mass_at_infinity(
     assert losses.epsilon(least * 1.01) < math.inf
 
 
-# --- one pass
-# --------------------------------------------------------------------------------------------------
+# --- one pass -------------------------------------------------------------------------------------
 
 
 def projected_chain(m, gradients, cells=801):
@@ -606,8 +602,7 @@ def test_proposition1_is_the_printed_formula():
             assert proposition1(m, index).delta(epsilon) == pytest.approx(expected, rel=1e-6)
 
 
-# --- composition across kinds
-# ----------------------------------------------------------------------------------------------
+# --- composition across kinds ---------------------------------------------------------------------
 
 
 def test_mixtures_compose_as_pairs_with_the_component_told():

@@ -135,9 +135,15 @@ def test_weights_that_do_not_quite_sum_to_one_cost():
 
 def test_nobody_knows_a_shuffled_position():
     m = CyclicBatches(
-        n_samples=10, batch_size=2, n_epochs=3, noise_multiplier=1.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0,
+        n_samples=10,
+        batch_size=2,
+        n_epochs=3,
+        noise_multiplier=1.0,
+        step_size=0.5,
+        strong_convexity=0.1,
+        smoothness=1.0,
         order="shuffled_once",
-    )  # fmt: skip
+    )
     for bound in (iteration, last_iterate):
         with pytest.raises(ValueError, match="nobody's position is known"):
             bound(m, index=1)

@@ -290,8 +290,7 @@ def test_a_type_is_not_known_by_its_name():
         to_json(Doubled(1.0))
 
 
-# --- events
-# --------------------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------
 
 
 def pld_epsilon(guarantee, delta=1e-6):
@@ -366,8 +365,7 @@ def test_renyi_curve_of_poisson_batches_under_add_remove():
     ).rdp(order) == pytest.approx(expected, rel=1e-9)
 
 
-# --- budgets as risk
-# --------------------------------------------------------------------------------------------------
+# --- budgets as risk ------------------------------------------------------------------------------
 
 PROBLEM = {
     "n_samples": 10_000,
@@ -406,8 +404,7 @@ def test_senseless_targets_are_refused(target, message):
         calibrate(**target, **PROBLEM)
 
 
-# --- report and displays
-# --------------------------------------------------------------------------------------------------
+# --- report and displays --------------------------------------------------------------------------
 
 
 def test_report_says_what_was_spent_and_assumed():

@@ -40,8 +40,7 @@ def models(**changes):
     ]
 
 
-# --- sensitivities
-# --------------------------------------------------------------------------------------------------
+# --- sensitivities --------------------------------------------------------------------------------
 
 
 class Scripted:
@@ -155,8 +154,7 @@ def test_noise_is_the_recorded_one(adjacency):
     assert np.mean(released**2) == pytest.approx((3 * multiplier) ** 2, rel=0.12)
 
 
-# --- what it spends
-# --------------------------------------------------------------------------------------------------
+# --- what it spends -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -270,8 +268,7 @@ def test_public_moments_that_no_rows_have_are_refused(moments, message):
     np.testing.assert_array_equal(possible.row_map(2, 5.0).centre, [3, 4])
 
 
-# --- the map
-# --------------------------------------------------------------------------------------------------
+# --- the map --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -394,8 +391,7 @@ def test_models_without_the_parameter_load():
     assert pickle.loads(pickle.dumps(scaler)).get_params()["equalize"] is False
 
 
-# --- as a step of a pipeline
-# -------------------------------------------------------------------------------------------------
+# --- as a step of a pipeline ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("with_mean", [True, False])

@@ -63,8 +63,7 @@ def record_of(solver, objective, noise_multiplier=2.0, adjacency=Adjacency.REPLA
     )
 
 
-# --- the record is what runs
-# -------------------------------------------------------------------------------------------------
+# --- the record is what runs ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step_size", ["auto", "halved", "inverse", 0.3])
@@ -233,8 +232,7 @@ def test_inverse_steps_need_a_penalty():
         record_of(DPSGD(step_size="inverse"), problem(alpha=0.0))
 
 
-# --- the record
-# --------------------------------------------------------------------------------------------------
+# --- the record -----------------------------------------------------------------------------------
 
 
 def test_records_with_arrays_compare_hash_and_travel():
@@ -280,8 +278,7 @@ def test_all_records_at_once_are_a_gaussian_mechanism():
         ).mu == pytest.approx(unit * 3 / 5)
 
 
-# --- calibration
-# --------------------------------------------------------------------------------------------------
+# --- calibration ----------------------------------------------------------------------------------
 
 
 @each_adjacency
@@ -401,8 +398,7 @@ def test_most_steps_of_a_closed_form():
         most_steps(mechanism, 1e-3, 1e-5)
 
 
-# --- the estimators
-# --------------------------------------------------------------------------------------------------
+# --- the estimators -------------------------------------------------------------------------------
 
 
 @each_adjacency

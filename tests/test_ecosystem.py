@@ -53,8 +53,7 @@ def log_of_row(rows):
     return np.log1p(np.abs(rows))
 
 
-# --- the pipeline that leaks says so
-# --------------------------------------------------------------------------
+# --- the pipeline that leaks says so --------------------------------------------------------------
 
 
 SCALER = (
@@ -232,8 +231,7 @@ def test_errors_name_columns_and_their_types_but_no_value(library):
         BoundsScaler((0, 1)).fit(dates)
 
 
-# --- inside meta-estimators
-# --------------------------------------------------------------------------
+# --- inside meta-estimators -----------------------------------------------------------------------
 
 LABELS = np.where(Y, "yes", "no")
 
@@ -294,8 +292,7 @@ def test_every_meta_estimator_of_the_table_exists():
         assert hasattr(importlib.import_module(f"sklearn.{module}"), name)
 
 
-# --- scikit-learn's other habits
-# --------------------------------------------------------------------------
+# --- scikit-learn's other habits ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -345,7 +342,8 @@ for dispatch in (False, True):
         assert 0 <= model.score(rows, labels) <= 1
         for scaler in (BoundsScaler((-1, 1)), PrivateScaler(delta=1e-4)):
             assert (scaler.fit(rows).transform(rows) == scaler.transform(X)).all()
-        assert PrivateRidge(target_bounds=(-1, 1), delta=1e-4).fit(rows, rows[:, 1]).n_samples_ == 60
+        ridge = PrivateRidge(target_bounds=(-1, 1), delta=1e-4)
+        assert ridge.fit(rows, rows[:, 1]).n_samples_ == 60
 print("fine")
 """
 

@@ -69,8 +69,7 @@ def by_numpy(objective, X, y, step_size=(0.2, 0.5, 0.1), noise_std=0.01, radius=
     return theta
 
 
-# --- the kernel is the algorithm
-# ---------------------------------------------------------------------------------------------
+# --- the kernel is the algorithm ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,8 @@ def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
 
 
 def _failing_chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling, start, stop, out
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """A kernel that finds no memory for the last rows that there are, before it has written
     anything.
@@ -402,8 +402,7 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     assert room == [1]
 
 
-# --- bounds
-# --------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 def gradient_sum(objective, X, y, weight, rows=None):
@@ -652,8 +651,7 @@ def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
         ) * before * (1 + 1e-12)
 
 
-# --- the noise that ran
-# --------------------------------------------------------------------------------------------------
+# --- the noise that ran ---------------------------------------------------------------------------
 
 
 @pytest.mark.smoke

@@ -54,8 +54,7 @@ def rewrite(path, change):
     path.write_text(json.dumps({**content, "checksum": checksum(content)}))
 
 
-# --- what is charged
-# -------------------------------------------------------------------------------
+# --- what is charged ------------------------------------------------------------------------------
 
 
 def test_a_reservation_is_charged_before_the_fit_and_settled_after_it(ledger, path):
@@ -226,8 +225,7 @@ def test_senseless_caps_open_nothing(path, cap):
     assert not path.exists()
 
 
-# --- the file
-# --------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------------------
 
 
 def test_the_cap_is_that_of_the_file(ledger, path):
@@ -377,8 +375,7 @@ def test_a_full_disk_opens_no_ledger(path, monkeypatch):
     assert Ledger(path, CAP).epsilon == 0.0
 
 
-# --- several processes
-# -----------------------------------------------------------------------------
+# --- several processes ----------------------------------------------------------------------------
 
 PRELUDE = (
     "import os, sys\nfrom skdpdyn.privacy import GaussianDP, Ledger\nledger = "
@@ -484,8 +481,7 @@ def test_threads_take_turns_and_do_not_wait_for_ever(ledger, path, monkeypatch):
         ledger.reserve("elsewhere", GaussianDP(0.01))
 
 
-# --- all of it in any order
-# ------------------------------------------------------------------------
+# --- all of it in any order -----------------------------------------------------------------------
 
 MUS = st.sampled_from([0.02, 0.05, 0.1, 0.2, MU])
 
@@ -578,8 +574,7 @@ TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 
 
-# --- shown
-# -----------------------------------------------------------------------------------------
+# --- shown ----------------------------------------------------------------------------------------
 
 
 def test_text_html_and_plot(ledger):

@@ -43,8 +43,7 @@ def model(**changes):
     )
 
 
-# --- what it learns
-# --------------------------------------------------------------------------------------------------
+# --- what it learns -------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -156,8 +155,7 @@ def test_intercept_is_optional():
     assert model(intercept_scaling=0.3).fit(X, y).intercept_scaling_ == 0.3
 
 
-# --- what it spends
-# --------------------------------------------------------------------------------------------------
+# --- what it spends -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -249,8 +247,7 @@ def test_warnings_and_output_do_not_depend_on_the_records(capsys, verbose):
     assert bool(said[0][1].out) == bool(verbose)
 
 
-# --- randomness
-# --------------------------------------------------------------------------------------------------
+# --- randomness -----------------------------------------------------------------------------------
 
 
 def noise_of(estimator, n_features=500):
@@ -340,8 +337,7 @@ def test_generators_are_refused(state):
         model(random_state=state).fit(X, y)
 
 
-# --- inside scikit-learn
-# --------------------------------------------------------------------------------------------------
+# --- inside scikit-learn --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -421,8 +417,7 @@ def test_wide_data():
     assert model(solver=NoisyGD(n_steps=2)).fit(X, [0, 1, 0, 1, 1]).coef_.shape == (1, 20_000)
 
 
-# --- what it shows
-# --------------------------------------------------------------------------------------------------
+# --- what it shows --------------------------------------------------------------------------------
 
 
 def test_display_shows_what_was_spent():
@@ -438,8 +433,7 @@ def test_display_shows_what_was_spent():
     assert "".join(repr(estimator).split()) == shown
 
 
-# --- what it refuses
-# --------------------------------------------------------------------------------------------------
+# --- what it refuses ------------------------------------------------------------------------------
 
 
 def test_classes_taken_from_y_are_marked():

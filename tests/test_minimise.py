@@ -38,8 +38,7 @@ def with_column(X, constant=0.5):
     return np.column_stack([X, np.full(len(X), constant)])
 
 
-# --- against other optimisers
-# ------------------------------------------------------------------------------------------------
+# --- against other optimisers ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
@@ -121,8 +120,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     np.testing.assert_array_equal(one, three)
 
 
-# --- the certificate
-# --------------------------------------------------------------------------------------------------
+# --- the certificate ------------------------------------------------------------------------------
 
 
 def exact_gradient(objective, X, y, theta, linear):

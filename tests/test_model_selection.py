@@ -97,8 +97,7 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
     )
 
 
-# --- the law of the number of trials
-# -----------------------------------------------------------------------------------------
+# --- the law of the number of trials --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,8 +150,7 @@ def test_candidates_are_equally_likely():
     assert abs(sum(candidate["clip"] == 0.3 for candidate in drawn) - 1000) < 120
 
 
-# --- what is spent
-# --------------------------------------------------------------------------------------------------
+# --- what is spent --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -270,8 +268,7 @@ def test_the_sharper_poisson_bound_leaves_more():
     assert sharp.bound_ == "selection"
 
 
-# --- scores
-# --------------------------------------------------------------------------------------------------
+# --- scores ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_mean_squared_error"])
@@ -324,15 +321,16 @@ def test_the_winner_has_the_best_noisy_score():
     }
 
 
-# --- what is shown
-# --------------------------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------------------
 
 
 def test_nothing_but_the_winner_is_shown():
     fitted = search().fit(X, Y)
     learnt = {name for name in vars(fitted) if name.endswith("_")}
-    assert learnt == {"mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_",
-                      "best_estimator_", "best_params_", "best_score_", "privacy_unit_"}  # fmt: skip
+    assert learnt == {
+        *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_"),
+        *("best_estimator_", "best_params_", "best_score_", "privacy_unit_"),
+    }
     for name in ("n_trials_", "cv_results_", "best_index_", "scores_"):
         assert not hasattr(fitted, name)
     assert fitted.leaks_ == ()
@@ -479,8 +477,7 @@ def test_trials_draw_independent_noise(n_jobs):
     assert_independent([model.coef_[0] for model in [*(model for model, _ in trials), *winners]])
 
 
-# --- a simulated attack
-# --------------------------------------------------------------------------------------------------
+# --- a simulated attack ---------------------------------------------------------------------------
 
 
 class Mean:
@@ -537,8 +534,15 @@ def largest_loss(outcomes, delta_of):
 
 @pytest.mark.slow
 def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
-    chosen = PrivateSearchCV(LOGISTIC, {"alpha": [0.1]}, epsilon=3.0, delta=1e-2, expected_trials=15, shape=3.0,
-                             holdout=np.arange(4, 10))  # fmt: skip
+    chosen = PrivateSearchCV(
+        LOGISTIC,
+        {"alpha": [0.1]},
+        epsilon=3.0,
+        delta=1e-2,
+        expected_trials=15,
+        shape=3.0,
+        holdout=np.arange(4, 10),
+    )
     plan = chosen._plan(10, np.zeros((2, 2)), {})
     assert largest_loss(attack(plan, chosen, 500, monkeypatch), plan.guarantee.delta) <= 0
     # The attack has teeth: were each trial given the whole budget, and the best of them shown, it
@@ -551,8 +555,7 @@ def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
     assert largest_loss(attack(greedy, chosen, 600, monkeypatch), claimed.delta) > 0
 
 
-# --- what is refused
-# --------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -795,8 +798,7 @@ def test_kinds_of_data():
         assert search(scoring="neg_log_loss").fit(rows, Y.tolist()).n_features_in_ == 3
 
 
-# --- what searches that are not private spent
-# --------------------------------------------------------------------------------
+# --- what searches that are not private spent -----------------------------------------------------
 
 MANY = {"clip": [0.3, 0.6, 1.0], "alpha": [1e-3, 1e-2]}
 
@@ -878,8 +880,15 @@ def test_halving_is_counted_by_its_resources(monkeypatch):
         + model.privacy_cost(200, 3).mu ** 2
     )
     assert total.mu == pytest.approx(math.sqrt(expected), rel=1e-12)
-    steps = HalvingGridSearchCV(clone(LOGISTIC), {"clip": [0.3, 0.6]}, cv=KFold(4), resource="solver__n_steps",
-                                max_resources=8, factor=2, min_resources=2).fit(X, Y)  # fmt: skip
+    steps = HalvingGridSearchCV(
+        clone(LOGISTIC),
+        {"clip": [0.3, 0.6]},
+        cv=KFold(4),
+        resource="solver__n_steps",
+        max_resources=8,
+        factor=2,
+        min_resources=2,
+    ).fit(X, Y)
     assert priced(steps).mu > 0
 
 
@@ -959,8 +968,7 @@ def test_guarantees_of_unlike_folds_that_are_not_gaussian():
     assert total.rdp(9.0) == pytest.approx(max(2 * costs[133], costs[133] + costs[134]))
 
 
-# --- totals
-# --------------------------------------------------------------------------------------------------
+# --- totals ---------------------------------------------------------------------------------------
 
 
 def test_a_record_that_is_drawn_twice_into_a_fold_is_refused():
@@ -1197,8 +1205,7 @@ def test_totals_that_are_not_known_are_refused():
     assert isinstance(total_privacy(composition(Gaussian(2.0))), PrivacyTotal)
 
 
-# --- scikit-learn's own search over our estimators
-# ---------------------------------------------------------------------------
+# --- scikit-learn's own search over our estimators ------------------------------------------------
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -1226,8 +1233,7 @@ def test_grid_searches_are_quiet_and_their_noise_independent(n_jobs):
     assert all(model.random_state is None for model in models)
 
 
-# --- what would tell how many trials there were, or decide by one record
-# -----------------------------------------------------
+# --- what would tell how many trials there were, or decide by one record --------------------------
 
 
 @pytest.mark.parametrize("column", [False, True], ids=["vector", "column"])

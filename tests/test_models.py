@@ -148,8 +148,7 @@ def assert_same_state(first, second):
         assert np.all(np.asarray(first[name] == second[name])), name
 
 
-# --- what it spends
-# --------------------------------------------------------------------------------------------------
+# --- what it spends -------------------------------------------------------------------------------
 
 UNCLIPPED = {"clip": 1e6}
 BOUNDS = [
@@ -237,8 +236,7 @@ def test_the_clip_never_exceeds_the_largest_gradient(case):
     assert case.model(clip=0.1).fit(*case.data()).clip_ == 0.1
 
 
-# --- realised noise
-# --------------------------------------------------------------------------------------------------
+# --- realised noise -------------------------------------------------------------------------------
 
 
 def assert_chi_square(deviates, std):
@@ -345,8 +343,7 @@ def test_classes_of_softmax_draw_independent_noise(seed):
     assert_independent([noise])
 
 
-# --- what it learns
-# --------------------------------------------------------------------------------------------------
+# --- what it learns -------------------------------------------------------------------------------
 
 
 @each
@@ -518,8 +515,7 @@ def test_wide_rows(case):
     assert fitted.n_iter_ == 2
 
 
-# --- inside scikit-learn
-# --------------------------------------------------------------------------------------------------
+# --- inside scikit-learn --------------------------------------------------------------------------
 
 
 @each
@@ -588,8 +584,7 @@ def test_a_seed_repeats_and_is_marked(case):
     assert noise.SEEDED not in str(case.model().fit(X, y).privacy_report())
 
 
-# --- what it refuses
-# --------------------------------------------------------------------------------------------------
+# --- what it refuses ------------------------------------------------------------------------------
 
 
 def spoilt(value, container=sparse.csr_array):
@@ -978,8 +973,7 @@ def test_the_order_and_container_of_the_classes_do_not_matter(case, repeat):
     np.testing.assert_array_equal(ours.classes_, classes)
 
 
-# --- softmax regression
-# --------------------------------------------------------------------------------------------------
+# --- softmax regression ---------------------------------------------------------------------------
 
 
 def test_probabilities_are_the_softmax_of_the_raw_predictions():
@@ -1100,8 +1094,7 @@ def test_the_accuracy_check_of_scikit_learn_for_100_seeds(layout):
     assert np.sum(scores > 0.83) >= 95
 
 
-# --- ridge regression
-# --------------------------------------------------------------------------------------------------
+# --- ridge regression -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

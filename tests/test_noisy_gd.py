@@ -74,8 +74,7 @@ def by_numpy(objective, mechanism, X, y, rng):
     return theta
 
 
-# --- the kernel is the algorithm
-# ---------------------------------------------------------------------------------------------
+# --- the kernel is the algorithm ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -142,8 +141,7 @@ def test_an_unbounded_residual_never_escapes():
     assert np.linalg.norm(moved) <= objective.lipschitz
 
 
-# --- sensitivity and contraction
-# ---------------------------------------------------------------------------------------------
+# --- sensitivity and contraction ------------------------------------------------------------------
 
 
 def one_step(objective, X, y, start, step_size=1.0):
@@ -270,8 +268,7 @@ def test_float32_rows_contract_like_float64_rows(size):
     assert excess <= 1e-6
 
 
-# --- the noise that ran is the noise that was declared
-# -----------------------------------------------------------------------
+# --- the noise that ran is the noise that was declared --------------------------------------------
 
 
 def assert_noise_is_as_declared(noise_scale=1.0):
@@ -334,8 +331,7 @@ def test_every_parameter_gets_its_noise(intercept_scaling):
         assert np.std(runs[:, 3]) > 0.5 * declared
 
 
-# --- projection
-# --------------------------------------------------------------------------------------------------
+# --- projection -----------------------------------------------------------------------------------
 
 
 def assert_projected(radius=0.01):
@@ -370,8 +366,7 @@ def test_planted_bug_projection_skipped(monkeypatch):
         assert_projected()
 
 
-# --- hyperparameters
-# --------------------------------------------------------------------------------------------------
+# --- hyperparameters ------------------------------------------------------------------------------
 
 
 def test_the_record_is_complete():

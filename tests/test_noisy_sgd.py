@@ -67,8 +67,7 @@ def line(n_samples, alpha=0.0, clip=1.0):
     )
 
 
-# --- the run is the record
-# --------------------------------------------------------------------------------------------------
+# --- the run is the record ------------------------------------------------------------------------
 
 
 def by_numpy(objective, mechanism, X, y, rng):
@@ -195,8 +194,7 @@ def test_constants_hold_for_every_step(sampling):
         assert values[-1] <= mechanism.smoothness * (1 + 1e-9)
 
 
-# --- exactly known laws
-# --------------------------------------------------------------------------------------------------
+# --- exactly known laws ---------------------------------------------------------------------------
 
 # Every coordinate is a problem of its own: its records are rows that are 1 there and 0 elsewhere,
 # one in every batch. One run has as many independent outcomes as there are coordinates. Huber's
@@ -547,8 +545,7 @@ def test_fresh_batches_are_uniform_subsets():
     assert stats.chisquare(counts).pvalue > 1e-7
 
 
-# --- one pass
-# --------------------------------------------------------------------------------------------------
+# --- one pass -------------------------------------------------------------------------------------
 
 
 N_CELLS = 300
@@ -658,8 +655,7 @@ def test_a_random_stop_is_not_told(capsys):
     assert "n_iter_" not in NoisySGD().fitted_attributes(mechanism)
 
 
-# --- noise
-# --------------------------------------------------------------------------------------------------
+# --- noise ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -700,8 +696,7 @@ def test_realised_laplace_noise():
     assert stats.kstest(ends / 3.0, "laplace").pvalue > 1e-7
 
 
-# --- hyperparameters
-# --------------------------------------------------------------------------------------------------
+# --- hyperparameters ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_samples", [5, 100, 3000, 10**6])
@@ -859,8 +854,7 @@ def test_long_steps_are_composed():
     assert iteration(record(objective, bound="iteration")).rdp(2.0) > 0
 
 
-# --- accounting of schedules
-# -------------------------------------------------------------------------------------------------
+# --- accounting of schedules ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -909,8 +903,7 @@ def test_epochs_for_a_given_noise():
     )
 
 
-# --- estimators
-# --------------------------------------------------------------------------------------------------
+# --- estimators -----------------------------------------------------------------------------------
 
 
 def labelled(n_samples=400, n_classes=2, seed=0):

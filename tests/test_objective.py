@@ -104,8 +104,7 @@ def test_rows_too_large_to_square_are_refused(dtype, value):
         row_norms(np.full((2, 3), value, dtype=dtype))
 
 
-# --- CSR rows
-# --------------------------------------------------------------------------------------------------
+# --- CSR rows -------------------------------------------------------------------------------------
 
 
 def csr(n_samples=60, n_features=9, dtype=np.float64, index=np.int32):

@@ -61,8 +61,7 @@ def record(objective, noise, adjacency="replace_one", distribution="gaussian", e
     return mechanism.mechanisms[0]
 
 
-# --- the exact privacy loss in one dimension
-# -------------------------------------------------------------------------------
+# --- the exact privacy loss in one dimension ------------------------------------------------------
 
 
 def residual(loss, raw, y, bound):
@@ -301,8 +300,7 @@ def test_two_dimensions(adjacency):
     assert 0.5 <= best <= 1 + 1e-2
 
 
-# --- several outputs
-# --------------------------------------------------------------------------------------------------
+# --- several outputs ------------------------------------------------------------------------------
 
 
 def probabilities(raw):
@@ -419,8 +417,7 @@ def test_radial_moments(rank):
     assert np.all(np.diff(two(orders)) >= -1e-12 * two(orders)[1:])
 
 
-# --- guarantees
-# --------------------------------------------------------------------------------------------------
+# --- guarantees -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -557,8 +554,7 @@ def test_senseless_values_are_refused_by_name(build, message):
         build()
 
 
-# --- calibration
-# --------------------------------------------------------------------------------------------------
+# --- calibration ----------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
@@ -609,8 +605,7 @@ def test_calibration_is_fast():
     assert times_as_long(cost("objective_perturbation"), cost("noisy_gd")) < 100
 
 
-# --- the solver
-# --------------------------------------------------------------------------------------------------
+# --- the solver -----------------------------------------------------------------------------------
 
 
 def data(n_samples=300, n_features=4, seed=0):

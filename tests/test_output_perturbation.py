@@ -62,8 +62,7 @@ def sensitivity(solver, objective, adjacency="replace_one"):
     return statistic_of(solver, objective).sensitivity(objective, Adjacency(adjacency))
 
 
-# --- sensitivity
-# --------------------------------------------------------------------------------------------------
+# --- sensitivity ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -287,8 +286,7 @@ def test_the_path_stays_in_the_ball_that_rounding_is_computed_for(solver):
         assert 0.02 < np.linalg.norm(theta) / (objective.lipschitz / alpha) <= 1
 
 
-# --- the guarantee against the true privacy loss
-# -----------------------------------------------------------------------------
+# --- the guarantee against the true privacy loss --------------------------------------------------
 
 
 def hockey_stick(law, other, epsilon, points):
@@ -370,8 +368,7 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
     assert best >= 0.9
 
 
-# --- the noise
-# --------------------------------------------------------------------------------------------------
+# --- the noise ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -419,8 +416,7 @@ def test_realised_gamma_noise(adjacency):
     assert stats.kstest(draws[:, 1] / norms, stats.uniform(-1, 2).cdf).pvalue > 5e-7
 
 
-# --- estimators
-# --------------------------------------------------------------------------------------------------
+# --- estimators -----------------------------------------------------------------------------------
 
 
 def tables(n_samples=400, seed=0):
@@ -535,8 +531,7 @@ def test_the_noise_does_not_repeat_itself():
     assert not np.any(model.fit(X, raw > 0).coef_ == model.fit(X, raw > 0).coef_)
 
 
-# --- defaults
-# --------------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(5)], ids=lambda loss: loss.name)

@@ -89,10 +89,16 @@ ORDER = np.random.default_rng(5).permutation(N)
 RUNS = {
     "descent": (full_batch, lambda o: moved(o, N)),
     "one batch": (of_batches(FixedBatches(N, ORDER), N), lambda o: moved(o, N)),
-    "permutation": (of_batches(FixedBatches(N // 3, ORDER), N // 3), lambda o: 0.8 * o.lipschitz * 3 / N),
+    "permutation": (
+        of_batches(FixedBatches(N // 3, ORDER), N // 3),
+        lambda o: 0.8 * o.lipschitz * 3 / N,
+    ),
     "poisson": (of_batches(PoissonBatches(1.0), N), lambda o: moved(o, N)),
     "fresh": (of_batches(FreshBatches(N), N), lambda o: moved(o, N)),
-    "minimiser": (minimiser, lambda o: (o.sensitivity(Budget(1, 1e-5).adjacency) + 2e-12) / o.alpha),
+    "minimiser": (
+        minimiser,
+        lambda o: (o.sensitivity(Budget(1, 1e-5).adjacency) + 2e-12) / o.alpha,
+    ),
 }  # fmt: skip
 
 
@@ -159,9 +165,16 @@ def test_batches_hold_whole_persons():
         for seed in range(50):
             theta = np.zeros(N)
             descend_on_batches(
-                theta, objective, data, batches=batches, divisor=1.0, step_size=np.ones(1), noise_std=np.zeros(1),
-                radius=math.inf, rng=generator(seed),
-            )  # fmt: skip
+                theta,
+                objective,
+                data,
+                batches=batches,
+                divisor=1.0,
+                step_size=np.ones(1),
+                noise_std=np.zeros(1),
+                radius=math.inf,
+                rng=generator(seed),
+            )
             whole = theta / 0.3
             assert np.all((np.abs(whole) < 1e-12) | (np.abs(whole - 1) < 1e-9))
             drawn.append(int(np.sum(whole > 0.5)))
@@ -194,7 +207,7 @@ def test_an_attack_on_a_person_with_a_thousand_rows_keeps_to_the_guarantee():
     assert 0.95 * mu - error < reached < mu + error
 
 
-# --- weights and numbers ---------------------------------------------------------------------------
+# --- weights and numbers --------------------------------------------------------------------------
 
 
 def test_weights_of_a_person_add_up_to_at_most_one_and_to_nearly_that():
@@ -309,14 +322,20 @@ def test_ids_that_say_nothing_are_refused_without_being_quoted(groups, message):
 
 def test_ids_of_any_kind_number_persons_as_they_appear():
     pandas = pytest.importorskip("pandas")
-    for ids in (["b", "a", "b"], [9, 2, 9], [9.0, 2.0, 9.0], pandas.Series(["b", "a", "b"]),
-                pandas.Series([9, 2, 9], dtype="Int64"), pandas.Categorical(["b", "a", "b"])):  # fmt: skip
+    for ids in (
+        ["b", "a", "b"],
+        [9, 2, 9],
+        [9.0, 2.0, 9.0],
+        pandas.Series(["b", "a", "b"]),
+        pandas.Series([9, 2, 9], dtype="Int64"),
+        pandas.Categorical(["b", "a", "b"]),
+    ):
         assert person_codes(ids, 3).tolist() == [0, 1, 0]
     with pytest.raises(ValueError, match="missing"):
         person_codes(pandas.Series([9, 2, None], dtype="Int64"), 3)
 
 
-# --- estimators ------------------------------------------------------------------------------------
+# --- estimators -----------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-0.5, 0.5, (1500, 3))
@@ -331,8 +350,15 @@ def quietly(estimator, *data, **fit_params):
         return estimator.fit(*data, **fit_params)
 
 
-SOLVERS = ["auto", "noisy_sgd", "dp_sgd", "output_perturbation", OutputPerturbation("permutation_sgd"),
-           OutputPerturbation("gradient_descent", n_epochs=5), "objective_perturbation"]  # fmt: skip
+SOLVERS = [
+    "auto",
+    "noisy_sgd",
+    "dp_sgd",
+    "output_perturbation",
+    OutputPerturbation("permutation_sgd"),
+    OutputPerturbation("gradient_descent", n_epochs=5),
+    "objective_perturbation",
+]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -486,7 +512,8 @@ def test_the_score_of_a_search_is_a_mean_over_persons():
 
 
 def test_noise_for_a_group_with_a_cap():
-    problem = {"n_samples": 1000, "n_features": 5, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.3}  # fmt: skip
+    problem = {"n_samples": 1000, "n_features": 5}
+    problem |= {"lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.3}
     record = calibrate(1.0, 1e-6, group_size=5, **problem)
     assert tightest(record).guarantee.group(5).epsilon(1e-6) <= 1.0
     assert tightest(record).guarantee.group(5).epsilon(1e-6) == pytest.approx(1.0)
@@ -494,7 +521,7 @@ def test_noise_for_a_group_with_a_cap():
         calibrate(1.0, 1e-6, group_size=2, n_steps="theorem4", **problem)
 
 
-# --- weights of classes ----------------------------------------------------------------------------
+# --- weights of classes ---------------------------------------------------------------------------
 
 
 def test_a_class_weight_multiplies_the_gradients_of_its_records():

@@ -38,8 +38,7 @@ def record(**changes):
     return NoisyGradientDescent(**{**defaults, **changes})
 
 
-# --- reference values
-# --------------------------------------------------------------------------------------------------
+# --- reference values -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -87,8 +86,7 @@ def test_reference_bounded_domain(case):
     assert last_iterate_mu(*schedule, case["diameter"]) == pytest.approx(case["mu"], rel=1e-9)
 
 
-# --- oracles
-# --------------------------------------------------------------------------------------------------
+# --- oracles --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step_size", [1e-6, 1e-3, 0.1, 0.5, 0.999, 1.0])
@@ -251,8 +249,7 @@ def test_units_do_not_matter(scale):
                 assert last_iterate(longer).mu == pytest.approx(base, rel=1e-9)
 
 
-# --- conformance
-# --------------------------------------------------------------------------------------------------
+# --- conformance ----------------------------------------------------------------------------------
 
 EXACT = [composition, last_iterate]
 BOUNDS = [*EXACT, langevin]
@@ -342,8 +339,7 @@ def test_between_the_two_largest_steps_the_fast_direction_sets_the_contraction()
     )
 
 
-# --- tightest
-# --------------------------------------------------------------------------------------------------
+# --- tightest -------------------------------------------------------------------------------------
 
 
 def test_tightest_names_the_winner_and_keeps_the_others():
@@ -377,8 +373,7 @@ def test_tightest_refuses_what_no_theorem_covers():
         tightest(object())
 
 
-# --- hypotheses
-# --------------------------------------------------------------------------------------------------
+# --- hypotheses -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -474,8 +469,7 @@ def test_bad_schedules_are_refused(arguments, message):
         last_iterate_mu(*arguments)
 
 
-# --- records are values
-# --------------------------------------------------------------------------------------------------
+# --- records are values ---------------------------------------------------------------------------
 
 
 def test_records_compare_by_value():

@@ -133,8 +133,7 @@ def test_fields_of_records_are_given_by_keyword():
         Gaussian(*(1.0, "add_remove"))
 
 
-# --- needs
-# --------------------------------------------------------------------------------------------------
+# --- needs ----------------------------------------------------------------------------------------
 
 
 def test_needs_are_those_that_the_theorems_check():
@@ -188,8 +187,7 @@ def test_what_solvers_read_from_needs():
             question("magic")
 
 
-# --- the tightest bound
-# --------------------------------------------------------------------------------------------------
+# --- the tightest bound ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -273,8 +271,7 @@ def test_calibration_asks_no_more_than_can_win(asked, monkeypatch):
     assert 1 - 1e-6 < verdict.guarantee.epsilon(1e-6) <= 1.0
 
 
-# --- budgets
-# --------------------------------------------------------------------------------------------------
+# --- budgets --------------------------------------------------------------------------------------
 
 
 def test_a_budget_stands_for_its_numbers():

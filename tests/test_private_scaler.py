@@ -71,8 +71,7 @@ def inside(monkeypatch):
     return fit
 
 
-# --- sensitivity
-# --------------------------------------------------------------------------------------------------
+# --- sensitivity ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 30.0])
@@ -131,8 +130,7 @@ def test_sensitivity_of_the_counts(inside):
     assert largest == 1
 
 
-# --- noise
-# --------------------------------------------------------------------------------------------------
+# --- noise ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -198,8 +196,7 @@ def test_a_seed_repeats_the_noise_and_says_so():
         PrivateScaler(random_state=np.random.default_rng()).fit(ROWS)
 
 
-# --- budget
-# --------------------------------------------------------------------------------------------------
+# --- budget ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("with_mean", [True, False])
@@ -300,8 +297,7 @@ def test_rows_of_zeros_within_a_tiny_norm():
         )
 
 
-# --- ranges of columns
-# --------------------------------------------------------------------------------------------------
+# --- ranges of columns ----------------------------------------------------------------------------
 
 
 def ranged(**parameters):
@@ -423,8 +419,7 @@ def test_ranges_are_of_dense_columns():
         ranged(with_mean=False).fit(ROWS).transform(sparse.csr_array(ROWS))
 
 
-# --- what comes out
-# --------------------------------------------------------------------------------------------------
+# --- what comes out -------------------------------------------------------------------------------
 
 
 def by_numpy(scaler, X):
@@ -521,8 +516,7 @@ def test_centring_pays_at_equal_cost():
     assert np.mean(gains) > 0.05
 
 
-# --- absurd input
-# --------------------------------------------------------------------------------------------------
+# --- absurd input ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 1), (3, 50)])

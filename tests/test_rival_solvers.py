@@ -95,8 +95,7 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
     return snapshot
 
 
-# --- DP-SVRG
-# --------------------------------------------------------------------------------------------------
+# --- DP-SVRG --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix])
@@ -366,8 +365,7 @@ def test_senseless_parameters(solver, message):
         PrivateLogisticRegression(classes=[0, 1], solver=solver).fit(X, y)
 
 
-# --- noisy SGD
-# --------------------------------------------------------------------------------------------------
+# --- noisy SGD ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_steps", [1, 60])
@@ -489,8 +487,7 @@ def test_number_of_steps_of_bassily():
     assert steps(3000, 1e-300) == 1
 
 
-# --- as estimators
-# --------------------------------------------------------------------------------------------------
+# --- as estimators --------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -107,8 +107,7 @@ def tolerances(dtype):
     return {"rtol": 1e-8, "atol": 1e-10} if dtype == "float64" else {"rtol": 2e-3, "atol": 3e-6}
 
 
-# --- training
-# --------------------------------------------------------------------------------------------------
+# --- training -------------------------------------------------------------------------------------
 
 
 @each_case
@@ -213,8 +212,7 @@ def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch)
     assert np.linalg.norm(learnt() - right) > 1e-3
 
 
-# --- what the map and the weights bound
-# --------------------------------------------------------------------------------------
+# --- what the map and the weights bound -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("row_map", MAPS.values(), ids=MAPS)
@@ -349,8 +347,7 @@ def test_what_is_refused():
             replace(MAPS["centred"], **wrong)
 
 
-# --- sums for conditioning
-# --------------------------------------------------------------------------------------------------
+# --- sums for conditioning ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if name != "none"])

@@ -149,8 +149,7 @@ def test_masked_cells_are_refused(model):
             function(*arguments)
 
 
-# --- no record in any error
-# -------------------------------------------------------------------------
+# --- no record in any error -----------------------------------------------------------------------
 
 TEXT, NUMBER = "patient-4711", 987654.321
 
@@ -315,8 +314,7 @@ def test_the_error_of_a_label_does_not_depend_on_the_other_labels(model):
     assert "y holds labels that are not in classes=[0, 1]" in texts.pop()
 
 
-# --- what privacy_cost says, fit does
-# ---------------------------------------------------------------
+# --- what privacy_cost says, fit does -------------------------------------------------------------
 
 
 def outcome(function, *arguments):
@@ -352,8 +350,7 @@ def test_privacy_cost_refuses_what_fit_refuses(noise):
     assert 0.1 < sum(answer is None for answer in answers) / len(answers) < 0.9
 
 
-# --- threads
-# ----------------------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------------------
 
 
 def test_two_threads_end_with_one_fits_attributes():
@@ -410,8 +407,7 @@ def test_an_interrupted_fit_changes_nothing():
     assert vars(model) == before
 
 
-# --- a search without a trial
-# -----------------------------------------------------------------------
+# --- a search without a trial ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["logistic", "softmax", "three classes", "ridge"])
@@ -440,8 +436,7 @@ def test_a_search_without_a_trial_has_the_methods_of_any_other(kind, monkeypatch
     assert "decision_function" not in none or not np.any(answers[0]["decision_function"])
 
 
-# --- the disk cache of compiled code
-# ----------------------------------------------------------------
+# --- the disk cache of compiled code --------------------------------------------------------------
 
 FIT_ONCE = """
 import sys, warnings
@@ -508,12 +503,12 @@ def test_damaged_cache_files_are_compiled_anew(tmp_path):
     assert again == written, "all of them were read"
 
 
-# --- interrupts
-# -------------------------------------------------------------------------------------
+# --- interrupts -----------------------------------------------------------------------------------
 
 INTERRUPT = """
 import json, os, signal, sys, threading, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not inherit
+# a process in the background does not inherit the handler
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.model_selection import PrivateSearchCV

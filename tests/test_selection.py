@@ -137,8 +137,13 @@ def best_of(cumulative, mean, shape):
     return np.diff(((1 - rest * x) ** -shape - 1) / math.expm1(shape * length))
 
 
-@pytest.mark.parametrize(("mean", "shape"), [(1.0, math.inf), (2.0, math.inf), (12.0, math.inf), (1.3, 0.0), (10.0, 0.0),
-                                             (10.0, 1.0), (5.0, 4.0), (3.0, -0.5)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mean", "shape"),
+    [
+        *((1.0, math.inf), (2.0, math.inf), (12.0, math.inf), (1.3, 0.0)),
+        *((10.0, 0.0), (10.0, 1.0), (5.0, 4.0), (3.0, -0.5)),
+    ],
+)
 @pytest.mark.parametrize("tight", [False, True])
 def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
     """Gaussian trials, a thousand outcomes, scored in several orders; the exact laws of the

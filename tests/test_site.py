@@ -154,7 +154,8 @@ const problems = [], page = document.documentElement;
 if (page.scrollWidth > page.clientWidth + 1)
     problems.push(`the page is ${page.scrollWidth} wide, the window ${page.clientWidth}`);
 for (const code of document.querySelectorAll('.bd-article pre')) {
-    const box = code.getBoundingClientRect(), outer = code.closest('.bd-article').getBoundingClientRect();
+    const box = code.getBoundingClientRect();
+    const outer = code.closest('.bd-article').getBoundingClientRect();
     const text = code.textContent.trim().slice(0, 40);
     if (box.right > outer.right + 1) problems.push(`code leaves the article: ${text}`);
     if (page.clientWidth > 1200 && code.scrollWidth > code.clientWidth + 1)

@@ -134,8 +134,7 @@ def law(test):
     return test
 
 
-# --- the registry
-# --------------------------------------------------------------------------------------------------
+# --- the registry ---------------------------------------------------------------------------------
 
 
 def test_all_solvers_are_registered():
@@ -166,8 +165,7 @@ def test_strange_values_of_any_hyperparameter_are_refused_by_its_name(name, valu
             model(case, name, {parameter: value}).fit(*case.data())
 
 
-# --- noise is there
-# --------------------------------------------------------------------------------------------------
+# --- noise is there -------------------------------------------------------------------------------
 
 # of either data set: those that are guessed, those that the attack is chosen on
 RUNS, FIRST_RUNS = 50, 15
@@ -321,8 +319,7 @@ def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeyp
         assert right == 2 * RUNS
 
 
-# --- seeds and containers
-# --------------------------------------------------------------------------------------------------
+# --- seeds and containers -------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
@@ -395,8 +392,7 @@ def test_clones_and_pickles_keep_the_hyperparameters(problem):
     assert renamed.solver.get_params() == expected
 
 
-# --- claims
-# --------------------------------------------------------------------------------------------------
+# --- claims ---------------------------------------------------------------------------------------
 
 
 @law
@@ -457,8 +453,7 @@ def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(problem
         assert text == printed[0]
 
 
-# --- refusals
-# --------------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @law

@@ -1,4 +1,4 @@
-"""The 90 % quantile of a target, privately: a loss and its estimator, as a package outside of skdpdyn writes them."""
+"""Private 90 % quantile of a target: a loss and an estimator that live outside of skdpdyn."""
 
 from skdpdyn.linear_model import PrivateLinearRegressor
 from skdpdyn.losses import Loss
@@ -8,7 +8,7 @@ WIDTH = 0.05  # of the part where the kink is smoothed, to either side, in half-
 
 
 def _derivative(raw_prediction, y, out):
-    """Write -QUANTILE below the target, 1 - QUANTILE above it, and what is linear between the two around it."""
+    """Write -QUANTILE below the target, 1 - QUANTILE above it, and a line in between."""
     for i in range(out.size):
         share = (raw_prediction[i] - y[i] + WIDTH) / (2 * WIDTH)
         share = share if share > 0.0 else 0.0  # also NaN

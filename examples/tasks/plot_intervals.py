@@ -2,9 +2,9 @@
 Intervals
 =========
 
-Which coefficients can be told from 0? A private model does not say, because noise and penalty have
-moved its coefficients. `private_summary` buys the curvature of its loss, takes back what the penalty
-did, and prints a table with standard errors that know of all noise.
+Which coefficients differ from 0? A private model does not say, because noise and penalty have moved
+its coefficients. `private_summary` spends a part of the budget on the curvature of the loss, undoes
+the penalty, and prints a table whose standard errors include all noise.
 """
 
 # %%

@@ -22,10 +22,11 @@ _MOST_MOMENT_CHUNKS = 64
 
 
 class Rows(ABC):
-    """Rows with their targets and the public map that they go through: all that a fit asks of them is sums.
+    """Rows with their targets and the public map that they go through.
 
-    Every sum is that of fixed chunks, whose edges follow from public numbers alone, added up one
-    after the other. So the same rows give the same bits wherever they are.
+    A fit asks for sums over rows, and for nothing else. Rows are summed in fixed chunks, whose
+    edges follow from public numbers alone, and chunks are added in order. So the same rows give the
+    same bits wherever they are.
 
     A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `pieces` and `gradient_sums`;
     sums for conditioning follow from the pieces. A source whose rows are elsewhere may compute them
@@ -60,7 +61,7 @@ class Rows(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[tuple[Any, bool]]:
-        """Yield all rows in order, some at a time, and whether a chunk of `moment_edges` ends with them.
+        """Yield all rows in order, and whether a chunk of `moment_edges` ends with the piece.
 
         Each piece is a `LocalRows` under this object's map, begins at a multiple of
         `skdpdyn.data.row_map.block_size` rows after the beginning of its chunk, and lies within it.
@@ -324,7 +325,7 @@ class Rows(ABC):
         return _symmetric(terms)
 
     def products(self, radius: float, constant: float = 0.0) -> np.ndarray:
-        """Return the sums of z z' and of z y over all rows, scaled into a ball and with a constant appended.
+        """Return the sums of z z' and z y over rows scaled into a ball, with a constant appended.
 
         Parameters
         ----------
@@ -409,7 +410,7 @@ def target_rounding(n_samples: int, most_rows: int = 1) -> float:
 
 
 def largest_number_of_terms(n_samples: int, n_features: int, most_rows: int = 1) -> float:
-    """Return how many terms a sum for conditioning adds one after the other: rows, blocks, chunks."""
+    """Return the largest number of terms (rows, blocks, chunks) that are added in sequence."""
     size = block_size(n_features)
     n_chunks = _MOST_MOMENT_CHUNKS * most_rows + 1
     return size + 16 + n_samples / (_MOST_MOMENT_CHUNKS * size) + 1 + n_chunks

@@ -248,7 +248,7 @@ class LocalRows(Rows):
         dtype : dtype, default=None
             Precision that blocks are summed in; None for that of X.
         aligned : bool, default=True
-            Whether every row is summed at the same place with a record and without it, and has weight 1.
+            Whether rows have weight 1 and keep their place in the sums if a record is dropped.
 
         Raises
         ------
@@ -267,7 +267,7 @@ class LocalRows(Rows):
         return self._bounded(objective.unclamped() if objective.contracts else objective)
 
     def bounded_for(self, what) -> BoundedRows:
-        """Return what kernels know of each row for the sums of ``what``, see `skdpdyn.kernels.passes.Gradients`."""
+        """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`."""
         if what.with_room:
             return self.bounded(what.objective, what.n_chunks, what.precision, what.aligned)
         return self.bounded_without_room(what.objective)
@@ -323,7 +323,7 @@ class LocalRows(Rows):
         yield math.fsum(self._weighted(self.y))
 
     def row_terms(self, radius: float | None = None):
-        """Yield the sum of ``weight * x`` over each block, of rows scaled into the ball of ``radius``."""
+        """Yield ``sum(weight * x)`` of each block of rows, scaled into the ball of ``radius``."""
         factor = np.ones(self.shape[0])
         if radius is not None:
             factor = row_factors(self.norms, radius, self.X)
@@ -334,7 +334,7 @@ class LocalRows(Rows):
                 yield factor[part] @ self.X[part].astype(np.float64, copy=False)
 
     def square_terms(self):
-        """Yield the sum of ``weight * z**2`` over each block of mapped rows z."""
+        """Yield ``sum(weight * z**2)`` of each block of mapped rows z."""
         for part, rows in self.mapped_blocks():
             weight = self._weighted(np.ones(rows.shape[0]), part)
             if sparse.issparse(rows):
@@ -344,7 +344,7 @@ class LocalRows(Rows):
                 yield np.einsum("i,ij,ij->j", weight, rows, rows)
 
     def outer_terms(self, constant: float = 0.0):
-        """Yield the sum of ``weight * outer(z, z)`` over each block of mapped rows z with ``constant`` appended."""
+        """Yield ``sum(weight * outer(z, z))`` of each block of mapped rows z with ``constant``."""
         with one_blas_thread():
             for part, rows in self.mapped_blocks():
                 weight = np.sqrt(self._weighted(np.ones(rows.shape[0]), part))
@@ -358,7 +358,7 @@ class LocalRows(Rows):
                     yield rows.T @ rows
 
     def sketch_terms(self, projection: sparse.csr_array, constant: float = 0.0):
-        """Yield the sum of ``weight * outer(s, s)`` over the sketches s of each block of mapped rows."""
+        """Yield ``sum(weight * outer(s, s))`` over the sketches s of each block of mapped rows."""
         with one_blas_thread():
             for part, mapped in self.mapped_blocks():
                 sketch = (mapped @ projection).toarray()

@@ -19,7 +19,10 @@ _ROOM = 1 - 8 * np.finfo(np.float64).eps  # so that rounded weights of a person 
 
 
 def auto_rows(n_samples: int) -> int:
-    """Return the most rows of a person that are used by default: 100, or fewer of more than a million persons."""
+    """Return how many rows of a person are used by default.
+
+    At most 100, and fewer if there are more than a million persons.
+    """
     return max(1, min(AUTO_ROWS, _AUTO_TOTAL // n_samples))
 
 

@@ -45,10 +45,10 @@ def check_indices(X: sparse.sparray | sparse.spmatrix) -> None:
     >>> from skdpdyn.data.rows import check_indices
     >>> X = sparse.csr_array([[0.0, 1.0]])
     >>> X.indices[0] = 2
-    >>> check_indices(X)
+    >>> check_indices(X)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: X is a malformed sparse array: indices must be from 0 to 1, the last of its columns or rows
+    ValueError: X is a malformed sparse array: indices must be from 0 to 1, ...
     """
     if X.format == "coo":
         for index, size in zip(X.coords, X.shape, strict=True):

@@ -1,4 +1,4 @@
-"""Rows that are read in order, some at a time, as often as a fit needs them: for more rows than memory."""
+"""Rows that do not fit into memory: read in order, a portion at a time, in several passes."""
 
 import copy
 from abc import abstractmethod
@@ -59,13 +59,13 @@ class StreamedRows(Rows):
         """
 
     def with_targets(self, encode) -> "StreamedRows":
-        """Return the same rows with other targets: ``encode`` returns those of some rows as the loss takes them."""
+        """Return a copy whose targets go through ``encode``, as the loss takes them."""
         rows = copy.copy(self)
         rows._encode = encode
         return rows
 
     def with_target(self, centre: float, scale: float) -> "StreamedRows":
-        """Return the same rows with the targets (y - centre) / scale."""
+        """Return a copy with the targets (y - centre) / scale."""
         rows = copy.copy(self)
         rows._units = (centre, scale)
         return rows
@@ -186,7 +186,7 @@ def _read(portions):
 
 
 def refuse(text: str) -> ValueError:
-    """Return the error to raise in `StreamedRows.read` for data that cannot be trained on; it must quote no record."""
+    """Return an error for `StreamedRows.read` to raise; ``text`` must quote no record."""
     error: Any = ValueError(text)
     error.quotes_no_record = True
     return error

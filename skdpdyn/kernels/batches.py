@@ -136,10 +136,10 @@ class FixedBatches:
 
 
 def _run(
-    draw, gather, chunk_gradients, residual, rng, size, index, row_of, first_of, drawn, X, y, row_scale, bound,
-    row_offset, row_weight, rows, target, scale, limit, offset, weight, weights, intercept, shift, intercept_scaling,
-    chunk_sum, order, matrix, centre, scratch, alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius,
-    theta, velocity,
+    draw, gather, chunk_gradients, residual, rng, size, index, row_of, first_of, drawn, X, y,
+    row_scale, bound, row_offset, row_weight, rows, target, scale, limit, offset, weight, weights,
+    intercept, shift, intercept_scaling, chunk_sum, order, matrix, centre, scratch, alpha, divisor,
+    first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
 ):  # fmt: skip
     """Run some steps: ``theta`` holds the start, then the last iterate, ``velocity`` the direction.
 
@@ -172,13 +172,13 @@ def _run(
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(
-                X, y, row_scale, bound, row_offset, row_weight, chosen[: batch[1]], first, last, rows, target, scale, limit,
-                offset, weight,
+                X, y, row_scale, bound, row_offset, row_weight, chosen[: batch[1]], first, last,
+                rows, target, scale, limit, offset, weight,
             )  # fmt: skip
             chunk_sum[0] = np.nan
             chunk_gradients(
-                residual, rows, target, scale, limit, offset, weight, weights, intercept, shift, intercept_scaling, 0,
-                last - first, chunk_sum,
+                residual, rows, target, scale, limit, offset, weight, weights, intercept, shift,
+                intercept_scaling, 0, last - first, chunk_sum,
             )  # fmt: skip
             for j in range(gradient.size):
                 partial[j] += chunk_sum[j]
@@ -229,8 +229,8 @@ def compiled_run(family, dtype):
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64
     of_records = readonly(np.uintp), readonly(np.int64), _index
     signature = types.void(
-        *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index, *of_records, *problem, *point,
-        *schedule, _output, _output,
+        *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index,
+        *of_records, *problem, *point, *schedule, _output, _output,
     )  # fmt: skip
     return entry(signature)(_run)
 
@@ -354,8 +354,8 @@ def descend_on_batches(
     def steps(first, last, radius, alpha=objective.alpha):
         now = slice(first, last)
         run(
-            *fixed, alpha, divisor, first, step_size[now], noise_std[now], noise[: last - first], momentum,
-            radius, theta, velocity,
+            *fixed, alpha, divisor, first, step_size[now], noise_std[now], noise[: last - first],
+            momentum, radius, theta, velocity,
         )  # fmt: skip
 
     released = (

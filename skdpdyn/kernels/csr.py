@@ -64,7 +64,8 @@ def room(X):
 
 
 def gather(
-    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit, offset, weight
+    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit,
+    offset, weight
 ):  # fmt: skip
     """Copy what belongs to the rows index[start], ..., index[stop - 1] side by side."""
     _, _, row_start, row_end = X
@@ -83,8 +84,8 @@ def layout(n_outputs, n_features):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-    start, stop, out,
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 

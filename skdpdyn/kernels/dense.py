@@ -88,7 +88,8 @@ def room(X):
 
 
 def gather(
-    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit, offset, weight
+    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit,
+    offset, weight
 ):  # fmt: skip
     """Copy the rows index[start], ..., index[stop - 1], and what belongs to them, side by side."""
     n_features, last = X.shape[1], index.size - 1
@@ -133,8 +134,8 @@ def four_rows(first, quarter, stop, n_features, column):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-    start, stop, out,
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 

@@ -71,8 +71,8 @@ def layout(n_outputs, n_features):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-    start, stop, out,
+    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 

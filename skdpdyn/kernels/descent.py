@@ -53,8 +53,8 @@ _PATIENCE = 0.2  # seconds of compiled steps, during which no signal is answered
 
 
 def _step(
-    theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights, intercept, shift,
-    intercept_scaling, matrix, centre, scratch,
+    theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights,
+    intercept, shift, intercept_scaling, matrix, centre, scratch,
 ):  # fmt: skip
     """Make a step from the summed gradients: descent, noise, projection; then `set_point`."""
     if matrix.size:
@@ -88,9 +88,9 @@ def set_point(theta, order, intercept_scaling, weights, intercept, shift, row_ma
 
 
 def _run(
-    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
-    intercept_scaling, edges, gradient, chunk_sum, order, matrix, centre, scratch, n_samples, alpha, step_size, noise_std,
-    radius, theta, normals,
+    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights,
+    intercept, shift, intercept_scaling, edges, gradient, chunk_sum, order, matrix, centre, scratch,
+    n_samples, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
     """Run all steps on one thread; ``theta`` and the kernel's point become the last iterate."""
     for k in range(step_size.size):
@@ -99,21 +99,22 @@ def _run(
         for c in range(edges.size - 1):
             chunk_sum[0] = np.nan
             chunk_gradients(
-                residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-                edges[c], edges[c + 1], chunk_sum,
+                residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+                intercept_scaling, edges[c], edges[c + 1], chunk_sum,
             )  # fmt: skip
             for j in range(gradient.size):
                 gradient[j] += chunk_sum[j]
         step(
-            theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k], normals[k], radius, weights, intercept,
-            shift, intercept_scaling, matrix, centre, scratch,
+            theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k], normals[k],
+            radius, weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
         )  # fmt: skip
 
 
 def _run_shared(
-    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
-    intercept_scaling, edges, gradient, sums, order, matrix, centre, scratch, n_samples, alpha, step_size, noise_std,
-    radius, theta, normals, shares, thread, taken, finished, done,
+    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights,
+    intercept, shift, intercept_scaling, edges, gradient, sums, order, matrix, centre, scratch,
+    n_samples, alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished,
+    done,
 ):  # fmt: skip
     """One thread's part of the same steps: the same chunks, added in the same order.
 
@@ -135,8 +136,8 @@ def _run_shared(
                 first, last = edges[chunk], edges[chunk + 1]
                 sums[chunk, 0] = np.nan
                 chunk_gradients(
-                    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
-                    intercept_scaling, first, last, sums[chunk],
+                    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept,
+                    shift, intercept_scaling, first, last, sums[chunk],
                 )  # fmt: skip
                 if atomic_increment(finished, k) == n_chunks - 1:
                     for j in range(gradient.size):
@@ -145,8 +146,9 @@ def _run_shared(
                         for j in range(gradient.size):
                             gradient[j] += sums[c, j]
                     step(
-                        theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k], normals[k], radius,
-                        weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
+                        theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k],
+                        normals[k], radius, weights, intercept, shift, intercept_scaling, matrix,
+                        centre, scratch,
                     )  # fmt: skip
                     atomic_increment(done, 0)
                 chunk = shares[share] + atomic_increment(taken, k * n_threads + share)
@@ -178,13 +180,13 @@ def _compiled_step(precision):
 
 
 def _step_from(
-    step, weights, intercept, shift, intercept_scaling, gradient, order, matrix, centre, scratch, n_samples, alpha,
-    step_size, noise_std, radius, theta, normals,
+    step, weights, intercept, shift, intercept_scaling, gradient, order, matrix, centre, scratch,
+    n_samples, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
     """One step from gradients that others have summed."""
     step(
-        theta, gradient, order, n_samples, alpha, step_size[0], noise_std[0], normals[0], radius, weights, intercept,
-        shift, intercept_scaling, matrix, centre, scratch,
+        theta, gradient, order, n_samples, alpha, step_size[0], noise_std[0], normals[0], radius,
+        weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
     )  # fmt: skip
 
 

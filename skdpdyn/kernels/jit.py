@@ -117,7 +117,7 @@ def inner(function: Callable) -> Any:
 
 
 def strict(function: Callable) -> Any:
-    """Decorate functions as `inner` does whose arithmetic is that of IEEE 754, in the order written."""
+    """Decorate functions as `inner` does, but keep IEEE 754 arithmetic in the order written."""
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)
 
 

@@ -1,4 +1,4 @@
-"""A pass over rows in memory: the sums of the clipped gradients of each chunk, for every family of kernels.
+"""A pass over rows in memory: sums of clipped gradients by chunk, for every family of kernels.
 
 A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
 several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
@@ -39,13 +39,13 @@ def pass_types(family, dtype, precision="float64"):
 
 @cache
 def compiled_chunk(family, dtype, precision="float64"):
-    """Return the gradients of a chunk of rows of ``dtype``, weights of ``precision`` (dtype names)."""
+    """Compile the gradients of a chunk, for rows of ``dtype`` and weights of ``precision``."""
     return component(pass_types(family, dtype, precision)[0])(family.chunk_gradients)
 
 
 def _some_chunks(
-    chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-    edges, first, last, sums, gradient,
+    chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept,
+    shift, intercept_scaling, edges, first, last, sums, gradient,
 ):  # fmt: skip
     """Sum chunks first..last, one thread's share of a pass, each in its own row of ``sums``.
 
@@ -56,8 +56,8 @@ def _some_chunks(
         row = c if several else 0
         sums[row, 0] = np.nan
         chunk_gradients(
-            residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift, intercept_scaling,
-            edges[c], edges[c + 1], sums[row],
+            residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+            intercept_scaling, edges[c], edges[c + 1], sums[row],
         )  # fmt: skip
         if not several:
             for j in range(gradient.size):
@@ -66,7 +66,7 @@ def _some_chunks(
 
 @cache
 def compiled_some_chunks(family, dtype, precision="float64"):
-    """Return a thread's share of a pass, compiled for rows of ``dtype`` and weights of ``precision``."""
+    """Compile a thread's share of a pass, for rows of ``dtype`` and weights of ``precision``."""
     chunk, problem, point = pass_types(family, dtype, precision)
     share = readonly(np.int64), _i64, _i64, writable(np.float64, 2), _output
     some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(
@@ -104,7 +104,7 @@ def chunk_sums(n_chunks, n_sums):
 
 @dataclass(frozen=True)
 class Gradients:
-    """What a pass sums: the clipped gradients of all rows, chunk by chunk, from public numbers alone.
+    """Public description of a pass, which sums the clipped gradients of all rows by chunk.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Gradients:
     with_room : bool
         Whether rows leave room for the rounding of the sums, see `LocalRows.bounded`.
     aligned : bool
-        Whether every row is summed at the same place with a record and without it, and has weight 1.
+        Whether rows have weight 1 and keep their place in the sums if a record is dropped.
     """
 
     objective: Any
@@ -131,7 +131,7 @@ class Gradients:
 
     @classmethod
     def of(cls, objective, rows, *, with_room, single=False):
-        """Return what a pass over rows, local or not, sums for this objective; ``single``: perhaps in single precision."""
+        """Describe a pass over ``rows`` for this objective; ``single`` allows single precision."""
         family = kernel_family(rows.is_sparse, objective.n_outputs)
         _, n_weights = family.layout(objective.n_outputs, objective.n_features)
         single = single and rows.allows_single(objective)
@@ -152,7 +152,7 @@ class Gradients:
 
     @property
     def n_sums(self) -> int:
-        """Numbers of a sum: at the weights' places, of each intercept, of residual * offset of each output."""
+        """Number of sums: one a weight, and an intercept and an offset for each output."""
         return self.layout()[1] + 2 * self.objective.n_outputs
 
 

@@ -712,7 +712,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _conditioned_plan(
         self, loss, n_samples, n_features, is_sparse, budget, solver, most_rows, maps
     ):
-        """Return the plan of a fit that learns a map of rows first, or the number of records of each class."""
+        """Return the plan of a fit that first learns a map of rows or the class counts."""
         data_norm, alpha, clip, intercept_scaling, adjacency, _ = self._options()
         centred, bounded = self.fit_intercept, math.isfinite(loss.lipschitz)
         given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
@@ -842,7 +842,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         )
 
     def _buys_counts(self, solver, budget):
-        """Return whether the fit buys the number of records of each class; refuse what asks for it in vain."""
+        """Return whether the fit buys class counts, or raise if it needs none but was asked to."""
         return False
 
     def _label_weights(self, target):
@@ -865,12 +865,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return {}
 
     def _learn_target(self, rows, conditioner, releases):
-        """Return rows with targets in units that are learnt, and what these add to intercepts and multiply."""
+        """Return rows with targets in learnt units, and the (shift, factor) of these units."""
         return rows, (0.0, 1.0)
 
 
 def _condition(plan, rows, generator, learn_target):
-    """Return the rows under their map, the record of training, and what was learnt of rows and targets before."""
+    """Return mapped rows, the record of training, and what was learnt of rows and targets."""
     conditioned, adjacency = plan.conditioning, plan.budget.adjacency
     conditioner = conditioned.conditioner
     releases = Releases(conditioned.mu, adjacency, generator)

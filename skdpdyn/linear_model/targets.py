@@ -55,7 +55,7 @@ def numbers_of(y: Any) -> Any:
 
 
 def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
-    """Return targets clipped to their bounds, in units of (centre, half_range): numbers in [-1, 1]."""
+    """Return targets clipped to their bounds and mapped to [-1, 1] by (centre, half_range)."""
     centre, half_range = units
     # bounds as close as their rounding
     return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)

@@ -311,7 +311,7 @@ def _(step: FunctionTransformer, row_wise=()):
 
 
 def misfit(step: Any, following: Any) -> str | None:
-    """Return how a scaler's public range and the ``data_norm`` of the step after it do not fit together, or None."""
+    """Say why a scaler's range and the ``data_norm`` of the next step do not fit, or None."""
     fitted = hasattr(step, "bounds_") and hasattr(following, "data_norm_")
     if type(step) is not BoundsScaler or not fitted:
         return None

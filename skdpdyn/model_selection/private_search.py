@@ -163,7 +163,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     >>> X = rng.uniform(-0.5, 0.5, (2000, 2))
     >>> y = X @ [1.0, -2.0] > 0
     >>> model = PrivateLogisticRegression(classes=[False, True], solver=NoisyGD(n_steps=10))
-    >>> search = PrivateSearchCV(model, {"clip": [0.1, 0.3, 0.9], "alpha": [1e-4, 1e-2]}, epsilon=10.0).fit(X, y)
+    >>> grid = {"clip": [0.1, 0.3, 0.9], "alpha": [1e-4, 1e-2]}
+    >>> search = PrivateSearchCV(model, grid, epsilon=10.0).fit(X, y)
     >>> bool(search.score(X, y) > 0.9), round(search.epsilon_, 6)
     (True, 10.0)
     """

@@ -241,8 +241,9 @@ def search_privacy(
 
     Parameters
     ----------
-    search : GridSearchCV, fitted RandomizedSearchCV, HalvingGridSearchCV or HalvingRandomSearchCV, or an estimator
-        The search; a `GridSearchCV` may be asked before it is fitted. Or the estimator that
+    search : search of scikit-learn or estimator
+        A `GridSearchCV`, fitted or not; or a fitted `RandomizedSearchCV`, `HalvingGridSearchCV` or
+        `HalvingRandomSearchCV`. Or the estimator that
         ``cross_validate``, ``cross_val_score`` or ``cross_val_predict`` was given, fitted or not:
         one fit a split, where ``learning_curve`` makes several. Pipelines may hold a
         `PrivateScaler`, which is counted too.

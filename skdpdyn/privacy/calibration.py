@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from typing import Any
 
@@ -131,8 +131,9 @@ def split_budget(epsilon: float, delta: float | None = None, shares: Any = ()) -
     Examples
     --------
     >>> from skdpdyn.privacy import split_budget
-    >>> [(round(epsilon, 6), delta) for epsilon, delta in split_budget(1.0, 1e-9, shares=(0.2, 0.8))]
-    [(0.431821, 1e-09), (0.889784, 1e-09)]
+    >>> training, scoring = split_budget(1.0, 1e-9, shares=(0.2, 0.8))
+    >>> round(training[0], 6), round(scoring[0], 6)
+    (0.431821, 0.889784)
     """
     return [(part.epsilon, part.delta) for part in as_budget(epsilon, delta).split(shares)]
 
@@ -204,15 +205,37 @@ def calibrate(
     Examples
     --------
     >>> from skdpdyn.privacy import calibrate, tightest
-    >>> m = calibrate(1.0, 1e-5, n_samples=10_000, n_features=50, lipschitz=1.0, strong_convexity=0.01, smoothness=0.26,
-    ...               n_steps="worst_case")
+    >>> m = calibrate(
+    ...     1.0,
+    ...     1e-5,
+    ...     n_samples=10_000,
+    ...     n_features=50,
+    ...     lipschitz=1.0,
+    ...     strong_convexity=0.01,
+    ...     smoothness=0.26,
+    ...     n_steps="worst_case",
+    ... )
     >>> m.n_steps, round(m.noise_multiplier, 6)
     (137, 19.022062)
-    >>> m = calibrate(advantage=0.1, n_samples=10_000, n_features=50, lipschitz=1.0, strong_convexity=0.01, smoothness=0.26)
+    >>> m = calibrate(
+    ...     advantage=0.1,
+    ...     n_samples=10_000,
+    ...     n_features=50,
+    ...     lipschitz=1.0,
+    ...     strong_convexity=0.01,
+    ...     smoothness=0.26,
+    ... )
     >>> round(tightest(m).advantage, 8)
     0.1
-    >>> m = calibrate(mu=0.3, n_samples=10_000, n_features=50, lipschitz=1.0, strong_convexity=0.01, smoothness=0.26,
-    ...               group_size=3)
+    >>> m = calibrate(
+    ...     mu=0.3,
+    ...     n_samples=10_000,
+    ...     n_features=50,
+    ...     lipschitz=1.0,
+    ...     strong_convexity=0.01,
+    ...     smoothness=0.26,
+    ...     group_size=3,
+    ... )
     >>> round(tightest(m).guarantee.group(3).mu, 8)
     0.3
     """
@@ -593,7 +616,9 @@ def most_steps(
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, most_steps
-    >>> most_steps(lambda n_steps: NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0), 1.0, 1e-5).n_steps
+    >>> def mechanism(n_steps):
+    ...     return NoisyGradientDescent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0)
+    >>> most_steps(mechanism, 1.0, 1e-5).n_steps
     28
     """
     budget = as_budget(epsilon, delta)
@@ -618,7 +643,7 @@ def most_steps(
         )
     # what meets the budget on a coarse grid does so on a finer one
     for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):
-        n_steps = _last(lambda n: meets(n, accuracy), n_steps, largest)  # noqa: B023 (called at once)
+        n_steps = _last(partial(meets, accuracy=accuracy), n_steps, largest)
     while not meets(n_steps):
         n_steps -= 1
     return mechanism_for(n_steps)

@@ -70,7 +70,13 @@ class NoisyGradientDescent:
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, last_iterate
-    >>> m = NoisyGradientDescent(n_steps=892, noise_multiplier=802.6, step_size=3.9, strong_convexity=1e-3, smoothness=0.251)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=892,
+    ...     noise_multiplier=802.6,
+    ...     step_size=3.9,
+    ...     strong_convexity=1e-3,
+    ...     smoothness=0.251,
+    ... )
     >>> round(last_iterate(m).mu, 6)
     0.027337
     """
@@ -312,8 +318,15 @@ class CyclicBatches:
     Examples
     --------
     >>> from skdpdyn.privacy import CyclicBatches, last_iterate
-    >>> m = CyclicBatches(n_samples=100, batch_size=20, n_epochs=6, noise_multiplier=2.0, step_size=0.5,
-    ...                   strong_convexity=0.06, smoothness=1.0)
+    >>> m = CyclicBatches(
+    ...     n_samples=100,
+    ...     batch_size=20,
+    ...     n_epochs=6,
+    ...     noise_multiplier=2.0,
+    ...     step_size=0.5,
+    ...     strong_convexity=0.06,
+    ...     smoothness=1.0,
+    ... )
     >>> m.n_batches, m.n_steps, round(last_iterate(m).mu, 8)
     (5, 30, 0.6788514)
     """
@@ -393,8 +406,15 @@ class WithoutReplacement:
     Examples
     --------
     >>> from skdpdyn.privacy import WithoutReplacement, recursion
-    >>> m = WithoutReplacement(n_samples=1000, batch_size=50, n_epochs=30, noise_multiplier=4.0, step_size=0.5,
-    ...                        strong_convexity=0.05, smoothness=1.0)
+    >>> m = WithoutReplacement(
+    ...     n_samples=1000,
+    ...     batch_size=50,
+    ...     n_epochs=30,
+    ...     noise_multiplier=4.0,
+    ...     step_size=0.5,
+    ...     strong_convexity=0.05,
+    ...     smoothness=1.0,
+    ... )
     >>> m.n_steps, round(recursion(m).rdp(8), 6)
     (600, 0.833288)
     """
@@ -544,7 +564,9 @@ class OnePass:
     Examples
     --------
     >>> from skdpdyn.privacy import OnePass, contraction
-    >>> m = OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0)
+    >>> m = OnePass(
+    ...     n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
+    ... )
     >>> f"{contraction(m, index=20).delta(0.5):.6e}"
     '8.399660e-14'
     """

@@ -299,7 +299,13 @@ def privacy_report(
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, privacy_report, tightest
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500,
+    ...     noise_multiplier=250.0,
+    ...     step_size=0.02,
+    ...     strong_convexity=1.0,
+    ...     smoothness=4.0,
+    ... )
     >>> best = tightest(m)
     >>> report = privacy_report(m, best.guarantee, delta=1e-6, bound=best.bound)
     >>> round(report.as_dict()["attacker"]["true positive rate at 1% false positives"], 6)

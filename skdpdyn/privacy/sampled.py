@@ -46,7 +46,8 @@ class SampledCurve:
     Examples
     --------
     >>> from skdpdyn.privacy.sampled import SampledCurve
-    >>> [round(float(SampledCurve(0.01, 1.0, adjacency)(8.0)), 6) for adjacency in ("replace_one", "add_remove")]
+    >>> kinds = ("replace_one", "add_remove")
+    >>> [round(float(SampledCurve(0.01, 1.0, adjacency)(8.0)), 6) for adjacency in kinds]
     [0.001984, 0.000894]
     """
 

@@ -82,7 +82,9 @@ def from_json(text: str) -> Any:
     Examples
     --------
     >>> from skdpdyn.privacy import from_json
-    >>> from_json('{"type": "Gaussian", "noise_multiplier": 2.0, "adjacency": "add_remove"}').noise_multiplier
+    >>> from_json(
+    ...     '{"type": "Gaussian", "noise_multiplier": 2.0, "adjacency": "add_remove"}'
+    ... ).noise_multiplier
     2.0
     """
     if not isinstance(text, str | bytes | bytearray):

@@ -72,7 +72,8 @@ class DPSGD(Solver):
     >>> from skdpdyn.solvers import DPSGD
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = DPSGD(n_steps=200, batch_size=256)
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)
+    >>> model = model.fit(X, X[:, 0] > 0)
     >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
     (True, 200, 7.0)
     """

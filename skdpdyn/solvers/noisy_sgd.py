@@ -54,8 +54,9 @@ class NoisySGD(Solver):
 
     Parameters
     ----------
-    sampling : {"auto", "shuffled_once", "cyclic", "without_replacement", "one_pass"}, default="auto"
-        How records come into batches. "auto": "shuffled_once"; of a softmax, which is better
+    sampling : str, default="auto"
+        How records come into batches: "shuffled_once", "cyclic", "without_replacement" or
+        "one_pass". "auto": "shuffled_once"; of a softmax, which is better
         clipped than contracting, "without_replacement", unless there is a ``radius`` or
         ``cooling``.
 
@@ -124,8 +125,13 @@ class NoisySGD(Solver):
     >>> from skdpdyn.solvers import NoisySGD
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = NoisySGD(sampling="cyclic", batch_size=1000, n_epochs=3, cooling=False)
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
-    >>> model.n_iter_, round(model.privacy_.mu, 4), round(last_iterate(model.mechanism_, index=1).mu, 4)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)
+    >>> model = model.fit(X, X[:, 0] > 0)
+    >>> (
+    ...     model.n_iter_,
+    ...     round(model.privacy_.mu, 4),
+    ...     round(last_iterate(model.mechanism_, index=1).mu, 4),
+    ... )
     (15, 0.2062, 0.1348)
     """
 
@@ -153,7 +159,7 @@ class NoisySGD(Solver):
 
     @property
     def takes_persons(self) -> Any:  # type: ignore[override]
-        """Whether records may be persons: not in the order of the rows, in which they have no place."""
+        """Whether records may be persons: batches must not follow the order of the rows."""
         return not is_named(self.sampling, "cyclic", "one_pass")
 
     @property

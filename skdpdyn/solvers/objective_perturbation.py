@@ -211,7 +211,7 @@ class ObjectivePerturbation(Solver):
 
 
 def _rank(objective):
-    """Return the largest rank of a record's Hessian, and dimension of where its gradients are: more rows, more of it."""
+    """Return the largest rank of a record's Hessian, which grows with its number of rows."""
     return min(objective.loss.rank * objective.most_rows, objective.n_parameters)
 
 

@@ -168,7 +168,8 @@ class OutputPerturbation(Solver):
     >>> X = rng.uniform(-0.5, 0.5, (5000, 2))
     >>> y = X @ [1.0, -2.0] > 0
     >>> solver = OutputPerturbation(noise="gamma")
-    >>> model = PrivateLogisticRegression(epsilon=1.0, delta=0, classes=[False, True], solver=solver).fit(X, y)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, delta=0, classes=[0, 1], solver=solver)
+    >>> model = model.fit(X, y)
     >>> bool(model.score(X, y) > 0.8), round(model.epsilon_, 4)
     (True, 1.0)
     """

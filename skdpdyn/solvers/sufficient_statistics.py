@@ -42,7 +42,8 @@ class SufficientStatistics(Solver):
     >>> from skdpdyn.solvers import SufficientStatistics
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> y = X @ [3.0, -2.0] + 10
-    >>> model = PrivateRidge(epsilon=1.0, target_bounds=(7.0, 13.0), solver=SufficientStatistics()).fit(X, y)
+    >>> solver = SufficientStatistics()
+    >>> model = PrivateRidge(epsilon=1.0, target_bounds=(7.0, 13.0), solver=solver).fit(X, y)
     >>> bool(model.score(X, y) > 0.8), round(model.privacy_.mu, 4)
     (True, 0.2062)
     """

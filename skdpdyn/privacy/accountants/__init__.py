@@ -91,14 +91,22 @@ def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, tightest
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500,
+    ...     noise_multiplier=250.0,
+    ...     step_size=0.02,
+    ...     strong_convexity=1.0,
+    ...     smoothness=4.0,
+    ... )
     >>> best = tightest(m)
     >>> best.bound, round(best.mu, 8)
     ('last_iterate', 0.03979786)
     >>> best.theorem
     'last_iterate: Bok, Su and Altschuler (2024), shifted interpolation'
     >>> from skdpdyn.privacy import Composition, Gaussian, PoissonSubsampled
-    >>> steps = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+    >>> steps = PoissonSubsampled(
+    ...     sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
+    ... )
     >>> best = tightest(Composition((steps, Gaussian(5.0, adjacency="add_remove"))), delta=1e-6)
     >>> best.bound, round(best.epsilon(1e-6), 2)
     ('tightest', 2.3)

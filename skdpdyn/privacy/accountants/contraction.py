@@ -77,7 +77,9 @@ def contraction(mechanism: Mechanism, index: int | None = None, tight: bool = Fa
     Examples
     --------
     >>> from skdpdyn.privacy import OnePass, contraction
-    >>> m = OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0)
+    >>> m = OnePass(
+    ...     n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
+    ... )
     >>> round(contraction(m, index=39).delta(0.5), 8)
     0.05684491
     """
@@ -169,7 +171,7 @@ def contraction_coefficient(
     Examples
     --------
     >>> from skdpdyn.privacy.accountants.contraction import contraction_coefficient
-    >>> round(contraction_coefficient(0.0, 1.0, 1.0, 1.0), 8)  # Dobrushin's coefficient: the total variation
+    >>> round(contraction_coefficient(0.0, 1.0, 1.0, 1.0), 8)  # epsilon 0: total variation
     0.38292492
     """
     return hockey_stick(epsilon, contraction * diameter / noise_std, distribution)

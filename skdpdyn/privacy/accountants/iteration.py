@@ -63,7 +63,14 @@ def iteration(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     --------
     >>> from skdpdyn.privacy import CyclicBatches
     >>> from skdpdyn.privacy.accountants.iteration import iteration
-    >>> m = CyclicBatches(n_samples=100, batch_size=20, n_epochs=6, noise_multiplier=2.0, step_size=0.5, smoothness=1.0)
+    >>> m = CyclicBatches(
+    ...     n_samples=100,
+    ...     batch_size=20,
+    ...     n_epochs=6,
+    ...     noise_multiplier=2.0,
+    ...     step_size=0.5,
+    ...     smoothness=1.0,
+    ... )
     >>> iteration(m, index=1).rdp(2.0), iteration(m).rdp(2.0)
     (0.3, 0.5)
     """
@@ -132,7 +139,9 @@ def proposition1(mechanism: Mechanism, index: int | None = None) -> RenyiDP:
     --------
     >>> from skdpdyn.privacy import OnePass
     >>> from skdpdyn.privacy.accountants.iteration import proposition1
-    >>> m = OnePass(n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0)
+    >>> m = OnePass(
+    ...     n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
+    ... )
     >>> round(proposition1(m, index=39).delta(2.0), 8)
     0.32465247
     """

@@ -53,7 +53,13 @@ def langevin(mechanism: Mechanism) -> NoReturn:
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, langevin
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500,
+    ...     noise_multiplier=250.0,
+    ...     step_size=0.02,
+    ...     strong_convexity=1.0,
+    ...     smoothness=4.0,
+    ... )
     >>> round(langevin(m).rdp(10), 8)
     0.01589219
     """

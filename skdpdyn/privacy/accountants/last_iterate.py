@@ -68,7 +68,13 @@ def last_iterate(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     Examples
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent, last_iterate
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500,
+    ...     noise_multiplier=250.0,
+    ...     step_size=0.02,
+    ...     strong_convexity=1.0,
+    ...     smoothness=4.0,
+    ... )
     >>> round(last_iterate(m).mu, 8)
     0.03979786
     """
@@ -318,7 +324,8 @@ def last_iterate_mu(
     Examples
     --------
     >>> from skdpdyn.privacy import last_iterate_mu
-    >>> round(last_iterate_mu([0.9, 0.8, 1, 0.95, 0.7], [1, 0, 0.5, 0, 0.25], [1, 2, 0.5, 1, 1.5]), 8)
+    >>> mu = last_iterate_mu([0.9, 0.8, 1, 0.95, 0.7], [1, 0, 0.5, 0, 0.25], [1, 2, 0.5, 1, 1.5])
+    >>> round(mu, 8)
     0.5033524
     """
     steps = {"contraction": contraction, "sensitivity": sensitivity, "noise_std": noise_std}

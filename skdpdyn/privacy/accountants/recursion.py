@@ -62,8 +62,15 @@ def recursion(mechanism: Mechanism) -> NoReturn:
     Examples
     --------
     >>> from skdpdyn.privacy import WithoutReplacement, recursion
-    >>> m = WithoutReplacement(n_samples=1000, batch_size=50, n_epochs=1, noise_multiplier=4.0, step_size=0.5,
-    ...                        strong_convexity=0.05, smoothness=1.0)
+    >>> m = WithoutReplacement(
+    ...     n_samples=1000,
+    ...     batch_size=50,
+    ...     n_epochs=1,
+    ...     noise_multiplier=4.0,
+    ...     step_size=0.5,
+    ...     strong_convexity=0.05,
+    ...     smoothness=1.0,
+    ... )
     >>> round(recursion(m).rdp(8), 8)
     0.43456003
     """

@@ -23,8 +23,8 @@ from skdpdyn.privacy.stored import stored_part
     "selection: Papernot and Steinke (2022), Theorems 2 and 6",
     sharper=Sharper(
         (
-            "selection(tight=True): Papernot and Steinke (2022), Theorems 2 and 6, delta of a trial "
-            "from its profile"
+            "selection(tight=True): Papernot and Steinke (2022), Theorems 2 and 6, delta of a trial"
+            " from its profile"
         ),
         {"tight": True},
     ),

@@ -52,7 +52,9 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
     Examples
     --------
     >>> from skdpdyn.privacy import PoissonSubsampled, subsampling
-    >>> m = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove")
+    >>> m = PoissonSubsampled(
+    ...     sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
+    ... )
     >>> round(subsampling(m).epsilon(1e-5), 3)
     1.828
     """
@@ -123,7 +125,9 @@ def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
     --------
     >>> from skdpdyn.privacy import PoissonSubsampled
     >>> from skdpdyn.privacy.accountants.subsampling import sampled_gaussian
-    >>> m = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=4.0, n_steps=1000, adjacency="add_remove")
+    >>> m = PoissonSubsampled(
+    ...     sampling_probability=0.01, noise_multiplier=4.0, n_steps=1000, adjacency="add_remove"
+    ... )
     >>> round(sampled_gaussian(m).rdp(8.0), 6)
     0.1
     """

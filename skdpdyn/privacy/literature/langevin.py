@@ -43,7 +43,9 @@ def langevin_lsi(mechanism: Mechanism, lsi_constant: float) -> RenyiDP:
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
     >>> from skdpdyn.privacy.literature.langevin import langevin_lsi
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=250.0, step_size=0.02, sensitivity=8e-4)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500, noise_multiplier=250.0, step_size=0.02, sensitivity=8e-4
+    ... )
     >>> round(langevin_lsi(m, lsi_constant=1250.0).rdp(10), 8)
     0.01589219
     """
@@ -82,7 +84,9 @@ def langevin_quadratic(mechanism: Mechanism) -> RenyiDP:
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
     >>> from skdpdyn.privacy.literature.langevin import langevin_quadratic, quadratic
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0
+    ... )
     >>> round(langevin_quadratic(m).rdp(2), 6), round(quadratic(m).rdp(2), 6)
     (0.210526, 0.19)
     """
@@ -117,7 +121,9 @@ def quadratic(mechanism: Mechanism) -> GaussianDP:
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
     >>> from skdpdyn.privacy.literature.langevin import quadratic
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0
+    ... )
     >>> round(quadratic(m).mu, 6)
     0.43589
     """
@@ -159,7 +165,9 @@ def lower_bound(mechanism: Mechanism) -> LinearCurve:
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
     >>> from skdpdyn.privacy.literature.langevin import lower_bound
-    >>> m = NoisyGradientDescent(n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=500, noise_multiplier=10.0, step_size=0.1, strong_convexity=1.0, smoothness=1.0
+    ... )
     >>> round(lower_bound(m)(2), 6)
     0.1
     """
@@ -232,7 +240,9 @@ def contributions(mechanism: Mechanism, order: float, accountant: Any = None) ->
     --------
     >>> from skdpdyn.privacy import NoisyGradientDescent
     >>> from skdpdyn.privacy.literature.langevin import contributions
-    >>> m = NoisyGradientDescent(n_steps=3, noise_multiplier=10.0, step_size=0.2, strong_convexity=1.0, smoothness=4.0)
+    >>> m = NoisyGradientDescent(
+    ...     n_steps=3, noise_multiplier=10.0, step_size=0.2, strong_convexity=1.0, smoothness=4.0
+    ... )
     >>> contributions(m, 2.0).round(6)
     array([0.019033, 0.017221, 0.015583])
     """

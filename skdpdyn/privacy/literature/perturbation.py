@@ -33,7 +33,8 @@ def chaudhuri(mechanism: Mechanism) -> ApproximateDP:
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, chaudhuri
-    >>> round(chaudhuri(ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, distribution="gamma")).epsilon(0.0), 6)
+    >>> m = ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, distribution="gamma")
+    >>> round(chaudhuri(m).epsilon(0.0), 6)
     0.39062
     """
     _check(mechanism, "chaudhuri", "gamma")
@@ -69,7 +70,9 @@ def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
     Examples
     --------
     >>> from skdpdyn.privacy import ObjectivePerturbation, kifer
-    >>> round(kifer(ObjectivePerturbation(noise_multiplier=20.0, curvature=0.1), 1e-6).at_epsilon, 4)
+    >>> round(
+    ...     kifer(ObjectivePerturbation(noise_multiplier=20.0, curvature=0.1), 1e-6).at_epsilon, 4
+    ... )
     0.5437
     """
     _check(mechanism, "kifer", "gaussian")

@@ -46,7 +46,8 @@ class BassilySGD(Solver):
     >>> from skdpdyn.solvers import BassilySGD
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = BassilySGD(n_steps=20_000)
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)
+    >>> model = model.fit(X, X[:, 0] > 0)
     >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
     (True, 20000, 0.7)
     """

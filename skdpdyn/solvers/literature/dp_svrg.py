@@ -77,7 +77,8 @@ class DPSVRG(Solver):
     >>> from skdpdyn.solvers import DPSVRG
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = DPSVRG(n_rounds=5, n_inner=10)
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver).fit(X, X[:, 0] > 0)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)
+    >>> model = model.fit(X, X[:, 0] > 0)
     >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
     (True, 50, 2.5)
     """
