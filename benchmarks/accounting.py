@@ -28,7 +28,7 @@ from skdpdyn.privacy import (
 
 
 def calibrations(n_cases, rng):
-    """Milliseconds and unspent parts of random calibrations."""
+    """Return milliseconds and unspent parts of random calibrations."""
     times, unspent = [], []
     for _ in range(n_cases):
         epsilon, delta = 10 ** rng.uniform(-3, np.log10(50)), 10 ** rng.uniform(-15, -2)
@@ -54,7 +54,7 @@ def calibrations(n_cases, rng):
 
 
 def milliseconds(function, repeats=5):
-    """Median time of a call, after one that does not count."""
+    """Return the median time of a call, after one that does not count."""
     function()
     times = []
     for _ in range(repeats):

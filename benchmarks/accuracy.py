@@ -133,7 +133,7 @@ def encoded(data, bounds, categories, dtype=np.float64):
 
 
 def flights(directory):
-    """Whether a flight is more than 15 minutes late: all of them, 327,346 x 129."""
+    """Return flights, and whether one is more than 15 minutes late: 327,346 x 129."""
     import pandas as pd
 
     known = load_flights()  # public bounds and codes
@@ -147,7 +147,7 @@ def flights(directory):
 
 
 def magic(directory):
-    """MAGIC: gamma or hadron, 19,020 x 10."""
+    """Return MAGIC, gamma or hadron: 19,020 x 10."""
     with np.load(directory / "magic_telescope.npz") as data:
         X, y = data["X"].astype(float), data["y"].astype(int)
     X = normalize(BoundsScaler(MAGIC_BOUNDS).fit_transform(X))
@@ -155,7 +155,7 @@ def magic(directory):
 
 
 def pendigits(directory):
-    """Pen digits: ten classes, 10,992 x 16."""
+    """Return the pen digits, ten classes: 10,992 x 16."""
     with np.load(directory / "pendigits.npz") as data:
         X, y = normalize(data["X"] / 100.0), data["y"].astype(int)
     private = partial(PrivateSoftmaxRegression, classes=range(10))
@@ -163,7 +163,7 @@ def pendigits(directory):
 
 
 def adult(directory):
-    """Adult by public bounds: 45,222 x 105, and whether the income is above 50,000."""
+    """Return Adult by public bounds, 45,222 x 105, and whether income is above 50,000."""
     data = load_adult()
     X, y = encoded(data.data, data.bounds, data.categories), (data.target == ">50K").to_numpy()
     return Problem(
@@ -192,7 +192,7 @@ def housing(directory):
 
 
 def california(directory):
-    """Whether that value is above 180,000 dollars, from unit rows."""
+    """Return unit rows, and whether the value of a house is above 180,000 dollars."""
     problem = housing(directory)
     X, y = normalize(problem.X), problem.y > 180_000
     private = partial(PrivateLogisticRegression, classes=[False, True])
@@ -200,7 +200,7 @@ def california(directory):
 
 
 def mnist(directory):
-    """All 70,000 digits of 28 x 28 pixels."""
+    """Return all 70,000 digits of 28 x 28 pixels."""
     with np.load(directory / "mnist.npz") as data:
         X = np.concatenate([data["X_train"], data["X_test"]]).reshape(-1, 784).astype(np.float32)
         y = np.concatenate([data["y_train"], data["y_test"]]).astype(int)
@@ -309,7 +309,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_log_proba(self, X):
-        """Logarithms of the class probabilities, normalised."""
+        """Return the logarithms of the class probabilities, normalised."""
         log_odds = np.column_stack([model.predict_log_proba(X)[:, 1] for model in self.models_])
         return log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True)
 
@@ -490,9 +490,7 @@ def not_private(name, problem, pairs):
 
 
 def run(name, problem, arguments, earlier):
-    """Every solver at every budget, and the best model that is not private: Results, one after
-    the other.
-    """
+    """Yield the results of every solver at every budget, and of the best model without privacy."""
     n_splits = arguments.splits or problem.n_splits
     shape = "{} x {}".format(*problem.X.shape)
     print(f"\n{name}: {problem.title}, {shape}, {n_splits} splits\n{Result.HEAD}", flush=True)
@@ -581,7 +579,7 @@ def print_tables(results):
 
 
 def print_published(results):
-    """Table 4 of Yu et al. (2020) beside ours."""
+    """Print Table 4 of Yu et al. (2020) beside ours."""
     print("\nYu et al. (2020), Table 4, tuned, beside ours:")
     for result in results:
         published = PUBLISHED.get((result.data, result.epsilon), {}).get(result.solver)
@@ -594,9 +592,7 @@ def print_published(results):
 
 
 def print_margins(results):
-    """Where the default (or noisy gradient descent) wins and loses against the best other
-    solver, at equal settings.
-    """
+    """Print where the default (or noisy gradient descent) wins or loses against the best solver."""
     print("\nnoisy_gd (the default, where it is another) less the best of the other solvers:")
     results = [r for r in results if r.setting]
     for key in dict.fromkeys((r.data, r.rows, r.adjacency, r.setting, r.epsilon) for r in results):

@@ -218,7 +218,7 @@ def gaussian_parts(mechanism):
 
 
 def statistics(adjacency):
-    """Sufficient statistics: the losses of the least eigenvalue, X'X and X'y, and of all."""
+    """Return the losses of sufficient statistics: of each statistic, and of all."""
     model = PrivateRidge(
         **BUDGET,
         adjacency=adjacency,

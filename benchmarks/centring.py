@@ -20,9 +20,7 @@ from skdpdyn.privacy import split_budget
 
 
 def digits():
-    """1,797 digits of 8 x 8 pixels, 0 to 16 by design; longer than data_norm=1, which makes unit
-    rows of them.
-    """
+    """Return 1,797 digits of 8 x 8 pixels, 0 to 16 by design; data_norm=1 makes unit rows."""
     X, y = load_digits(return_X_y=True)
 
     def private(**budget):

@@ -42,7 +42,7 @@ def coefficients(n_features):
 
 
 def rows(rng, n_samples, n_features, correlation):
-    """Rows in the unit ball, neighbouring columns correlated."""
+    """Return rows in the unit ball whose neighbouring columns are correlated."""
     places = np.arange(n_features)
     root = np.linalg.cholesky(correlation ** np.abs(np.subtract.outer(places, places)))
     X = rng.standard_normal((n_samples, n_features)) @ root.T * (0.6 / np.sqrt(n_features))

@@ -80,7 +80,7 @@ def _look(python, asked):
 
 
 def _imports(python):
-    """Whether the models of each peer that has some for scikit-learn import."""
+    """Return a table row that says which peers' models for scikit-learn can be imported."""
     modules = {
         "diffprivlib": "diffprivlib.models",
         "Opacus": None,

@@ -14,7 +14,7 @@ from skdpdyn.kernels.release import release
 
 
 def nanoseconds(function, n, repeats=7):
-    """Median time of a call, for each of n draws."""
+    """Return the median time of a call, for each of n draws."""
     function()
     times = []
     for _ in range(repeats):

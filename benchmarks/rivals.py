@@ -141,7 +141,7 @@ print((time.perf_counter() - start) / 500)
 
 
 def environment(directory, name, *packages):
-    """Python of a virtual environment with these packages."""
+    """Return the Python of a virtual environment with these packages."""
     root = directory / name
     python = root / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():

@@ -63,7 +63,7 @@ def numpy_step(X, y, bound, weights, alpha, step_size, noise_std, rng):
 
 
 def busy_seconds():
-    """Processor time of the whole machine so far, or None where it cannot be read."""
+    """Return the processor time of the whole machine so far, None where it cannot be read."""
     try:
         with open("/proc/stat") as file:
             fields = list(map(int, file.readline().split()[1:]))
@@ -73,9 +73,7 @@ def busy_seconds():
 
 
 def medians(variants, rounds, quiet):
-    """Median seconds of each variant over interleaved, undisturbed rounds; and how many rounds
-    there were.
-    """
+    """Return median seconds of each variant, and the number of interleaved, undisturbed rounds."""
     for run in variants.values():
         run()
     times, kept = {name: [] for name in variants}, 0
@@ -109,7 +107,7 @@ def problem(n_samples, n_features, dtype):
 
 
 def our_steps(X, y, n_steps, n_threads, rng):
-    """``n_steps`` steps, as fit runs them, without the preparation that fit does once."""
+    """Return a run of ``n_steps`` steps of fit, without what fit prepares once."""
     objective = Objective(
         logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25
     )
@@ -130,9 +128,7 @@ DTYPES = np.float64, np.float32
 
 
 def shape_variants(n_samples, n_features, dtype):
-    """One read, a step on one and on two threads, a numpy step: each as (run, how often it does
-    it).
-    """
+    """Return pairs (run, repetitions): a read, a step on one and two threads, a numpy step."""
     X, y = problem(n_samples, n_features, dtype)
     n_steps = int(np.clip(2e8 / X.size, 4, 2000))
     few = max(1, n_steps // 4)
@@ -158,7 +154,7 @@ def shape_variants(n_samples, n_features, dtype):
 
 
 def seconds_a_step(n_samples, n_features, rounds, quiet):
-    """Seconds of each variant of each dtype, all of them interleaved."""
+    """Return the seconds of each variant of each dtype, all of them interleaved."""
     variants = {
         (dtype, name): run
         for dtype in DTYPES
@@ -191,9 +187,7 @@ def table(rounds, quiet, shapes):
 
 
 def growth_of_a_step(small, large, rounds, quiet):
-    """How often the time of a step on a small X that on a large one is, interleaved in one
-    round.
-    """
+    """Return the ratio of a step's time on a large X to that on a small one, interleaved."""
     (rng,) = generators(None)
     runs = {}
     for shape in (small, large):
@@ -204,7 +198,7 @@ def growth_of_a_step(small, large, rounds, quiet):
 
 
 def growth(rounds, quiet):
-    """Twice the rows; ten times the columns, X of as many bytes or of as many rows."""
+    """Print how time grows with twice the rows and with ten times the columns."""
     ratio = growth_of_a_step((200_000, 100), (400_000, 100), rounds, quiet)
     print(f"a step, twice the rows (200,000 x 100 to 400,000 x 100): {ratio:.2f}")
     # rows of each

@@ -43,7 +43,7 @@ N_STEPS = {"dense": 6, "csr": 24}
 
 
 def step_and(others, objective, X, y, rounds, n_steps):
-    """Seconds of a step of ours, and of the other variants."""
+    """Return the seconds of a step of ours, and of the other variants."""
     (rng,) = generators(None)
     theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
 
@@ -66,9 +66,7 @@ def numpy_step(X, weights, labels):
 
 
 def dense(n_samples, n_features, n_classes, dtype, rounds):
-    """Milliseconds of a step; steps in reads; its two products' part of the peak; numpy's step
-    in ours.
-    """
+    """Return the time of a step in milliseconds, in reads of X, of the peak and of numpy's step."""
     rng = np.random.default_rng(0)
     X = aligned_empty(n_samples * n_features, dtype).reshape(n_samples, n_features)
     X[:] = rng.standard_normal(X.shape, dtype=np.float32)
@@ -91,7 +89,7 @@ def dense(n_samples, n_features, n_classes, dtype, rounds):
 
 
 def csr(n_samples, n_features, row_length, n_outputs, dtype, rounds):
-    """Milliseconds of a step; steps in scipy's two products."""
+    """Return milliseconds of a step, and its ratio to scipy's two products."""
     rng = np.random.default_rng(0)
     size = n_samples * row_length
     columns, starts = rng.integers(0, n_features, size), np.arange(0, size + 1, row_length)

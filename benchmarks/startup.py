@@ -37,7 +37,7 @@ print(time.perf_counter() - start)
 
 
 def run(program, cache):
-    """Seconds that the program prints, and of the whole process."""
+    """Return the seconds that the program prints, and those of the whole process."""
     start = time.perf_counter()
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": ""}
     out = subprocess.run(

@@ -64,7 +64,7 @@ class Risk:
         return np.mean(np.logaddexp(0, raw) - self.y * raw) + self.alpha / 2 * theta @ theta
 
     def gradient(self, theta):
-        """Its gradient."""
+        """Return the gradient of the risk."""
         return (expit(self.X @ theta) - self.y) @ self.X / len(self.y) + self.alpha * theta
 
     def excess(self, model):
@@ -73,9 +73,7 @@ class Risk:
 
 
 def gradients_of(mechanism, n_samples):
-    """Mean number of gradients of single records that a run takes; None where the record does
-    not tell.
-    """
+    """Return the mean number of per-record gradients of a run, None where it is not known."""
     if isinstance(mechanism, Composition):
         if not all(isinstance(part, PoissonSubsampled) for part in mechanism.mechanisms):
             return None

@@ -445,7 +445,7 @@ class Conditioner:
         return shrunk(total / self.n_samples, std, radius)
 
     def _scales(self, rows, releases, length=1.0):
-        """Weights of the columns, and about the root mean square of the length of weighted rows.
+        """Return column weights, and about the root mean square norm of weighted rows.
 
         ``length`` is that of the longest row, whose squares the map divides by its own.
         """
@@ -458,9 +458,9 @@ class Conditioner:
         return scales, length * math.sqrt(variances.size * least)
 
     def _matrix(self, rows, releases):
-        """Inverse root of the second moment, a bound on lengths, and whether directions are alike.
+        """Return the inverse root of the second moment, a norm bound, and whether it is isotropic.
 
-        The bound is on the length of what the root makes of mapped rows.
+        The bound is on the norm of mapped rows times the root.
         """
         share, n_features = self.shares["matrix"], rows.shape[1]
         sensitivity = releases.per_square + rows.sum_rounding()

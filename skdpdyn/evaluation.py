@@ -452,7 +452,7 @@ class ScoreEvaluation(PrivateEvaluation):
         return (edges[1:] + edges[:-1]) / 2
 
     def _select(self, first, label):
-        """Weights that sum one label's counts from a bin on."""
+        """Return the weights that sum one label's counts from a bin on."""
         weights = np.zeros((2, self.thresholds.size + 1))
         weights[label, first:] = 1
         return weights.ravel()

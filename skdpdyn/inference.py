@@ -208,7 +208,7 @@ class PrivateSummary:
         return f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>{notes}"
 
     def _columns(self, odds_ratios):
-        """Pairs (name, values) of the table."""
+        """Return the pairs (name, values) of the table."""
         checked_flag(odds_ratios, "odds_ratios")
         low, high = (f"{end:.4g}" for end in ((1 - self.confidence) / 2, (1 + self.confidence) / 2))
         columns = [
@@ -479,7 +479,7 @@ def _rows(model, X, y):
 
 
 def _logistic(model, rows, codes, releases, robust):
-    """Intervals of a logistic regression by objective perturbation, in units of rows of norm 1."""
+    """Return intervals of a logistic regression by objective perturbation, for unit rows."""
     linear, output = model.mechanism_.mechanisms
     radius, alpha = model.data_norm_, model.alpha_
     constant = model.intercept_scaling_ / radius
@@ -518,7 +518,7 @@ def _logistic(model, rows, codes, releases, robust):
 
 
 def _linear(model, rows, y, releases, robust):
-    """Intervals of a linear regression from noisy second moments."""
+    """Return intervals of a linear regression from noisy second moments."""
     low, high = model.target_bounds_
     radius, constant = model.data_norm_, model.intercept_scaling_ / model.data_norm_
     centre, half = ((low + high) / 2, (high - low) / 2) if constant else (0.0, max(-low, high))
@@ -605,7 +605,7 @@ def _moment(rows, weight, constant, releases, share, largest, targets=None):
 
 
 def _products(rows, theta, constant):
-    """Raw predictions of mapped rows, and the constant's."""
+    """Return the raw predictions of mapped rows, intercept included."""
     coef = theta[:-1] if constant else theta
     raw = np.empty(rows.shape[0])
     with one_blas_thread():

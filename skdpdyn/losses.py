@@ -34,7 +34,7 @@ HINGE_WIDTH = 0.5  # of the part where the hinge's kink is smoothed, to either s
 
 @inner
 def _exp(t):
-    """exp(t), t cut to [-708, 708]; NaN counts as 708."""
+    """Return exp(t) with t cut to [-708, 708]; NaN counts as 708."""
     t = t if t <= _MAX_EXPONENT else _MAX_EXPONENT  # also NaN, which has no integer part
     t = t if t >= -_MAX_EXPONENT else -_MAX_EXPONENT
     k = np.floor(t * _LOG2_E + 0.5)
@@ -240,7 +240,7 @@ With the margin m = (2 y - 1) r: 1 - m up to 1 - h, (1 + h - m)^2 / (4 h) up to 
 
 
 def poisson(largest):
-    """Poisson loss exp(r) - y r with its derivative clipped to [-1, 1], for y in [0, largest].
+    """Return the Poisson loss exp(r) - y r, derivative clipped to [-1, 1], y in [0, largest].
 
     The second derivative is exp(r) where exp(r) < y + 1, and 0 beyond: at most ``largest`` + 1.
     With a record's exposure e > 0 and y / e as its target, kernels clip e (exp(r) - y / e): the
@@ -272,7 +272,7 @@ def poisson(largest):
 
 
 def softmax(n_classes):
-    """Multinomial log-loss log(sum_c exp(r_c)) - r_y, for y in {0, ..., n_classes - 1}.
+    """Return the multinomial log-loss log(sum_c exp(r_c)) - r_y, y in {0, ..., n_classes - 1}.
 
     Parameters
     ----------

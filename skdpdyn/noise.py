@@ -44,7 +44,7 @@ SEEDED = (
 
 
 def generators(random_state, n_streams=1, stacklevel=3):
-    """Independent generators for one fit.
+    """Return independent generators for one fit.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def standard_noise(distribution, size, generator):
 
 
 def largest_norm(distribution, size):
-    """Norm that `standard_noise` exceeds with a probability of at most exp(-50), 2e-22."""
+    """Return a norm that `standard_noise` exceeds with probability at most exp(-50) = 2e-22."""
     return math.sqrt(size) + 10 if distribution == "gaussian" else size + 10 * math.sqrt(size) + 50
 
 
@@ -124,12 +124,12 @@ def seed_leaks(random_state):
 
 
 def source_of(leaks):
-    """Where the noise of a fit came from, by its ``leaks_``: parameters may have changed since."""
+    """Return the source of a fit's noise, by ``leaks_``: parameters may have changed since."""
     return SEEDED if any(leak.startswith("random_state") for leak in leaks) else SOURCE
 
 
 def check_random_state(random_state):
-    """None or an int, or an error that says why nothing else will do."""
+    """Return ``random_state`` if it is None or an int; raise and explain why otherwise."""
     if random_state is None:
         return None
     if isinstance(

@@ -138,7 +138,7 @@ class Objective:
         return coef.reshape(n_outputs, self.n_features), intercept
 
     def sensitivity(self, adjacency):
-        """S/n: how far one record moves the gradient of the empirical risk."""
+        """Return S/n, the largest change of the gradient of the empirical risk by one record."""
         return adjacency.sum_sensitivity(self.lipschitz) / self.n_samples
 
     def unclamped(self):

@@ -669,7 +669,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return tags
 
     def _rows(self, X, reset):
-        """Finite rows in C order or CSR; sparse ones only where they stay sparse."""
+        """Return finite rows in C order or CSR; refuse sparse rows that would become dense."""
         if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
         if sparse.issparse(X) and (self.equalize if reset else hasattr(self, "weights_")):
@@ -781,5 +781,5 @@ def _within_ranges(X, ranges):
 
 
 def _blocks(X):
-    """Slices of a few rows."""
+    """Return slices of a few rows."""
     return (slice(first, first + _BLOCK) for first in range(0, X.shape[0], _BLOCK))

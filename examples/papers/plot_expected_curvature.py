@@ -26,7 +26,7 @@ PAPER = {
 
 
 def min_max(columns):
-    """Columns scaled to [0, 1]."""
+    """Return columns scaled to [0, 1]."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     return (columns - low) / (high - low)
 

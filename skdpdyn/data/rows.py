@@ -90,7 +90,7 @@ def _require(condition, remedy):
 
 
 def row_norms(X):
-    """Euclidean norm of each row of an array or a CSR array, in float64 and without a copy of X.
+    """Return the Euclidean norm of each row of a dense or CSR array, without a copy of X.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def row_norms(X):
 
 
 def _squared_norms(X, slab=1 << 14):
-    """Squared norms of CSR rows, a slab of rows at a time."""
+    """Return the squared norms of CSR rows, computed a slab of rows at a time."""
     squares = np.zeros(X.shape[0])
     for first in range(0, X.shape[0], slab):
         edges = X.indptr[first : first + slab + 1]

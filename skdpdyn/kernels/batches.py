@@ -92,7 +92,7 @@ class PoissonBatches:
         return max(1.0, self.sampling_probability * n_samples)
 
     def index(self, n_samples):
-        """Where the sampler keeps its rows."""
+        """Return the array in which the sampler keeps its rows."""
         return np.empty(n_samples, np.uintp)
 
 
@@ -109,7 +109,7 @@ class FreshBatches:
         return self.size
 
     def index(self, n_samples):
-        """Where the sampler keeps its rows."""
+        """Return the array in which the sampler keeps its rows."""
         return np.arange(n_samples, dtype=np.uintp)
 
 
@@ -130,7 +130,7 @@ class FixedBatches:
         return self.size
 
     def index(self, n_samples):
-        """Where the sampler keeps its rows."""
+        """Return the array in which the sampler keeps its rows."""
         order = np.arange(n_samples) if self.order is None else self.order
         return np.array(order, dtype=np.uintp)
 

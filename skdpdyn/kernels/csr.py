@@ -19,7 +19,7 @@ residual_type = residual_function
 
 
 def rows_type(dtype):
-    """Type of what `rows` returns."""
+    """Return the numba type of what `rows` returns."""
     return types.Tuple(
         (readonly(dtype), readonly(np.uint32), readonly(np.int64), readonly(np.int64))
     )
@@ -41,12 +41,12 @@ def precision(dtype):
 
 
 def gathered_dtype(dtype):
-    """Dtype of the values of the rows that `room` returns."""
+    """Return the dtype of the values of the rows that `room` returns."""
     return dtype
 
 
 def room_type(dtype):
-    """Type of the rows that `room` returns."""
+    """Return the numba type of the rows that `room` returns."""
     return types.Tuple(
         (readonly(dtype), readonly(np.uint32), writable(np.int64), writable(np.int64))
     )
@@ -79,7 +79,7 @@ def gather(
 
 
 def layout(n_outputs, n_features):
-    """Where the kernel has each parameter, and how many of its places are weights."""
+    """Return the kernel's place of each parameter, and how many places are weights."""
     return np.arange(n_features + 1), n_features
 
 

@@ -56,12 +56,12 @@ residual_type = residual_function
 
 
 def rows_type(dtype):
-    """Type of what `rows` returns."""
+    """Return the numba type of what `rows` returns."""
     return readonly(dtype, 2)
 
 
 def rows(X):
-    """X as the kernel takes it."""
+    """Return X as the kernel takes it."""
     return X
 
 
@@ -71,12 +71,12 @@ def precision(dtype):
 
 
 def gathered_dtype(dtype):
-    """Dtype of the rows that `room` returns."""
+    """Return the dtype of the rows that `room` returns."""
     return "float64"
 
 
 def room_type(dtype):
-    """Type of the rows that `room` returns."""
+    """Return the numba type of the rows that `room` returns."""
     return writable(np.float64, 2)
 
 

@@ -116,7 +116,7 @@ def _run_shared(
     n_samples, alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished,
     done,
 ):  # fmt: skip
-    """One thread's part of the same steps: the same chunks, added in the same order.
+    """Run one thread's part of the steps of `_run`, with chunks added in the same order.
 
     A thread sums its own share of a step's chunks, neighbours one after the other, then what is
     left of other threads' shares, and the one that finishes the last chunk makes the step:
@@ -168,7 +168,7 @@ map_types = readonly(np.float64, 2), _vector, _output
 
 
 def _step_type(precision):
-    """Type of a step where the kernel's weights are of ``precision``."""
+    """Return the type of a step, for weights of ``precision``."""
     point = writable(precision), _output, _output, _f64
     return types.void(_output, _output, _order, *(_f64,) * 4, _vector, _f64, *point, *map_types)
 
@@ -183,7 +183,7 @@ def _step_from(
     step, weights, intercept, shift, intercept_scaling, gradient, order, matrix, centre, scratch,
     n_samples, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
-    """One step from gradients that others have summed."""
+    """Run one step from gradients that others have summed."""
     step(
         theta, gradient, order, n_samples, alpha, step_size[0], noise_std[0], normals[0], radius,
         weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
@@ -192,7 +192,7 @@ def _step_from(
 
 @cache
 def compiled_step_from(precision):
-    """One step from summed gradients, where the kernel's weights are of ``precision``."""
+    """Compile `_step_from` for weights of ``precision``."""
     point = writable(precision), _output, _output, _f64
     schedule = *map_types, _f64, _f64, _vector, _vector, _f64, _output, readonly(np.float64, 2)
     step = types.FunctionType(_step_type(precision))
@@ -224,7 +224,7 @@ def _compiled(run, result, family, dtype, precision, sums, *work):
 
 @cache
 def compiled_run(family, dtype, precision):
-    """All steps on one thread."""
+    """Compile `_run`: all steps on one thread."""
     return _compiled(_run, types.void, family, dtype, precision, _output)
 
 

@@ -147,7 +147,7 @@ def first_class(function):
 
 
 def element_pointer(context, builder, array_type, array, index):
-    """Pointer to element ``index`` of the flattened C-ordered ``array``."""
+    """Return a pointer to element ``index`` of the flattened C-ordered ``array``."""
     return builder.gep(context.data_model_manager[array_type].get(builder, array, "data"), [index])
 
 
@@ -165,7 +165,7 @@ def prefetch_line(builder, pointer):
 if numba.config.DISABLE_JIT:
 
     def prefetch(array, index):
-        """Nothing: plain Python has no cache to fill."""
+        """Do nothing: plain Python has no cache to fill."""
 
     def double_of_bits(bits):
         """Return the double that has the bits of an int64."""
@@ -174,7 +174,7 @@ if numba.config.DISABLE_JIT:
     _lock = threading.Lock()
 
     def atomic_load(array, index):
-        """Element ``index`` of the vector."""
+        """Return element ``index`` of the vector."""
         return array[index]
 
     def atomic_increment(array, index):
@@ -240,12 +240,12 @@ def aligned_empty(size, dtype=np.float64):
 
 
 def readonly(dtype, ndim=1):
-    """C-ordered array type that takes read-only arrays (memory maps) and writable ones alike."""
+    """Return a C-ordered array type that takes read-only and writable arrays."""
     return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C", readonly=True)
 
 
 def writable(dtype, ndim=1):
-    """C-ordered array type that the kernel may write to."""
+    """Return a C-ordered array type that the kernel may write to."""
     return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C")
 
 

@@ -189,7 +189,7 @@ class _Point(NamedTuple):
 
 
 def _points(gradient, theta, tolerance):
-    """Points of Newton's method, then, from the last of them, of Nesterov's."""
+    """Yield the points of Newton's method, then those of Nesterov's method from the last one."""
     start = point = _Point(theta, gradient(theta))
     yield point
     for _ in range(_MAX_STEPS):
@@ -205,7 +205,7 @@ def _points(gradient, theta, tolerance):
 
 
 def _nesterov(gradient, start, tolerance):
-    """Points of Nesterov's method, as many as it needs at the most.
+    """Yield the points of Nesterov's method, at most as many as it can need.
 
     With q^2 the strong convexity over the smoothness, the k-th is within 5 norm(slope) (1 -
     q)^(k/2) / strong_convexity of the minimiser, slope the gradient at the start (Nesterov 2004,

@@ -82,7 +82,7 @@ def kernel_family(is_sparse, n_outputs):
 
 
 def thread_shares(n_chunks, n_threads):
-    """Edges of the threads' shares of the chunks."""
+    """Return the edges of the threads' shares of the chunks."""
     return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
 
 
@@ -95,7 +95,7 @@ def affordable_threads(rows, n_threads, n_chunks, n_sums):
 
 
 def chunk_sums(n_chunks, n_sums):
-    """Room for the sums of all chunks: no two of them share a cache line."""
+    """Return room for the sums of all chunks, no two of which share a cache line."""
     width = -(-n_sums // 8) * 8
     sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
     sums[:] = 0
@@ -219,5 +219,5 @@ class LocalSums:
 
 
 def _pieces(first, last, size):
-    """Chunks first..last as pairs of the first and the last of ``size`` at a time."""
+    """Return (first, last) pairs that cover the chunks, ``size`` at a time."""
     return [(start, min(start + size, last)) for start in range(first, last, size)]

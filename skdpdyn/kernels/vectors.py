@@ -21,12 +21,12 @@ WIDTH = 8
 
 
 def _processor():
-    """LLVM's name of the processor that numba compiles for."""
+    """Return LLVM's name of the processor that numba compiles for."""
     return numba.config.CPU_NAME or binding.get_host_cpu_name()
 
 
 def _register_bytes():
-    """Bytes of a register of that processor."""
+    """Return the bytes of a register of that processor."""
     features = (
         codegen.get_host_cpu_features()
         if numba.config.CPU_FEATURES is None
@@ -48,11 +48,11 @@ _CACHE_LINE = 64
 if numba.config.DISABLE_JIT:
 
     def filled(number):
-        """Vector of eight times the same number."""
+        """Return a vector with eight copies of a number."""
         return np.full(WIDTH, number, np.float64)
 
     def load(array, index):
-        """Vector of the eight elements from ``index`` on."""
+        """Return the vector of the eight elements from ``index`` on."""
         return array.reshape(-1)[index : index + WIDTH].astype(np.float64)
 
     def load_part(array, index, count):
@@ -79,11 +79,11 @@ if numba.config.DISABLE_JIT:
         return a.sum()
 
     def places(first, stride, count):
-        """Tuple of ``count`` places, ``stride`` apart."""
+        """Return a tuple of ``count`` places, ``stride`` apart."""
         return tuple(first + k * stride for k in range(count))
 
     def load_numbers(array, starts, count):
-        """Tuple of the ``count`` elements from each of the tuple ``starts`` on."""
+        """Return the ``count`` elements from each of ``starts`` on, as a tuple."""
         return tuple(array.reshape(-1)[start + k] for start in starts for k in range(count))
 
     def _rows(array, starts, size):
@@ -102,7 +102,7 @@ if numba.config.DISABLE_JIT:
             out.reshape(-1)[start : start + size] += sum_
 
     def zeros_on_stack(capacity, size):
-        """Vector of ``size`` zeros, at most ``capacity``."""
+        """Return a vector of ``size`` zeros, at most ``capacity``."""
         return np.zeros(size)
 
 else:  # compiled
@@ -133,7 +133,7 @@ else:  # compiled
         return ir.Constant(ir.VectorType(kind, len(numbers)), [kind(number) for number in numbers])
 
     def _pick(builder, a, b, lanes):
-        """Vector of these lanes of ``a`` and, counted on, of ``b``."""
+        """Return the vector of these lanes of ``a`` followed by ``b``."""
         return builder.shuffle_vector(a, b, _constants(_INT32, lanes))
 
     def _filled(builder, number, width):
@@ -142,13 +142,13 @@ else:  # compiled
         return _pick(builder, first, first, [0] * width)
 
     def _mask(builder, count, width):
-        """Which of so many lanes are among the first ``count``."""
+        """Return a mask that is set in the first ``count`` of so many lanes."""
         return builder.icmp_signed(
             "<", _constants(_INT64, range(width)), _filled(builder, count, width)
         )
 
     def _load(context, builder, kind, array_type, array, index, mask=None):
-        """Vector of ``kind`` from ``index`` on, with zeros where the mask is not set."""
+        """Return a vector of ``kind`` from ``index`` on, zero where the mask is not set."""
         pointer = element_pointer(context, builder, array_type, array, index)
         number = context.get_data_type(array_type.dtype)
         loaded = ir.VectorType(number, kind.width)
@@ -216,7 +216,7 @@ else:  # compiled
 
     @intrinsic
     def filled(typing_context, number):
-        """Vector of eight times the same number."""
+        """Return a vector with eight copies of a number."""
 
         def codegen(context, builder, signature, args):
             return _filled(builder, *args, WIDTH)
@@ -225,7 +225,7 @@ else:  # compiled
 
     @intrinsic
     def load(typing_context, array, index):
-        """Vector of the eight elements from ``index`` on."""
+        """Return the vector of the eight elements from ``index`` on."""
 
         def codegen(context, builder, signature, args):
             return _load(context, builder, _doubles, array, *args)
@@ -286,7 +286,7 @@ else:  # compiled
 
     @intrinsic(prefer_literal=True)
     def places(typing_context, first, stride, count):
-        """Tuple of ``count`` places, ``stride`` apart."""
+        """Return a tuple of ``count`` places, ``stride`` apart."""
 
         def codegen(context, builder, signature, args):
             place, stride, _ = args
@@ -301,7 +301,7 @@ else:  # compiled
 
     @intrinsic(prefer_literal=True)
     def load_numbers(typing_context, array, starts, count):
-        """Tuple of the ``count`` elements from each of the tuple ``starts`` on."""
+        """Return the ``count`` elements from each of ``starts`` on, as a tuple."""
 
         def codegen(context, builder, signature, args):
             array_, starts, _ = _unpacked(builder, signature, args)
@@ -358,7 +358,7 @@ else:  # compiled
         return _meet(builder, (rest, vectors), (part, last))
 
     def _load_rows(context, builder, kind, X_type, X, rows, place, mask):
-        """Vectors of rows of X."""
+        """Return vectors of rows of X."""
         return [
             _load(context, builder, kind, X_type, X, builder.add(row, place), mask) for row in rows
         ]

@@ -426,7 +426,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         print(f"[{type(self).__name__}] {spent} for {what}")
 
     def _scaled_products(self, X):
-        """Products of rows, mapped as they were in fit, with the coefficients."""
+        """Return the products of rows, mapped as in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
         # models stored by version 0.1 have none

@@ -164,7 +164,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         return 0.5
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities.
+        """Return class probabilities.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         return np.column_stack([expit(-raw), expit(raw)])
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities.
+        """Return the logarithms of the class probabilities.
 
         Parameters
         ----------

@@ -189,7 +189,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         return self._scaled_products(X) + self.intercept_
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Raw predictions of the classes.
+        """Return the raw predictions of the classes.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         return np.argmax(self._raw_predictions(X), axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities.
+        """Return class probabilities.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         return softmax(self._raw_predictions(X), axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities.
+        """Return the logarithms of the class probabilities.
 
         Parameters
         ----------

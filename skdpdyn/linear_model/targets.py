@@ -67,7 +67,7 @@ def numbers_of_labels(y: Any, classes: Any) -> Any:
 
 
 def codes_of(y: Any, classes: Any) -> Any:
-    """Position of each label in the sorted classes, or an error if one is not there."""
+    """Return the position of each label in the sorted classes; raise if one is absent."""
     try:
         codes = _codes(y, classes)
     except Exception:  # a label that is no hashable value, or cannot be compared

@@ -46,7 +46,7 @@ class Score(ABC):
         """Return the constant prediction of a search without a trial, from public numbers alone."""
 
     def mean(self, estimator, X, y, weight=None):
-        """Exact mean over the held-out records: to be released with noise only."""
+        """Return the exact mean over held-out records, which needs noise before it is released."""
         terms = self.terms(estimator, X, y)
         # NaN too: one record must not decide
         terms = np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)
@@ -89,7 +89,7 @@ class Accuracy(_OfClasses):
     best = width = 1.0
 
     def terms(self, estimator, X, y):
-        """Whether each label is predicted."""
+        """Return whether each label is predicted."""
         return np.asarray(estimator.predict(X) == y, dtype=float)
 
 
@@ -102,7 +102,7 @@ class LogLoss(_OfClasses):
         return 3 * math.log(self.classes.size)
 
     def terms(self, estimator, X, y):
-        """From the probability of each label; 0 for labels that are no class."""
+        """Return scaled log probabilities of the labels, 0 for labels that are not classes."""
         position = {label: code for code, label in enumerate(estimator.classes_.tolist())}
         codes = np.array([position.get(label, -1) for label in y.tolist()])
         log_proba = estimator.predict_log_proba(X)[np.arange(y.size), codes]
@@ -121,7 +121,7 @@ class SquaredError(Score):
         return (self.bounds[1] - self.bounds[0]) ** 2
 
     def terms(self, estimator, X, y):
-        """From the error of each prediction."""
+        """Return a term for each record from the error of its prediction."""
         return (
             1
             - (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2

@@ -46,7 +46,7 @@ class _CrossValidated:
         self.estimator, self.candidates = estimator, [{}]
 
     def shape(self, n_samples, n_features):
-        """Numbers of records and of columns, where those given are not known otherwise."""
+        """Return the numbers of records and columns, as given unless the search knows them."""
         return n_samples, n_features
 
     def cross_validator(self, cv):
@@ -54,7 +54,7 @@ class _CrossValidated:
         return 5 if cv is None else cv
 
     def shares(self, n_samples):
-        """Of the records of a split, the part that each candidate is trained on."""
+        """Return the part of a split's records that each candidate is trained on."""
         return [1.0] * len(self.candidates)
 
     def refit(self, cost):

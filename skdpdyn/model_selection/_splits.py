@@ -19,14 +19,14 @@ from sklearn.model_selection import (
 
 
 def stratifies(cv):
-    """Whether a cross-validator looks at labels to say who trains in which split."""
+    """Return whether a cross-validator looks at labels to choose the splits."""
     return isinstance(
         cv, (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit, StratifiedGroupKFold)
     )
 
 
 def knows_its_splits(cv):
-    """Whether the number of records says who trains in which split."""
+    """Return whether the splits follow from the number of records alone."""
     if cv is None or isinstance(cv, (Integral, list, tuple, np.ndarray)):
         # so many folds, or pairs; what else can be iterated may give other pairs each time, or none
         return True
@@ -78,7 +78,7 @@ def training_sets(cv, n_samples, classifier):
 
 
 def _times_trained_on(pairs, cv, n_samples):
-    """Of each split, how many times each record is trained on."""
+    """Return, for each split, how many times each record is trained on."""
     try:
         for train, _ in pairs:
             yield np.bincount(np.arange(n_samples)[train], minlength=n_samples)

@@ -427,7 +427,7 @@ def _(step, given=None):
 
 
 def _named_parts(step):
-    """Names and parts of a composite, without what it drops."""
+    """Return the names and parts of a composite, without those it drops."""
     if isinstance(step, ColumnTransformer):
         parts = [(name, part) for name, part, _ in step.transformers]
         parts.append(("remainder", step.remainder))
@@ -453,7 +453,7 @@ def _stored_by_parts(step):
 
 
 def _are_names(columns):
-    """Whether columns are told by name, as only those of a data frame are."""
+    """Return whether columns are given by name, which needs a data frame."""
     names = (
         list(columns) if hasattr(columns, "__len__") and not isinstance(columns, str) else [columns]
     )

@@ -554,7 +554,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_can("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities by the winner.
+        """Return the class probabilities of the winner.
 
         Parameters
         ----------
@@ -569,7 +569,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_can("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities by the winner.
+        """Return the logarithms of the class probabilities of the winner.
 
         Parameters
         ----------
@@ -584,7 +584,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_can("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        """Raw predictions by the winner.
+        """Return the raw predictions of the winner.
 
         Parameters
         ----------
@@ -688,7 +688,7 @@ class _SearchPlan:
 
 
 def _rows(X, positions):
-    """Rows of an array, a sparse matrix, a data frame or a list."""
+    """Return rows of an array, a sparse matrix, a data frame or a list."""
     return quoting_no_records(_rows_at, X, positions)
 
 

@@ -13,7 +13,7 @@ from skdpdyn.privacy._types import Array, Floats
 
 
 def gdp_log_delta(epsilon: float, mu: float) -> float:
-    """Logarithm of the delta of mu-GDP at one ``epsilon`` >= 0.
+    """Return the logarithm of the delta of mu-GDP at one ``epsilon`` >= 0.
 
     With x = epsilon/mu - mu/2 and M the Mills ratio, delta = phi(x) (M(x) - M(x + mu)): no
     cancellation of e^epsilon against a tiny tail, and for small mu the difference is integrated
@@ -32,7 +32,7 @@ def gdp_log_delta(epsilon: float, mu: float) -> float:
 
 
 def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
-    """`gdp_log_delta` on arrays that broadcast."""
+    """Return `gdp_log_delta` of arrays that broadcast."""
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, dtype=float), np.asarray(mu, dtype=float))
     with np.errstate(all="ignore"):
         x = epsilon / mu - mu / 2
@@ -77,7 +77,7 @@ def solve_epsilon(log_delta: Any, delta: float, upper: float) -> float:
 
 
 def _mills(x: Floats) -> Any:
-    """Mills ratio of the normal law, (1 - Phi(x)) / phi(x)."""
+    """Return the Mills ratio of the normal law, (1 - Phi(x)) / phi(x)."""
     return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
 
 
@@ -91,7 +91,7 @@ _MILLS_SERIES = [(-1) ** k * math.prod(range(1, 2 * k + 2, 2)) for k in range(14
 
 
 def _mills_drop(x: Floats, width: Floats) -> Any:
-    """M(x) - M(x + width) for a short width, as the integral of -M'(t) = 1 - t M(t)."""
+    """Return M(x) - M(x + width) for a short width: the integral of -M'(t) = 1 - t M(t)."""
     x, width = np.asarray(x), np.asarray(width)
     nodes, weights = gauss_legendre(10)
     t = x[..., None] + width[..., None] * (nodes + 1) / 2
@@ -129,7 +129,7 @@ _COARSE = 8  # as many of these to one that is tried first
 
 
 def minimum_over_orders(function: Callable[..., Any]) -> float:
-    """Minimum of ``function(order - 1)`` over a wide grid, refined around its best point.
+    """Return the minimum of ``function(order - 1)`` over a wide grid, refined at the best point.
 
     (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a
     single valley; where a curve is not that of a divergence, the value at any order is a bound

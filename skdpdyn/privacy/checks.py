@@ -46,12 +46,12 @@ def checked_probability(value: Any) -> float:
 
 
 def is_named(value: Any, *names: Any) -> bool:
-    """Whether a parameter is one of these names, which arrays cannot be compared with."""
+    """Return whether a parameter is one of these names; an array never is."""
     return isinstance(value, str) and value in names
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is "auto"."""
+    """Return whether a parameter is "auto"."""
     return is_named(value, "auto")
 
 
@@ -82,21 +82,21 @@ def checked_count(value: Any, name: str, least: int = 1, largest: float = math.i
 
 
 def checked_epsilon(epsilon: Floats) -> Array:
-    """One epsilon or many, >= 0."""
+    """Return one epsilon or many; raise unless all are >= 0."""
     return checked(epsilon, "epsilon", lambda x: x >= 0, "a number >= 0")
 
 
 def checked_delta(delta: Floats) -> Array:
-    """One delta or many, in [0, 1]."""
+    """Return one delta or many; raise unless all are in [0, 1]."""
     return checked(delta, "delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
 
 
 def checked_rate(fpr: Floats) -> Array:
-    """One rate or many, in [0, 1]."""
+    """Return one rate or many; raise unless all are in [0, 1]."""
     return checked(fpr, "fpr", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
 
 
 def checked_order(order: Floats) -> Any:
-    """One order or many, > 1; a float if it is one."""
+    """Return one order (a float) or many; raise unless all are > 1."""
     order = checked(order, "order", lambda x: x > 1, "a number > 1")
     return order if order.ndim else float(order)

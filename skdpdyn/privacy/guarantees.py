@@ -115,7 +115,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def delta(self, epsilon: Floats) -> Any:
-        """Smallest delta known to hold at an epsilon.
+        """Return the smallest delta known to hold at an epsilon.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def epsilon(self, delta: Floats) -> Any:
-        """Smallest epsilon known to hold at a delta.
+        """Return the smallest epsilon known to hold at a delta.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Guarantee(ABC):
         """
 
     def rdp(self, order: Floats) -> Any:
-        """Renyi differential privacy.
+        """Return a bound on the Renyi divergence of an order.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class Guarantee(ABC):
         raise UnsupportedMechanismError(f"{type(self).__name__} has no dp_accounting event")
 
     def tradeoff(self, fpr: Floats) -> Any:
-        """Lower bound on the false negative rate of any attack with false positive rate ``fpr``.
+        """Return a lower bound on an attack's false negative rate at false positive rate ``fpr``.
 
         From the supporting lines of the profile: 1 - delta - e^epsilon fpr and its mirror image,
         for every epsilon (Dong, Roth and Su 2022, Proposition 2.12). A finite set of epsilons gives
@@ -201,7 +201,7 @@ class Guarantee(ABC):
         return self.delta(0.0)
 
     def compose(self, other: "Guarantee") -> "Guarantee":
-        """Guarantee of releasing both, each chosen with knowledge of the other's outcome.
+        """Return the guarantee of releasing both, each chosen in view of the other's outcome.
 
         In closed form where there is one; else numerically, as a `PrivacyLossDP` (needs
         ``dp_accounting``).
@@ -255,7 +255,7 @@ class Guarantee(ABC):
         return self
 
     def _closed_form(self, other: "Guarantee") -> "Guarantee | None":  # noqa: B027
-        """Composition with ``other`` in closed form, or None. Asked of both, in turn."""
+        """Return the composition with ``other`` in closed form, or None; both sides are asked."""
 
     # What a guarantee offers to those it is composed with; None: nothing of the kind is known
 
@@ -269,12 +269,12 @@ class Guarantee(ABC):
         """Return some mu for which mu-GDP is implied, however loosely."""
 
     def _parts(self) -> Any:
-        """Independent parts with their numbers of repetitions, as `PrivacyLossDP` keeps them."""
+        """Return the independent parts and their repetitions, as `PrivacyLossDP` keeps them."""
         return ((self, 1),)
 
 
 def _single(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> float:
-    """One number, which may come as an array of no dimension."""
+    """Return one number, which may come as an array of no dimension."""
     return float(
         checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement)
     )
@@ -322,7 +322,7 @@ class GaussianDP(Guarantee):
         )
 
     def delta(self, epsilon: Floats) -> Any:
-        """Exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
+        """Return the exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
         epsilon = checked_epsilon(epsilon)
         if self.failure:
             epsilon = np.minimum(epsilon, self._last_useful_epsilon)
@@ -343,7 +343,7 @@ class GaussianDP(Guarantee):
         return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Exact epsilon at ``delta`` (float or array), rounded up."""
+        """Return the exact epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
@@ -417,7 +417,7 @@ class GaussianDP(Guarantee):
         return GaussianDP(checked_count(size, "size") * self.mu, self.adjacency, self.failure)
 
     def rdp(self, order: Floats) -> Any:
-        """Renyi divergence of ``order``: order mu^2 / 2."""
+        """Return the Renyi divergence of ``order``: order mu^2 / 2."""
         return super().rdp(order) if self.failure else self._renyi_curve()(checked_order(order))
 
     def tradeoff(self, fpr: Floats) -> Any:
@@ -472,7 +472,7 @@ class GaussianDP(Guarantee):
 
 
 def checked_curves(*curves: Any) -> None:
-    """Renyi curves: functions of the order, at least one, not of unlike adjacencies."""
+    """Return Renyi curves; raise if there is none or if their adjacencies differ."""
     if not curves or not all(map(callable, curves)):
         raise ValueError(f"curves={curves!r} must be functions of the order, at least one")
     adjacency_of(*curves)
@@ -501,7 +501,7 @@ class LinearCurve:
         checked_number(self.rate, "rate", lambda rate: rate >= 0, "a number >= 0")
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         return self.rate * order
 
     @property
@@ -523,7 +523,7 @@ class LargestCurve:
         checked_curves(*self.curves)
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         return np.max([curve(order) for curve in self.curves], axis=0)
 
     @property
@@ -543,7 +543,7 @@ class SummedCurve:
         checked_curves(*self.curves)
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         return sum(curve(order) for curve in self.curves)
 
     adjacency = LargestCurve.adjacency
@@ -603,14 +603,14 @@ class RenyiDP(Guarantee):
         return like(order, divergence)
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon`` >= 0 (float or array)."""
+        """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
         if epsilon.size > _MANY:
             return self._deltas(epsilon)
         return like(epsilon, by_element(self._delta, epsilon))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array)."""
+        """Return epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
@@ -734,7 +734,7 @@ class ApproximateDP(Guarantee):
         return like(epsilon, np.where(epsilon >= self.at_epsilon, self.at_delta, below))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta``: infinite below ``at_delta``."""
+        """Return epsilon at ``delta``: infinite below ``at_delta``."""
         delta = checked_delta(delta)
         surplus = (
             (delta - self.at_delta) / (1 - self.at_delta) / special.expit(self.at_epsilon)
@@ -761,7 +761,7 @@ class ApproximateDP(Guarantee):
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Largest mu (rounded down) for which mu-GDP implies (epsilon, delta)-DP.
+    """Return the largest mu (rounded down) for which mu-GDP implies (epsilon, delta)-DP.
 
     Parameters
     ----------

@@ -308,7 +308,7 @@ class Ledger:
         )
 
     def _table(self) -> tuple[str, list[tuple[str, str, str]], list[str]]:
-        """Title, rows and notes, for text and HTML."""
+        """Return title, rows and notes, for text and HTML."""
         delta, entries = self.cap.delta, self.entries
         charged = _charged(entries.values())
         rows = [("", "epsilon", "state")]

@@ -716,7 +716,7 @@ class Composition:
 
 
 def log_inverse_gamma(mean: float, shape: float) -> float:
-    """log(1/gamma) of the truncated negative binomial law with this mean and shape.
+    """Return log(1/gamma) of the truncated negative binomial law with this mean and shape.
 
     With L = log(1/gamma) the mean is shape (e^L - 1) / (1 - e^(-shape L)), and (e^L - 1) / L at
     shape 0 (Papernot and Steinke 2022, Definition 1); it grows with L from 1.
@@ -740,7 +740,7 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
 
 
 def _log_expm1(x: float) -> float:
-    """log(e^x - 1), x > 0."""
+    """Return log(e^x - 1), x > 0."""
     return x + math.log(-math.expm1(-x))
 
 

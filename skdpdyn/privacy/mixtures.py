@@ -36,7 +36,7 @@ class MixtureCurve:
             raise ValueError("weights must sum to 1, one for each of mus")
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence of ``order``."""
+        """Return the Renyi divergence of ``order``."""
         order = np.asarray(order, dtype=float)[..., None]
         exponents = np.log(self.weights) + order * (order - 1) * np.square(self.mus) / 2
         return (special.logsumexp(exponents, axis=-1) / (order[..., 0] - 1))[()]
@@ -109,7 +109,7 @@ class ProfileMixture(Guarantee):
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
     def delta(self, epsilon: Floats) -> Any:
-        """Mean of the components' deltas at ``epsilon`` >= 0 (float or array)."""
+        """Return the mean of the components' deltas at ``epsilon`` >= 0 (float or array)."""
         return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
 
     def _log_delta(self, epsilon: Floats) -> Any:
@@ -120,12 +120,12 @@ class ProfileMixture(Guarantee):
         return np.minimum(total, 0.0)
 
     def _blocks(self, n_epsilons: int) -> Any:
-        """Components in blocks small enough for the memory that many epsilons take."""
+        """Return the components in blocks that keep memory small for many epsilons."""
         n_blocks = len(self.mus) * n_epsilons // 2**20 + 1
         return np.array_split(self.weights, n_blocks), np.array_split(self.mus, n_blocks)
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array), rounded up."""
+        """Return epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
@@ -151,7 +151,7 @@ class ProfileMixture(Guarantee):
         return like(fpr, np.maximum(tangents.max(axis=1), 0.0).reshape(fpr.shape))
 
     def rdp(self, order: Floats) -> Any:
-        """Renyi divergence of ``order`` of the release together with its component."""
+        """Return the Renyi divergence of ``order`` of the release together with its component."""
         return like(order, self._renyi_curve()(checked_order(order)))
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
@@ -219,7 +219,7 @@ class SubsampledDP(Guarantee):
         return self.base.adjacency
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon`` >= 0 (float or array)."""
+        """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon, q = checked_epsilon(epsilon), self.sampling_probability
         with np.errstate(over="ignore", divide="ignore"):
             # keeps its digits for tiny q and epsilon
@@ -230,7 +230,7 @@ class SubsampledDP(Guarantee):
         return like(epsilon, q * self.base.delta(np.maximum(inner, 0.0)))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array), rounded up."""
+        """Return epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 

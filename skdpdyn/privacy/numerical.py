@@ -86,7 +86,7 @@ class RepeatedCurve:
         checked_count(self.count, "count", largest=MAX_STEPS)
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         return self.count * self.curve(order)
 
     @property
@@ -179,12 +179,12 @@ class PrivacyLossDP(Guarantee):
         object.__setattr__(self, "parts", tuple(counts.items()))
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon`` >= 0 (float or array)."""
+        """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
         return like(epsilon, np.min([bound.delta(epsilon) for bound in self._bounds()], axis=0))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array)."""
+        """Return epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
         return like(
             delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0)
@@ -410,7 +410,7 @@ def _spread(second_moment: float, span: float) -> float:
 
 @singledispatch
 def profile(part: Any, epsilon: Array) -> Array:
-    """Delta of one part at epsilons >= 0, the larger of both directions."""
+    """Return delta of one part at epsilons >= 0, the larger of both directions."""
     return part.delta(epsilon)
 
 
@@ -456,7 +456,7 @@ def _composed_size(pmf: Any, count: int) -> float:
 
 @singledispatch
 def largest_loss(part: Any) -> float:
-    """Loss beyond which a part's grid ends."""
+    """Return the loss beyond which a part's grid ends."""
     tail = max(1e-18, float(part.delta(math.inf)) * (1 + 1e-12))
     return part.epsilon(min(tail, 1.0))
 

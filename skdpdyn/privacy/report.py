@@ -516,7 +516,7 @@ def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> Non
 
 
 def _agree(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two plain values are equal, numbers up to a relative tolerance."""
+    """Return whether two plain values are equal, numbers up to a relative tolerance."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(
             _agree(one[name], other[name], tolerance) for name in one
@@ -533,7 +533,7 @@ def _agree(one: Any, other: Any, tolerance: float) -> bool:
 def _how_to_check(
     mechanism: Any, guarantee: Guarantee, bound: str, spent: dict[str, Any]
 ) -> list[str]:
-    """Lines of Markdown that prove the promise again."""
+    """Return lines of Markdown that prove the promise again."""
     options = (
         _proof(mechanism, guarantee, bound, spent["delta"])
         if bound in {MIXED, *ACCOUNTANTS}

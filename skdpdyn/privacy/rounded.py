@@ -91,7 +91,7 @@ class RoundedCurve:
         return getattr(self.curve, "adjacency", None)
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         excess = order - 1
         far = 1 + 1 / _TILT
         own = (order - 1 / far) / excess * far * order * self.mu**2 / 8
@@ -172,7 +172,7 @@ class RoundedDP(Guarantee):
         )
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon`` >= 0 (float or array)."""
+        """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
         near = self._at(np.minimum(epsilon, _NEAR), _NEAR)
         if not np.any(epsilon > _NEAR):
@@ -181,7 +181,7 @@ class RoundedDP(Guarantee):
         return like(epsilon, np.where(epsilon > _NEAR, np.minimum(near, far), near))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array), rounded up."""
+        """Return epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
@@ -211,7 +211,7 @@ class RoundedDP(Guarantee):
         return None if curve is None else RoundedCurve(curve, self.mu)
 
     def rdp(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``, where the exact runs have a curve."""
+        """Return a bound on the Renyi divergence of ``order``, if the exact runs have a curve."""
         curve = self._renyi_curve()
         return super().rdp(order) if curve is None else RenyiDP(curve, self.adjacency).rdp(order)
 

@@ -60,7 +60,7 @@ class SampledCurve:
         check_step(self)
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order`` > 1 (float or array)."""
+        """Return a bound on the Renyi divergence of ``order`` > 1 (float or array)."""
         order = np.asarray(order, dtype=float)
         shift, replaced = 1 / self.noise_multiplier, self.adjacency is Adjacency.REPLACE_ONE
         values = [
@@ -87,7 +87,7 @@ def check_step(step: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def sampled_divergence(q: float, shift: float, order: float, replaced: bool) -> float:
-    """Renyi divergence of ``order`` of the pair of `SampledCurve`, rounded up.
+    """Return the Renyi divergence of ``order`` of the pair of `SampledCurve`, rounded up.
 
     With r = P/Q, u = log r and e = order - 1, log E_Q r^order = log(1 + I), where I = E_Q h(r) and
     h(r) = r^order - 1 - order (r - 1) = r (psi(e u) + e psi(-u)), psi(v) = exp(v) - 1 - v: terms
@@ -134,7 +134,7 @@ def _weight(q: float, shift: float, x: float) -> float:
 
 
 def _log_mixture(q: float, exponent: Array) -> Array:
-    """log(1 - q + q e^exponent), relatively precise near 0."""
+    """Return log(1 - q + q e^exponent), relatively precise near 0."""
     near = np.log1p(q * np.expm1(np.minimum(exponent, 30.0)))
     return np.where(
         exponent < 30.0, near, exponent + np.log(q + (1 - q) * np.exp(-np.maximum(exponent, 30.0)))
@@ -152,7 +152,7 @@ _PSI_SERIES = [2 / math.factorial(k) for k in range(2, 16)]  # of psi(v) / (v^2 
 
 
 def _log_psi(v: Array) -> Array:
-    """log(e^v - 1 - v) at any real v, relatively precise; -inf at 0."""
+    """Return log(e^v - 1 - v) at any real v, relatively precise; -inf at 0."""
     size = np.abs(v)
     small = np.where(size < 0.3, v, 0.0)
     series = np.polynomial.polynomial.polyval(small, _PSI_SERIES)
@@ -167,7 +167,7 @@ def _log_psi(v: Array) -> Array:
 def _log_tails(
     q: float, shift: float, order: float, low: float, high: float, replaced: bool, step: Any
 ) -> float:
-    """Logarithm of a bound on what the integral, and its sums, have outside of [low, high].
+    """Return the logarithm of a bound on the integral, and its sums, outside of [low, high].
 
     Above: h(r) <= order e/2 (r - 1)^2 max(1, r^(order - 2)), by its second derivative. Below, where
     r < 1: h(r) <= e max(1, order/2) (1 - r)^2. In both, log |r - 1| grows at most by shift + 1/(|x|

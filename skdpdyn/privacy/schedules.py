@@ -37,7 +37,7 @@ def curvature_aware_time(
     mu: float | None = None,
     tolerable_noise: float = 1.0,
 ) -> float:
-    """Training time (number of steps x step size) at which the noise starts to drown the signal.
+    """Return the training time (steps x step size) at which noise starts to drown the signal.
 
     Whatever the step size, noise calibrated to mu-GDP over time T has piled up to standard
     deviation T S / (n mu) along every direction that the data leave flat. T is where that moves the
@@ -111,7 +111,7 @@ def curvature_aware_schedule(
 
 
 def cooled(n_steps: int) -> Array:
-    """Factors of step sizes that fall linearly to 0 over the second half of a run.
+    """Return factors of step sizes that fall linearly to 0 over the second half of a run.
 
     In directions that the data determine well, the noise of the last iterate is that of the last
     steps, and falls with their size. In those that they leave flat all steps count alike, and for

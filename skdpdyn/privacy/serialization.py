@@ -157,7 +157,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def to_dict(value: Any) -> Any:
-    """`to_json` as nested dicts and lists."""
+    """Return nested dicts and lists with the content of `to_json`."""
     kind: Any = type(value)
     if TYPES.get(kind.__name__) is kind:
         kept = [
@@ -181,7 +181,7 @@ def to_dict(value: Any) -> Any:
 
 
 def from_dict(stored: Any, version: int = VERSION) -> Any:
-    """`from_json` from nested dicts and lists, of a ``version``."""
+    """Return the record or guarantee in nested dicts and lists of a ``version``."""
     if isinstance(stored, list):
         return tuple(from_dict(item, version) for item in stored)
     if not isinstance(stored, dict):

@@ -247,7 +247,7 @@ class NoisyGD(Solver):
         }
 
     def _time(self, objective, budget, bound):
-        """Training time, the sum of all step sizes, and whether they are cooled."""
+        """Return the training time, the sum of all step sizes, and whether they are cooled."""
         cooling = checked_cooling(self.cooling)
         undecided = is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
         if cooling is None and not (

@@ -40,7 +40,7 @@ class Minimiser:
     tolerance: float
 
     def sensitivity(self, objective: Any, adjacency: Any) -> Any:
-        """How far one record moves the result."""
+        """Return the largest change of the result by one record."""
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
     def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:

@@ -124,7 +124,7 @@ class SufficientStatistics(Solver):
         return {}
 
     def _statistics(self, objective, rows):
-        """X'X and X'y of the scaled rows with their intercept column."""
+        """Return X'X and X'y of the scaled rows with their intercept column."""
         products = rows.products(objective.data_norm, objective.intercept_scaling)
         return np.ascontiguousarray(products[:, :-1]), products[:, -1].copy()
 

@@ -20,7 +20,7 @@ from skdpdyn.privacy.mechanisms import (
 
 @accountant("composition: Dong, Roth and Su (2022), Corollary 3.3")
 def composition(mechanism: Mechanism) -> NoReturn:
-    """Composition of the steps, as if every iterate were released and no batch were secret.
+    """Compose the steps, as if every iterate were released and no batch were secret.
 
     Each step that a record takes part in is a Gaussian mechanism with mu_k = sensitivity / noise;
     together mu^2 = sum of mu_k^2 (Dong, Roth and Su 2022, Corollary 3.3), exactly. It needs a

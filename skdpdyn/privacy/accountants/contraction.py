@@ -112,7 +112,7 @@ def _(mechanism: OnePass, index: int | None = None, tight: bool = False) -> Guar
 
 
 def hockey_stick(epsilon: Floats, shift: Any, distribution: str = "gaussian") -> Any:
-    """Hockey-stick divergence E_(e^epsilon) of a noise law and the same law moved.
+    """Return the hockey-stick divergence E_(e^epsilon) of a noise law and the law moved.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def contraction_coefficient(
     noise_std: float,
     distribution: str = "gaussian",
 ) -> float:
-    """Contraction coefficient under E_(e^epsilon) of one projected noisy step on a bounded domain.
+    """Return the contraction coefficient under E_(e^epsilon) of one projected noisy step.
 
     Theorem 2 of Asoodeh, Diaz and Calmon (2020): the supremum of E_gamma(K(y1) || K(y2)) over two
     starting points, attained where they are ``contraction * diameter`` apart after the map.
@@ -224,7 +224,7 @@ class ContractedDP(Guarantee):
             )
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon`` >= 0 (float or array); exactly 0 where Laplace noise is pure."""
+        """Return delta at ``epsilon`` >= 0 (float or array), 0 where Laplace noise is pure."""
         return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
 
     def _log_delta(self, epsilon: Array) -> Any:
@@ -240,7 +240,7 @@ class ContractedDP(Guarantee):
         return np.minimum(np.where(np.isneginf(own), -math.inf, value), 0.0)
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array), rounded up."""
+        """Return epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 

@@ -25,7 +25,7 @@ from skdpdyn.privacy.needs import Needs
     never_below="last_iterate",
 )
 def langevin(mechanism: Mechanism) -> NoReturn:
-    """Renyi bound of the last iterate by the dynamics of Langevin diffusion.
+    """Bound the last iterate by the Renyi dynamics of Langevin diffusion.
 
     Corollary 1 of Chourasia, Ye and Shokri (2021), as printed: with gradient noise sigma, RDP(a) =
     a S^2 / (lambda sigma^2 n^2) (1 - exp(-lambda step_size K / 2)). It is implied by `last_iterate`
@@ -97,7 +97,10 @@ def check_run(mechanism: Mechanism, theorem: str) -> Callable[..., Any]:
 
 
 def converging(mechanism: Mechanism, rate: float) -> RenyiDP:
-    """Theorem 2 with sigma^2 c = rate; S^2 / (sigma^2 n^2) = 2 / (step_size noise_multiplier^2)."""
+    """Return the curve of Theorem 2 with sigma^2 c = ``rate``.
+
+    In it S^2 / (sigma^2 n^2) = 2 / (step_size noise_multiplier^2).
+    """
     time = rate * mechanism.step_size
     steps = -math.expm1(-time * mechanism.n_steps) / time if time > 0 else mechanism.n_steps
     curve = steps / mechanism.noise_multiplier / mechanism.noise_multiplier

@@ -223,7 +223,7 @@ def _position_mus(
     n_batches: int,
     positions: Array,
 ) -> Any:
-    """Mu of any schedule for the record in one batch of every epoch, at each of some positions.
+    """Return mu for the record at each of some positions in the epoch, for any schedule.
 
     Its own steps alone bring supply. Between two of them the isotonic regression pools all noise,
     and a start from anywhere in the set costs least just before or just after an own step: two
@@ -288,7 +288,7 @@ def _refuse(hypothesis: str) -> NoReturn:
 def last_iterate_mu(
     contraction: Any, sensitivity: Any, noise_std: Any, diameter: float | None = None
 ) -> float:
-    """Gaussian-DP parameter of the last of a sequence of noisy Lipschitz steps.
+    """Return the Gaussian-DP parameter of the last of a sequence of noisy Lipschitz steps.
 
     Step k maps theta to Proj(phi_k(theta) + N(0, noise_std[k]^2 I)), where phi_k is Lipschitz with
     constant contraction[k] and one record moves phi_k by at most sensitivity[k]. With P_k the
@@ -403,7 +403,7 @@ def _from_anywhere(
 def _schedule_mu(
     log_contraction: Array, sensitivity: Array, noise_std: Array, diameter: float | None
 ) -> float:
-    """Mu of any schedule, in log space: the products of contractions underflow on long runs."""
+    """Return mu of any schedule, in log space, where products of contractions cannot underflow."""
     forgotten = np.flatnonzero(np.isneginf(log_contraction))
     if forgotten.size:  # a contraction of 0 wipes out all that came before
         first = forgotten[-1]
@@ -416,7 +416,7 @@ def _schedule_mu(
 def _log_schedule(
     log_contraction: Array, sensitivity: Array, noise_std: Array, diameter: float | None
 ) -> Any:
-    """Logarithms of supplies, weights and, in a bounded domain, fronts of all steps."""
+    """Return log supplies, log weights and, in a bounded domain, fronts of all steps."""
     # P_k: the product of the contractions after step k
     log_product = np.append(np.cumsum(log_contraction[:0:-1])[::-1], 0.0)
     with np.errstate(divide="ignore"):
@@ -477,7 +477,7 @@ def _segment_end(log_weight: Array, start: int) -> int:
 
 
 def _pool_segment(log_supply: Array, log_weight: Array, log_debt: float) -> Any:
-    """Blocks (log supply, log weight) of one segment, and the supply left after its last noise."""
+    """Return the blocks (log supply, log weight) of a segment, and the supply left at its end."""
     noisy = np.flatnonzero(~np.isneginf(log_weight))
     if noisy.size == 0:
         return (
@@ -531,7 +531,7 @@ def _append_blocks(
 def _least_log_energy_from_anywhere(
     log_front: Array, log_supply: Array, log_weight: Array
 ) -> float:
-    """Least energy of the last m steps from anywhere in the set, over all m.
+    """Return the least energy, over all m, of the last m steps from anywhere in the set.
 
     The set's diameter is one more supply, without noise of its own, before step n - m. Blocks of
     the last m steps are kept on a stack, leftmost on top; the front supply spills over them until

@@ -39,7 +39,7 @@ from skdpdyn.privacy.stored import stored, stored_part
     "PerturbedObjectiveDP"
 )
 def perturbation(mechanism: Mechanism) -> NoReturn:
-    """Noise that is added once.
+    """Bound a release whose noise is added once, to the output or to the objective.
 
     - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
       Su 2022, Theorem 2.7); with the density proportional to exp(-norm(b) / s) it is pure, epsilon
@@ -183,13 +183,13 @@ class PerturbedObjectiveDP(Guarantee):
             )
 
     def delta(self, epsilon: Floats) -> Any:
-        """Delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
+        """Return delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
         epsilon = checked_epsilon(epsilon)
         own = np.exp(self._log_delta(epsilon))
         return like(epsilon, own if self.printed else np.minimum(own, self._renyi.delta(epsilon)))
 
     def epsilon(self, delta: Floats) -> Any:
-        """Epsilon at ``delta`` (float or array), rounded up."""
+        """Return epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
         return like(
             delta, by_element(self._epsilon if self.printed else self._least_epsilon, delta)
@@ -204,7 +204,7 @@ class PerturbedObjectiveDP(Guarantee):
         )
 
     def rdp(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         return like(order, self._renyi_curve()(checked_order(order)))
 
     @property
@@ -293,7 +293,7 @@ class TiltedCurve:
         return Adjacency.ADD_REMOVE if self.apart else None
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence of ``order``."""
+        """Return the Renyi divergence of ``order``."""
         excess = np.asarray(order, dtype=float) - 1
         sides = _log_radial_moment(excess * self.shift, self.rank) / excess
         gaussian = (1 + excess) * self.shift**2 / 2

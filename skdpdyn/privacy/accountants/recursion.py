@@ -28,7 +28,7 @@ from skdpdyn.privacy.stored import stored_part
     needs=Needs(contraction=True, equal_steps=True, last_iterate_only=True),
 )
 def recursion(mechanism: Mechanism) -> NoReturn:
-    """Renyi bound of the last iterate when every step draws a fresh batch of fixed size.
+    """Bound the last iterate, in Renyi form, where every step draws a fresh batch of fixed size.
 
     Ye and Shokri (2022); Boninsegna, Theorem VII.2: RDP(a) = log(S_K)/(a-1), S_0 = 1, S <- (b/n)
     exp(a (a-1) / (2 z^2)) S + (1 - b/n) S^((1 - step_size strong_convexity)^2), once for every
@@ -149,7 +149,7 @@ class RecursionCurve:
         checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         order = np.asarray(order, dtype=float)
         if order.ndim == 0:
             return self._one(float(order))
@@ -170,7 +170,7 @@ class RecursionCurve:
 def _recursion(
     n_steps: int, q: float, noise_multiplier: float, log_contraction: float, order: float
 ) -> float:
-    """Renyi divergence bound of one order."""
+    """Return a bound on the Renyi divergence of one order."""
     step = order * (order - 1) / (2 * noise_multiplier**2)
     if not math.isfinite(step):
         return math.inf

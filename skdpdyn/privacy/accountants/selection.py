@@ -30,7 +30,7 @@ from skdpdyn.privacy.stored import stored_part
     ),
 )
 def selection(mechanism: Mechanism, tight: bool = False) -> NoReturn:
-    """Renyi bound of releasing the best of a random number of trials.
+    """Bound the release of the best of a random number of trials, in Renyi form.
 
     Papernot and Steinke (2022), Hyperparameter tuning with Renyi differential privacy. With R the
     Renyi curve of one trial, its score included, and m the mean of the number of trials T:
@@ -137,7 +137,7 @@ class SelectionCurve:
         return adjacency_of(self.trial) if self.profile is None else self.profile.adjacency
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         lowest, least = self._least
         order = np.asarray(order, dtype=float)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -179,7 +179,7 @@ class SelectionCurve:
         return (1 + self.shape) * max(0.0, minimum_over_orders(at))
 
     def _delta(self, epsilon: Floats) -> Any:
-        """Delta of a trial, one number or an array."""
+        """Return delta of a trial, one number or an array."""
         if self.profile is not None:
             return self.profile.delta(epsilon)
         # Bretagnolle and Huber 1978

@@ -163,7 +163,7 @@ class SmallOrderCurve:
         checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
 
     def __call__(self, order: Floats) -> Any:
-        """Renyi divergence bound of ``order``."""
+        """Return a bound on the Renyi divergence of ``order``."""
         order = np.asarray(order, dtype=float)
         q, z = self.sampling_probability, self.noise_multiplier
         with np.errstate(divide="ignore"):

@@ -32,7 +32,7 @@ from skdpdyn.privacy.mechanisms import (
 
 
 def zcdp(mechanism: Mechanism) -> RenyiDP:
-    """Zero-concentrated differential privacy of the composition: RDP(a) = rho a, rho = mu^2 / 2.
+    """Return the zero-concentrated guarantee of the composition: RDP(a) = rho a, rho = mu^2 / 2.
 
     Wang (2021), Section 12.1.2: T steps of noise sigma on a sum of sensitivity L have rho = T L^2 /
     (2 sigma^2). Moments accountant, RDP and zCDP are the same curve for Gaussian noise;
@@ -173,7 +173,7 @@ def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
 
 
 def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> ApproximateDP:
-    """Subsampling lemma: epsilon' = log(1 + q (e^epsilon - 1)), delta' = q delta.
+    """Apply the subsampling lemma: epsilon' = log(1 + q (e^epsilon - 1)), delta' = q delta.
 
     Balle, Barthe and Gaboardi (2018); Boninsegna, Theorem II.4; Wang (2021), Lemma 12.2. It holds
     for Poisson batches under add_remove and for batches of fixed size under replace_one, and for no

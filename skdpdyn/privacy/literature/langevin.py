@@ -13,7 +13,7 @@ from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 
 
 def langevin_lsi(mechanism: Mechanism, lsi_constant: float) -> RenyiDP:
-    """Renyi bound of the last iterate under a log-Sobolev inequality that the user vouches for.
+    """Bound the last iterate, in Renyi form, under a log-Sobolev inequality that the user grants.
 
     Theorem 2 of Chourasia, Ye and Shokri (2021): RDP(a) = a S^2 / (2 c sigma^4 n^2) (1 -
     exp(-sigma^2 c step_size K)). The hypothesis that cannot be checked on a record: the law of the
@@ -59,7 +59,7 @@ def langevin_lsi(mechanism: Mechanism, lsi_constant: float) -> RenyiDP:
 
 
 def langevin_quadratic(mechanism: Mechanism) -> RenyiDP:
-    """Renyi bound of the last iterate for squared distance losses.
+    """Bound the last iterate, in Renyi form, for squared distance losses.
 
     Corollary 2 of Chourasia, Ye and Shokri (2021), for loss lambda |theta - x|^2 / 2 on all of R^d:
     Theorem 2 with sigma^2 c = lambda (2 - step_size lambda) / 2. Within 4 / (2 - step_size
@@ -186,7 +186,7 @@ def lower_bound(mechanism: Mechanism) -> LinearCurve:
 
 
 def diffusion(drift_distance: float, duration: float, sigma: float) -> LinearCurve:
-    """Renyi curve of two coupled diffusions: RDP(a) = a S_v^2 T / (4 sigma^2).
+    """Return the Renyi curve of two coupled diffusions: RDP(a) = a S_v^2 T / (4 sigma^2).
 
     Theorem 1 of Chourasia, Ye and Shokri (2021): drifts at most ``drift_distance`` apart
     everywhere, noise sqrt(2) sigma dW, equal starts. No convexity.

@@ -10,7 +10,7 @@ from skdpdyn.privacy.mechanisms import ObjectivePerturbation
 
 
 def chaudhuri(mechanism: Mechanism) -> ApproximateDP:
-    """Pure objective perturbation as printed: epsilon = S / s + 2 log(1 + curvature).
+    """Bound pure objective perturbation as printed: epsilon = S / s + 2 log(1 + curvature).
 
     Chaudhuri, Monteleoni and Sarwate (2011), Theorem 9. Hypotheses: gamma noise and a single
     output, checked; a convex loss with a bounded curvature, which the record says. There S = 2 L, a
@@ -84,7 +84,7 @@ def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
 
 
 def redberg(mechanism: Mechanism, renyi: bool = False) -> Guarantee:
-    """Objective perturbation by the analysis of generalised linear models, as printed.
+    """Bound objective perturbation by the printed analysis of generalised linear models.
 
     Redberg, Koskela and Wang (2023), Theorem 3.1, the hockey-stick divergence, or Theorem 3.2, the
     Renyi curve, with J = -log(1 - curvature). Hypotheses: Gaussian noise, a single output,

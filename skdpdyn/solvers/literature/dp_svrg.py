@@ -263,7 +263,7 @@ class _Records:
 
 
 def _bounded(residuals, bound):
-    """Rows scaled down to norm ``bound``; what is not finite counts as 0."""
+    """Return rows scaled down to norm ``bound``; values that are not finite count as 0."""
     residuals = np.nan_to_num(residuals, posinf=0.0, neginf=0.0)
     if residuals.shape[1] == 1:  # which may be so large that the factor below is no normal number
         return np.clip(residuals, -bound[:, None], bound[:, None])
