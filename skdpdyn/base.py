@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpdyn.data.base import Rows
 from skdpdyn.data.rows import check_indices
 from skdpdyn.exceptions import (
     CalibrationError,
@@ -225,8 +226,19 @@ def _naming_columns(X, error: Exception) -> Exception:
     return ValueError(holds) if text else error
 
 
+def refuse_rows(X):
+    """Refuse a source of rows where arrays are needed."""
+    if isinstance(X, Rows):
+        name = type(X).__name__
+        raise TypeError(
+            f"X is a {name}, which only fit of a model takes: pass an array or a frame. For "
+            "predictions, take some rows at a time: for X, y in rows.read()"
+        )
+
+
 def validated(estimator, X, *y, **options):
     """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
+    refuse_rows(X)
     refuse_dates(X)
     refuse_unreadable(X, *y)
     try:

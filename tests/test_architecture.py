@@ -56,7 +56,7 @@ LAYERS = {
     "losses.py": (6, 2),
     "objective.py": (6, 3),
     "rounding.py": (6, 4),
-    "data/__init__.py": (6, 4),
+    "data/__init__.py": (6, 11),
     "data/rows.py": (6, 5),
     "data/chunks.py": (6, 5),
     "data/row_map.py": (6, 6),
@@ -64,6 +64,7 @@ LAYERS = {
     "data/base.py": (6, 7),
     "data/local.py": (6, 8),
     "data/streamed.py": (6, 9),
+    "data/parquet.py": (6, 10),
     "conditioning.py": (6, 9),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
@@ -440,6 +441,7 @@ PUBLIC_MODULES = [
     "skdpdyn.privacy",
     "skdpdyn.solvers",
     "skdpdyn.linear_model",
+    "skdpdyn.data",
     "skdpdyn.datasets",
 ] + [
     name

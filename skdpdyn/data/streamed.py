@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,18 @@ from skdpdyn.kernels.passes import LocalSums
 _PIECE_BYTES = 1 << 23  # of rows that are summed at a time, in their own precision
 _AHEAD = 2  # portions that are read while one is summed
 _DTYPES = np.float64, np.float32
+
+
+class Labels(NamedTuple):
+    """Targets, few of which differ: `values`, and the place of each row's among them."""
+
+    values: np.ndarray
+    codes: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the targets."""
+        return self.codes.shape
 
 
 class StreamedRows(Rows):
@@ -34,12 +46,15 @@ class StreamedRows(Rows):
         Number of rows and of columns, which are public.
     dtype : dtype, default="float64"
         Precision of the rows: float64 or float32.
+    feature_names : list of str or None, default=None
+        Names of the columns, which are public.
     """
 
     is_sparse = False
 
-    def __init__(self, shape, dtype="float64"):
+    def __init__(self, shape, dtype="float64", feature_names=None):
         self.shape: tuple[int, int] = (int(shape[0]), int(shape[1]))
+        self.feature_names: list[str] | None = feature_names
         self.dtype: np.dtype = np.dtype(dtype)
         if self.dtype not in _DTYPES:
             raise ValueError(f"dtype={self.dtype.name!r} must be float64 or float32")
@@ -47,14 +62,14 @@ class StreamedRows(Rows):
         self._units = (0.0, 1.0)
 
     @abstractmethod
-    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def read(self) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield all rows and their targets in order, any number of them at a time.
 
         Yields
         ------
         X : ndarray of shape (n_rows, n_features)
             Some rows, of this object's dtype.
-        y : ndarray of shape (n_rows,)
+        y : ndarray of shape (n_rows,) or Labels
             Their targets, as a user has them.
         """
 
@@ -93,17 +108,20 @@ class StreamedRows(Rows):
         return max(1, _PIECE_BYTES // (self.shape[1] * self.dtype.itemsize))
 
     def _piece(self, X, y):
-        """Return some rows under the map, with their targets as the loss takes them."""
-        y = np.ascontiguousarray(self._encode(y), dtype=np.float64)
-        centre, scale = self._units
-        if self._units != (0.0, 1.0):
-            y = (y - centre) / scale
+        """Return some rows under the map, with targets as the loss takes them."""
         return LocalRows(X, y, map=self.map)
+
+    def _numbers(self, y):
+        """Return targets as the loss takes them."""
+        y = self._encode(y.values)[y.codes] if isinstance(y, Labels) else self._encode(y)
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        centre, scale = self._units
+        return y if self._units == (0.0, 1.0) else (y - centre) / scale
 
     def _portions(self, edges):
         """Yield the rows between edges: where they end, X and y."""
         parts, held, first = deque(), 0, 0
-        portions = self._ahead()
+        portions = self._ahead(edges)
         try:
             for last in edges[1:]:
                 while held < last - first:
@@ -120,9 +138,13 @@ class StreamedRows(Rows):
         finally:
             portions.close()
 
-    def _ahead(self):
-        """Yield what `read` yields, checked, while the next portions are read on another thread."""
-        reader = self._checked()
+    def _source(self, edges):
+        """Yield all rows and their targets in order, best between these edges."""
+        yield from self.read()
+
+    def _ahead(self, edges):
+        """Yield rows and targets, checked, while the next portions are read on another thread."""
+        reader = self._checked(edges)
         with closing(reader), ThreadPoolExecutor(1) as pool:
             waiting = deque(pool.submit(next, reader, None) for _ in range(_AHEAD))
             try:
@@ -133,11 +155,9 @@ class StreamedRows(Rows):
                 for task in waiting:
                     task.cancel()
 
-    def _checked(self):
-        """Yield what `read` yields; refuse what no kernel may see."""
-        portions = (
-            portion for _ in (None,) for portion in self.read()
-        )  # errors come with the first
+    def _checked(self, edges):
+        """Yield rows, with targets as the loss takes them; refuse what no kernel may see."""
+        portions = self._source(edges)
         while (portion := _read(portions)) is not None:
             X, y = portion
             if X.ndim != 2 or X.shape[1] != self.shape[1] or y.shape != X.shape[:1]:
@@ -152,11 +172,13 @@ class StreamedRows(Rows):
             if not finite:
                 self._refuse_missing(X)
             if len(X):
-                yield np.ascontiguousarray(X), y
+                yield np.ascontiguousarray(X), self._numbers(y)
 
     def _refuse_missing(self, X):
         """Say which columns hold what is no number."""
         columns = np.flatnonzero(~np.all(np.isfinite(X), axis=0)).tolist()
+        if self.feature_names is not None:
+            columns = [self.feature_names[column] for column in columns]
         raise ValueError(
             f"columns {columns} hold missing or infinite values. Fill them with public ones"
         )

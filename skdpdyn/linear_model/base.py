@@ -404,13 +404,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                     f"X is a {type(X).__name__}: pass arrays that are in memory as X and y"
                 )
             target = self._encode_target(None)
-            self.n_features_in_ = X.shape[1]
+            self._know_columns(X.shape[1], getattr(X, "feature_names", None))
             return X, target
         y = as_labels(y, getattr(self, "classes", None))
         X, y = validated(
             self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self)
         )
         return canonical_rows(X), self._encode_target(y, **of_records)
+
+    def _know_columns(self, n_features, names):
+        """Set what scikit-learn's validation sets of rows in memory."""
+        self.n_features_in_ = n_features
+        vars(self).pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
 
     def _tell(self, plan):
         """Print what will run and what it spends: public numbers."""

@@ -22,6 +22,7 @@ from skdpdyn.base import (
     forget_fit,
     of_persons,
     quoting_no_records,
+    refuse_rows,
     refuse_unreadable,
     silent_arithmetic,
     warn_of_weak_budget,
@@ -240,6 +241,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """
         if X is None:
             raise ValueError(f"{type(self).__name__} requires X to be passed, but X is None")
+        refuse_rows(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"

@@ -1,0 +1,438 @@
+"""Rows of Parquet files, of pyarrow data sets and of polars lazy frames, a portion at a time."""
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.data.streamed import Labels, StreamedRows, refuse
+
+_PORTION_BYTES = 1 << 22
+_MOST_ROWS = 1 << 15  # of a portion
+_INSTALL = "pip install 'skdpdyn[parquet]'"
+
+
+class ParquetRows(StreamedRows):
+    """Rows of Parquet files, a pyarrow data set or a polars lazy frame, read in every pass.
+
+    Pass it to ``fit`` in place of X and y. The same bits are learnt as from an array of the same
+    numbers, and memory holds a few portions of rows, whatever their number. Columns of numbers are
+    taken as they are, booleans as 0 and 1, and other columns become one column of 0 and 1 for each
+    of their categories. These are public: they are given, or a polars ``Enum`` has them. They are
+    never looked for in the records.
+
+    Parameters
+    ----------
+    source : path, list of paths, pyarrow Dataset or polars LazyFrame
+        A Parquet file, a folder of them (also a partitioned one), or what is opened already. The
+        number of rows is read from it, and is public. A filter makes the number of rows that are
+        left public.
+    target : str
+        Name of the target's column.
+    columns : sequence of str or None, default=None
+        Names of the columns to learn from, in order. None: all but the target.
+    categories : mapping from str to sequence or None, default=None
+        All values that a column may have, by its name; others are refused.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of rows, and of columns once there is one for each category.
+    dtype : dtype
+        float32 where all numbers fit into it: float32 columns, with booleans, categories and
+        integers of 16 bits or less beside them. Otherwise float64.
+    feature_names : list of str
+        Names of the columns: those of categories are like ``"colour_red"``.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    TypeError
+        If ``source`` is something else.
+    ValueError
+        If a file cannot be opened or lacks a column, or a column is neither of numbers nor has
+        categories.
+
+    See Also
+    --------
+    skdpdyn.data.streamed.StreamedRows : To read rows from elsewhere.
+
+    Notes
+    -----
+    A fit is refused, and nothing learnt, if a value is missing, or if the files change between the
+    moment that this object is made and the end of the fit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> from pyarrow import parquet
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.data import ParquetRows
+    >>> x = np.random.default_rng(0).uniform(-1, 1, 5000).astype(np.float32)
+    >>> table = pa.table({"x": x, "colour": np.where(x > 0, "red", "blue"), "y": x > 0.1})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     parquet.write_table(table, f"{folder}/part-0.parquet")
+    ...     rows = ParquetRows(folder, target="y", categories={"colour": ["blue", "red"]})
+    ...     model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(rows)
+    >>> model.feature_names_in_.tolist(), model.coef_.dtype.name, model.n_samples_
+    (['x', 'colour_blue', 'colour_red'], 'float32', 5000)
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        target: str,
+        columns: Sequence[str] | None = None,
+        categories: Mapping[str, Sequence] | None = None,
+    ) -> None:
+        self._opened = _quietly(_opened, source)
+        schema = self._opened.schema
+        names = [name for name in schema.names if name != target] if columns is None else columns
+        names = [names] if isinstance(names, str) else list(names)
+        _check_names(schema, names, target, categories or {})
+        self._opened.check_columns([*names, target])
+        known = self._opened.categories | dict(categories or {})
+        self._columns = [_column(schema.field(name), known.get(name)) for name in names]
+        self._target, self._names = target, [*names, target]
+        dtype = np.result_type(*(column.dtype for column in self._columns))
+        feature_names = [name for column in self._columns for name in column.feature_names]
+        super().__init__(
+            (_quietly(self._opened.count), len(feature_names)),
+            "float32" if dtype == np.float32 else "float64",
+            feature_names,
+        )
+
+    def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield all rows and their targets in order, some at a time: for predictions, for one.
+
+        Yields
+        ------
+        X : ndarray of shape (n_rows, n_features)
+            Some rows.
+        y : ndarray of shape (n_rows,)
+            Their targets.
+        """
+        for X, y in self._source(None):
+            yield X, y.values[y.codes] if isinstance(y, Labels) else y
+
+    def _source(self, edges):
+        """See `StreamedRows`: labels of text or categories are told once a portion."""
+        row_bytes = self.shape[1] * self.dtype.itemsize
+        n_rows = max(1, min(_MOST_ROWS, _PORTION_BYTES // row_bytes))
+        check = self._opened.watch()
+        with closing(self._opened.batches(self._names, n_rows)) as batches:
+            try:
+                for batch in batches:
+                    X, y = self._portion(batch)
+                    check.portion(X, y)
+                    yield X, y
+            except (OSError, ValueError):  # also of pyarrow: files that change are damaged as well
+                check.files()
+                raise
+        check.end()
+
+    def _portion(self, batch):
+        """Return some rows as numbers, and their targets."""
+        X, first = np.empty((batch.num_rows, self.shape[1]), self.dtype), 0
+        for column in self._columns:
+            last = first + len(column.feature_names)
+            values = _present(batch.column(column.name), column.name)
+            column.write(values, X[:, first:last])
+            first = last
+        return X, _target(_present(batch.column(self._target), self._target))
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+class _Numbers:
+    """A column of numbers or booleans."""
+
+    def __init__(self, field, dtype):
+        self.name, self.dtype, self.feature_names = field.name, dtype, [field.name]
+
+    def write(self, values, out):
+        """Write the numbers of some rows into their column."""
+        if str(values.type).startswith("decimal"):
+            values = values.cast("float64")
+        out[:, 0] = values.to_numpy(zero_copy_only=False)
+
+
+class _Categories:
+    """A column of categories, which becomes a column of 0 and 1 for each."""
+
+    dtype = np.dtype(bool)
+
+    def __init__(self, name, categories):
+        self.name, self._places = name, {value: place for place, value in enumerate(categories)}
+        if not categories or len(self._places) < len(categories) or None in self._places:
+            raise ValueError(
+                f"categories of column {name!r} must be different values, at least one"
+            )
+        self.feature_names = [f"{name}_{value}" for value in categories]
+
+    def write(self, values, out):
+        """Write 1 where a row has a category, and 0 elsewhere."""
+        labels = _labels(values)
+        places = np.array([self._places.get(value, -1) for value in labels.values.tolist()])
+        places = places.astype(np.intp)[labels.codes]
+        if np.any(places < 0):
+            raise refuse(
+                f"column {self.name!r} holds values that are not in its categories: pass every one "
+                "that can occur"
+            )
+        out[...] = 0
+        out[np.arange(len(out)), places] = 1
+
+
+def _column(field, categories):
+    """Return how a column of the schema becomes numbers."""
+    types = import_module("pyarrow.types")
+    kind = field.type
+    if categories is not None:
+        return _Categories(field.name, list(categories))
+    if types.is_decimal(kind):
+        return _Numbers(field, np.dtype(np.float64))
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return _Numbers(field, np.dtype(kind.to_pandas_dtype()))
+    raise ValueError(
+        f"column {field.name!r} has type {kind}, which is no number. Pass all values that it may "
+        f"have, which must be public, as categories={{{field.name!r}: [...]}}, or leave it out by "
+        "columns=[...]"
+    )
+
+
+def _check_names(schema, names, target, categories):
+    """Refuse names that are not those of columns, by name."""
+    for name in [*names, target]:
+        if schema.names.count(name) != 1:
+            many = "several columns" if name in schema.names else "no column"
+            raise ValueError(f"source has {many} {name!r}")
+    if not names or len(set(names)) < len(names) or target in names:
+        raise ValueError(
+            f"columns={names!r} must be different names, at least one, without target={target!r}"
+        )
+    for name in categories:
+        if name not in names:
+            raise ValueError(f"categories has the name {name!r}, which is none of columns")
+
+
+def _present(values, name):
+    """Return the values of a column, or refuse missing ones by its name."""
+    if values.null_count or (hasattr(values, "dictionary") and values.dictionary.null_count):
+        raise refuse(f"column {name!r} holds missing values. Fill them with public ones")
+    return values
+
+
+def _target(values):
+    """Return targets as a user has them."""
+    kind = str(values.type)
+    if kind.startswith(("dictionary", "string", "large_string")):
+        return _labels(values)
+    return values.cast("float64" if kind.startswith("decimal") else kind).to_numpy(
+        zero_copy_only=False
+    )
+
+
+def _labels(values):
+    """Return the different values, and the place of each row's among them."""
+    if not hasattr(values, "dictionary"):
+        values = values.dictionary_encode()
+    different = np.empty(len(values.dictionary), dtype=object)
+    different[:] = values.dictionary.to_pylist()
+    return Labels(different, values.indices.to_numpy(zero_copy_only=False))
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def _opened(source):
+    """Return the source of record batches."""
+    module = type(source).__module__.partition(".")[0]
+    try:
+        dataset = import_module("pyarrow.dataset")
+    except ImportError:
+        raise ImportError(f"ParquetRows needs pyarrow: {_INSTALL}") from None
+    if module == "polars" and hasattr(source, "collect_schema"):
+        return _LazyFrame(source)
+    if isinstance(source, dataset.Dataset):
+        return _DataSet(source)
+    if isinstance(source, (str, os.PathLike, list, tuple)):
+        paths = (
+            [os.fspath(path) for path in source] if isinstance(source, (list, tuple)) else source
+        )
+        return _DataSet(dataset.dataset(paths, format="parquet", partitioning="hive"))
+    raise TypeError(
+        f"source is a {type(source).__name__}: pass a path, paths, a pyarrow Dataset or a "
+        "polars LazyFrame. Frames in memory go into fit as X and y"
+    )
+
+
+class _DataSet:
+    """A pyarrow data set, whose files must stay as they are."""
+
+    def __init__(self, dataset):
+        self._dataset, self.schema, self.categories = dataset, dataset.schema, {}
+        self._state = self._files()
+
+    def _files(self):
+        """Return name, size and time of change of each file; None where there are no files."""
+        files = getattr(self._dataset, "files", None)
+        if files is None:
+            return None
+        found = self._dataset.filesystem.get_file_info(files)
+        return [(info.path, info.type, info.size, info.mtime_ns) for info in found]
+
+    def count(self):
+        """Return the number of rows; of Parquet files it stands at their ends."""
+        return self._dataset.count_rows()
+
+    def check_columns(self, names):
+        """Refuse files that lack a column, which pyarrow would fill with nothing."""
+        if self._state is None:
+            return
+        try:
+            fragments = list(self._dataset.get_fragments())
+        except ValueError:  # a filtered data set does not tell: there, missing values are refused
+            return
+        for place, fragment in enumerate(fragments, 1):
+            there = _quietly(_names_in, fragment)
+            missing = [name for name in names if name not in there]
+            if missing:
+                raise ValueError(f"file {place} of {len(fragments)} has no column {missing[0]!r}")
+
+    def batches(self, names, n_rows):
+        """Yield some rows at a time, read without memory maps, which die with a file cut short."""
+        dataset = import_module("pyarrow.dataset")
+        options = {}
+        if isinstance(getattr(self._dataset, "format", None), dataset.ParquetFileFormat):
+            options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
+                use_buffered_stream=True, pre_buffer=False
+            )
+        scanner = self._dataset.scanner(
+            columns=names,
+            batch_size=n_rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+            **options,
+        )
+        yield from scanner.to_batches()
+
+    def watch(self):
+        """Return what finds out whether a pass sees other rows than those before it."""
+        return _SameRows(self) if self._state is None else _SameFiles(self)
+
+    def check(self):
+        """Refuse files that have changed since they were opened."""
+        if self._files() != self._state:
+            raise refuse("a file changed after it was opened: open it anew, and fit again")
+
+
+def _names_in(fragment):
+    """Return the names of a file's columns, and of those that its folder's name is about."""
+    keys = import_module("pyarrow.dataset").get_partition_keys(fragment.partition_expression)
+    return {*fragment.physical_schema.names, *keys}
+
+
+class _LazyFrame:
+    """A polars lazy frame, which is run anew in every pass."""
+
+    def __init__(self, frame):
+        self._frame = frame
+        kinds = frame.collect_schema()
+        self.categories = {
+            name: kind.categories.to_list()
+            for name, kind in kinds.items()
+            if type(kind).__name__ == "Enum"
+        }
+        self.schema = frame.head(0).collect().to_arrow().schema
+
+    def count(self):
+        """Return the number of rows."""
+        polars = import_module("polars")
+        return self._frame.select(polars.len()).collect().item()
+
+    def check_columns(self, names):
+        """Nothing: polars does."""
+
+    def batches(self, names, n_rows):
+        """Yield some rows at a time, in their order."""
+        for frame in self._frame.select(names).collect_batches(
+            chunk_size=n_rows, maintain_order=True
+        ):
+            yield from frame.to_arrow().to_batches(max_chunksize=n_rows)
+
+    def watch(self):
+        """Return what finds out whether a pass sees other rows than those before it."""
+        return _SameRows(self)
+
+
+class _SameFiles:
+    """Compare size and time of change of all files, before and after a pass."""
+
+    def __init__(self, opened):
+        self._opened = opened
+        opened.check()
+
+    def portion(self, X, y):
+        """Nothing: the end tells."""
+
+    def files(self):
+        """Refuse files that have changed."""
+        self._opened.check()
+
+    end = files
+
+
+class _SameRows:
+    """Compare a checksum of all rows with that of the first pass."""
+
+    def __init__(self, opened):
+        self._opened, self._sum = opened, 0
+
+    def portion(self, X, y):
+        """Take some rows in."""
+        if isinstance(y, Labels):
+            y = np.array([hash(value) for value in y.values.tolist()], np.int64)[y.codes]
+        # of each by itself: where portions end must not count
+        of_rows, of_targets = self._sum or (0, 0)
+        self._sum = zlib.crc32(X, of_rows), zlib.crc32(np.ascontiguousarray(y), of_targets)
+
+    def files(self):
+        """Nothing: which files there are is not known."""
+
+    def end(self):
+        """Refuse rows that have changed."""
+        if vars(self._opened).setdefault("first_sum", self._sum) != self._sum:
+            raise refuse("two passes over the rows saw different ones: nothing was learnt")
+
+
+def _quietly(function, *arguments):
+    """Call what opens files; errors of pyarrow and polars may quote records."""
+    try:
+        return function(*arguments)
+    except (ImportError, TypeError) as error:
+        if str(error).startswith(("ParquetRows needs", "source is")):
+            refusal: Exception = error
+            refusal.__cause__ = refusal.__context__ = None
+        else:
+            refusal = _unreadable(error)
+    except Exception as error:
+        refusal = _unreadable(error)
+    raise refusal
+
+
+def _unreadable(error):
+    kind = type(error).__name__
+    return ValueError(
+        f"source could not be opened ({kind}; its text is left out, for it may quote records): it "
+        "must be Parquet files that can be read"
+    )

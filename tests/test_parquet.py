@@ -1,0 +1,253 @@
+"""Parquet files, data sets and lazy frames: the bits of an array, and clear refusals."""
+
+import os
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from numba import config
+from pyarrow import dataset, parquet
+
+from skdpdyn import (
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.data import ParquetRows
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.preprocessing import PrivateScaler
+
+N_SAMPLES = 1_500 if config.DISABLE_JIT else 12_000
+COLOURS = ["red", "green", "blue"]
+SECRET = 0.123456789
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch):
+    monkeypatch.setattr("skdpdyn.data.parquet._MOST_ROWS", 700)
+    monkeypatch.setattr("skdpdyn.data.streamed._PIECE_BYTES", 30_000)
+
+
+def table(n_samples=N_SAMPLES):
+    """Every kind of column, and targets of every kind."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.5, 0.5, (n_samples, 2)).astype(np.float32)
+    colour = rng.integers(0, 3, n_samples)
+    return pa.table(
+        {
+            "a": x[:, 0],
+            "b": x[:, 1],
+            "flag": rng.random(n_samples) < 0.5,
+            "level": rng.integers(-1, 2, n_samples, dtype=np.int8),
+            "colour": pa.DictionaryArray.from_arrays(pa.array(colour, pa.int8()), COLOURS),
+            "bought": x[:, 0] + 0.2 * colour > 0.2,
+            "grade": np.array(["low", "middle", "high"])[np.digitize(x[:, 0], [-0.2, 0.2])],
+            "price": x[:, 1] + 0.1 * colour,
+        }
+    )
+
+
+COLUMNS = ["a", "b", "flag", "level", "colour"]
+NAMES = ["a", "b", "flag", "level", "colour_red", "colour_green", "colour_blue"]
+
+
+def array(rows):
+    """What the columns are as numbers."""
+    colour = np.array(rows["colour"].to_pylist())
+    parts = [rows[name].to_numpy() for name in COLUMNS[:4]]
+    return np.column_stack(parts + [colour == one for one in COLOURS]).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = table()
+    for part, first in enumerate(range(0, N_SAMPLES, N_SAMPLES // 3)):
+        piece = rows.slice(first, N_SAMPLES // 3)
+        parquet.write_table(piece, tmp_path / f"{part}.parquet", row_group_size=400)
+    return tmp_path
+
+
+MODELS = {
+    "bought": PrivateLogisticRegression(classes=[False, True], random_state=0, data_norm=2.0),
+    "grade": PrivateSoftmaxRegression(
+        classes=["low", "middle", "high"], random_state=0, data_norm=2.0
+    ),
+    "price": PrivateRidge(target_bounds=(-1, 1), random_state=0, data_norm=2.0),
+}
+SOURCES = {
+    "folder": lambda folder: folder,
+    "files": lambda folder: sorted(folder.iterdir()),
+    "dataset": dataset.dataset,
+    "in memory": lambda folder: dataset.dataset(dataset.dataset(folder).to_table()),
+    "lazy frame": lambda folder: pl.scan_parquet(folder / "*.parquet"),
+    "enum": lambda folder: pl.scan_parquet(folder / "*.parquet").with_columns(
+        pl.col("colour").cast(pl.Enum(COLOURS))
+    ),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("target", MODELS)
+def test_the_same_bits_as_from_an_array(source, target, folder):
+    rows, model = table(), MODELS[target]
+    X, y = array(rows), rows[target].to_numpy()
+    model.fit(X, y)
+    expected = model.coef_, model.intercept_
+    known = {} if source == "enum" else {"colour": COLOURS}
+    source = SOURCES[source](folder)
+    model.fit(ParquetRows(source, target, columns=COLUMNS, categories=known))
+    np.testing.assert_array_equal(model.coef_, expected[0])
+    np.testing.assert_array_equal(model.intercept_, expected[1])
+    assert model.coef_.dtype == np.float32
+    assert model.feature_names_in_.tolist() == NAMES
+    model.fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_rows_can_be_looked_at_and_have_a_public_shape(folder):
+    rows, all_rows = ParquetRows(folder, "grade", COLUMNS[:4]), table()
+    assert rows.shape == (N_SAMPLES, 4)
+    assert rows.dtype == np.float32
+    X, y = map(np.concatenate, zip(*rows.read(), strict=True))
+    np.testing.assert_array_equal(X, array(all_rows)[:, :4])
+    assert y.tolist() == all_rows["grade"].to_pylist()
+    whole = pa.table({"n": [1, 2], "d": pa.array([1, 2], pa.decimal128(3, 1)), "y": [0, 1]})
+    rows = ParquetRows(dataset.dataset(whole), "y")
+    assert rows.dtype == np.float64
+    assert next(rows.read())[0].tolist() == [[1, 1], [2, 2]]
+
+
+def test_partitions_and_filters(tmp_path):
+    rows = table()
+    dataset.write_dataset(rows, tmp_path, format="parquet", partitioning=["level"],
+                          partitioning_flavor="hive")  # fmt: skip
+    opened = ParquetRows(tmp_path, "bought", ["a", "level"])
+    assert opened.shape == (N_SAMPLES, 2)
+    X, _ = map(np.concatenate, zip(*opened.read(), strict=True))
+    assert sorted(map(tuple, X.tolist())) == sorted(map(tuple, array(rows)[:, [0, 3]].tolist()))
+    positive = dataset.dataset(tmp_path).filter(dataset.field("a") > 0)
+    n_positive = int(np.sum(rows["a"].to_numpy() > 0))
+    assert ParquetRows(positive, "bought", ["a"]).shape == (n_positive, 1)
+
+
+def _refused(model, rows, message):
+    """The refusal quotes no record, and leaves nothing fitted."""
+    with pytest.raises(ValueError, match=message) as caught:
+        model.fit(rows)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    seen = caught.value
+    while seen is not None:
+        assert str(SECRET)[:6] not in str(seen)
+        assert "violet" not in str(seen)
+        seen = seen.__cause__ or seen.__context__
+
+
+def _truncate(path):
+    os.truncate(path, path.stat().st_size * 2 // 3)
+
+
+def _with_last(path, name, value):
+    """Write another value into the last row, as if it had been there from the start."""
+    rows = parquet.read_table(path)
+    values = [*rows[name].to_pylist()[:-1], value]
+    place = rows.schema.names.index(name)
+    kind = pa.string() if name == "colour" else rows.schema.field(name).type
+    rows = rows.set_column(place, name, pa.array(values, kind))
+    parquet.write_table(rows, path, row_group_size=400)
+
+
+FAULTS = {
+    "nan": (lambda path: _with_last(path, "b", float("nan")), r"columns \['b'\] hold missing"),
+    "null": (lambda path: _with_last(path, "b", None), "column 'b' holds missing values"),
+    "target": (lambda path: _with_last(path, "bought", None), "column 'bought' holds missing"),
+    "category": (lambda path: _with_last(path, "colour", "violet"), "'colour' holds values that"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_last_row_leaves_nothing_fitted(fault, folder):
+    change, message = FAULTS[fault]
+    change(folder / "2.parquet")
+    rows = ParquetRows(folder, "bought", COLUMNS, {"colour": COLOURS})
+    _refused(PrivateLogisticRegression(classes=[False, True]), rows, message)
+
+
+AFTER = {
+    "truncated": (_truncate, "a file changed"),
+    "gone": (os.remove, "a file changed"),
+    "touched": (os.utime, "a file changed after it was opened"),
+    "replaced": (lambda path: _with_last(path, "a", SECRET), "a file changed"),
+}
+
+
+@pytest.mark.parametrize("when", ["before the fit", "in the second pass"])
+@pytest.mark.parametrize("fault", AFTER)
+def test_files_that_change_are_refused(fault, when, folder):
+    change, message = AFTER[fault]
+    rows = ParquetRows(folder, "bought", COLUMNS, {"colour": COLOURS})
+    if when == "before the fit":
+        change(folder / "2.parquet")
+    else:
+        passes, watch = [], rows._opened.watch
+
+        def changing():
+            passes.append(watch())
+            if len(passes) == 2:  # once the files have been found as they were
+                change(folder / "2.parquet")
+            return passes[-1]
+
+        rows._opened.watch = changing
+    _refused(PrivateLogisticRegression(classes=[False, True]), rows, message)
+
+
+def test_a_frame_that_changes_is_refused(folder):
+    frame = pl.scan_parquet(folder / "*.parquet").with_row_index()
+    calls = []
+
+    def other(column):
+        calls.append(column)
+        return column + (SECRET if len(calls) > 30 else 0)
+
+    frame = frame.with_columns(pl.col("a").map_batches(other, return_dtype=pl.Float32))
+    rows = ParquetRows(frame, "bought", ["a", "b"])
+    _refused(
+        PrivateLogisticRegression(classes=[False, True]), rows, "two passes over the rows|fewer"
+    )
+
+
+def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
+    def refused(message, source=folder, target="bought", **options):
+        with pytest.raises(ValueError, match=message):
+            ParquetRows(source, target, **options)
+
+    refused("no column 'sold'", target="sold")
+    refused("no column 'c'", columns=["c"])
+    refused("different names", columns=["a", "a"])
+    refused("without target", columns=["bought"])
+    refused("'d', which is none of columns", columns=["a"], categories={"d": [1]})
+    refused("column 'colour' has type dictionary")
+    refused("column 'grade' has type string", columns=["grade"])
+    for categories in ([], ["red", "red"], [None]):
+        refused("different values", columns=["colour"], categories={"colour": categories})
+    parquet.write_table(table(30).drop_columns(["b"]), folder / "3.parquet")
+    refused("file 4 of 4 has no column 'b'", columns=["b"])
+    other = tmp_path_factory.mktemp("other")
+    (other / "x.parquet").write_text("secret")
+    refused(r"could not be opened \(ArrowInvalid", source=other)
+    refused(r"could not be opened \(FileNotFoundError", source=other / "nothing")
+    with pytest.raises(TypeError, match="source is a Table"):
+        ParquetRows(table(30), "bought")
+
+
+def test_those_that_need_an_array_say_so(folder):
+    rows = ParquetRows(folder, "bought", ["a", "b"])
+    model = PrivateLogisticRegression(classes=[False, True]).fit(rows)
+    grid = PrivateSearchCV(model, {"alpha": [0.1, 1.0]})
+    for call in (
+        lambda: model.predict(rows),
+        lambda: PrivateScaler(bounds=(-1, 1)).fit(rows),
+        lambda: grid.fit(rows, table()["bought"].to_numpy()),
+    ):
+        with pytest.raises(TypeError, match="X is a ParquetRows, which only fit of a model takes"):
+            call()
