@@ -284,6 +284,12 @@ def check_n_jobs(n_jobs):
         )
 
 
+def check_verbose(verbose):
+    """Refuse what says neither yes nor no."""
+    if not isinstance(verbose, Integral | np.bool_) or verbose < 0:
+        raise ValueError(f"verbose={verbose!r} must be True, False or an integer >= 0")
+
+
 def of_persons(estimator) -> str:
     """Return what to say behind a number of records if they are persons."""
     return " persons" if getattr(estimator, "privacy_unit_", "record") == "person" else ""

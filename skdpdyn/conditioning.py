@@ -35,6 +35,7 @@ __all__ = [
     "learn_class_weights",
     "learn_ranges",
     "learn_target",
+    "n_parts_of",
     "parts_of",
     "shares_of",
     "shrunk",
@@ -69,6 +70,11 @@ TARGET_QUANTILE = 0.95
 RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # of a column's values; crude bounds may be far too wide
 _COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
 RANGE_COUNTS = _COUNTS  # of each column
+RATE_TRIALS = 10  # halvings that find the base rate of counts, to a sixteenth of an octave
+# of a share; of one that is not listed as many as a quantile needs
+_RELEASES = dict.fromkeys(
+    ("mean", "diagonal", "matrix", "curvature", "class counts", "target mean"), 1
+) | {"base rate": RATE_TRIALS}
 _BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
 # of the largest one: columns are brought together by a factor of 10,000 at the most
 _LEAST_VARIANCE = 1e-8
@@ -240,6 +246,8 @@ class Releases:
     adjacency: Adjacency
     generator: Any
     parts: list = field(default_factory=list, init=False)
+    # is given the number of parts after each
+    told: Callable[[int], None] | None = field(default=None, init=False)
 
     @property
     def per_record(self) -> float:
@@ -259,9 +267,12 @@ class Releases:
         """Return a statistic with noise; ``scale``: what each coordinate is divided by first."""
         part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
         self.parts.append(part)
-        return release(
+        noisy = release(
             value, sensitivity * part.noise_multiplier * np.asarray(scale), self.generator
         )
+        if self.told is not None:
+            self.told(len(self.parts))
+        return noisy
 
     def symmetric(self, matrix: np.ndarray, sensitivity: float, share: float) -> np.ndarray:
         """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
@@ -334,11 +345,16 @@ def shares_of(n_samples, n_features, mu, adjacency, *, is_sparse, centred, matri
     return shares
 
 
+def n_parts_of(shares: dict) -> int:
+    """Return in how many releases these shares are spent."""
+    return sum(_RELEASES.get(name, _COUNTS) for name in shares)
+
+
 def parts_of(shares: dict, mu: float, adjacency: Adjacency) -> tuple:
     """Return the records that `Conditioner.learn` will release for these shares, in order."""
     parts = []
     for name, share in shares.items():
-        count = 1 if name in ("mean", "diagonal", "matrix") else _COUNTS
+        count = _RELEASES.get(name, _COUNTS)
         releases = Releases(mu, adjacency, None)
         noise = Gaussian(
             noise_multiplier=releases.noise_multiplier(share / count), adjacency=adjacency

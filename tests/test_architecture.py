@@ -24,6 +24,7 @@ PACKAGE = Path(skdpdyn.__file__).parent
 LAYERS = {
     "exceptions.py": (0, 0),
     "_startup.py": (0, 0),
+    "progress.py": (0, 0),
     "noise.py": (6, 2),
     "privacy/_types.py": (0, 0),
     "privacy/checks.py": (0, 1),

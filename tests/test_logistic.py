@@ -235,7 +235,7 @@ def test_nothing_but_the_parameters_depends_on_the_records():
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_warnings_and_output_do_not_depend_on_the_records(capsys, verbose):
+def test_warnings_and_output_do_not_depend_on_the_records(capsys, verbose, still_clock):
     said = []
     for scale, seed in ((1, 0), (1e6, 3)):
         X, y = data(seed=seed)

@@ -390,7 +390,7 @@ def test_nothing_but_the_parameters_depends_on_the_records(case):
 
 @each
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_warnings_and_output_do_not_depend_on_the_records(case, verbose, capsys):
+def test_warnings_and_output_do_not_depend_on_the_records(case, verbose, capsys, still_clock):
     said = []
     for factor, seed in ((1, 0), (1e6, 3)):
         X, y = case.data(seed=seed)

@@ -433,7 +433,9 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
 
 
 @law
-def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(problem, capsys):
+def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(
+    problem, capsys, still_clock
+):
     """Longer records, other targets, empty rows in another container: all else that is fitted or
     printed is equal.
     """

@@ -32,6 +32,7 @@ from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
 from skdpdyn.kernels.passes import compiled_chunk, kernel_family, pass_types
 from skdpdyn.kernels.release import release
+from skdpdyn.progress import Progress
 
 _HELD = 131_072  # normals at a time
 _PIECES = 10  # of a run, after each of which its progress can be told
@@ -291,7 +292,7 @@ def descend_on_batches(
         Whether the noise of every step is exact, see `skdpdyn.noise.release`, not of the last
         alone. Momentum and averages need it, and Laplace noise.
     verbose : int, default=0
-        Whether to print how many steps are done.
+        Whether to tell how many steps are done.
     """
     rows.check(objective)
     exact = exact or momentum > 0 or average_weights is not None or distribution != "gaussian"
@@ -363,38 +364,39 @@ def descend_on_batches(
         if noise_std[-1] > 0
         else range(n_steps, n_steps)
     )
-    for first in range(0, released.start, piece):
-        last = min(first + piece, released.start)
-        if noise_std[-1] > 0:
-            draw_normals(rng, noise[: last - first])
-        else:
-            noise[: last - first] = 0
-        steps(first, last, radius)
-        if verbose:
-            print(f"step {last} of {n_steps}")
-    noise[0] = 0
-    for k in released:
-        before, direction = theta.copy(), velocity.copy()
-        if exact:
-            # What the gradient moves is released, and all else follows from what was released
-            # before: so that no rounding of theta counts.
-            velocity[:] = 0
-            steps(k, k + 1, math.inf, alpha=0.0)
-            moved = -step_size[k] * velocity
-            if distribution == "laplace":  # the gamma law of a single coordinate
-                moved = np.array([release([one], noise_std[k], rng, "gamma")[0] for one in moved])
+    with Progress(n_steps, verbose=verbose) as told:
+        for first in range(0, released.start, piece):
+            last = min(first + piece, released.start)
+            if noise_std[-1] > 0:
+                draw_normals(rng, noise[: last - first])
             else:
-                moved = release(moved, noise_std[k], rng)
-            velocity[:] = momentum * direction - moved / step_size[k] + objective.alpha * before
-            theta[:] = before - step_size[k] * velocity
-        else:
-            steps(k, k + 1, math.inf)
-            theta[:] = release(theta, noise_std[k], rng)
-        theta[:] = project(theta, radius)
-        if average_weights is not None:
-            average += average_weights[k] * theta
-        if verbose and (k + 1 == n_steps or (k + 1) % piece == 0):
-            print(f"step {k + 1} of {n_steps}")
+                noise[: last - first] = 0
+            steps(first, last, radius)
+            told(last)
+        noise[0] = 0
+        for k in released:
+            before, direction = theta.copy(), velocity.copy()
+            if exact:
+                # What the gradient moves is released, and all else follows from what was released
+                # before: so that no rounding of theta counts.
+                velocity[:] = 0
+                steps(k, k + 1, math.inf, alpha=0.0)
+                moved = -step_size[k] * velocity
+                if distribution == "laplace":  # the gamma law of a single coordinate
+                    moved = np.array(
+                        [release([one], noise_std[k], rng, "gamma")[0] for one in moved]
+                    )
+                else:
+                    moved = release(moved, noise_std[k], rng)
+                velocity[:] = momentum * direction - moved / step_size[k] + objective.alpha * before
+                theta[:] = before - step_size[k] * velocity
+            else:
+                steps(k, k + 1, math.inf)
+                theta[:] = release(theta, noise_std[k], rng)
+            theta[:] = project(theta, radius)
+            if average_weights is not None:
+                average += average_weights[k] * theta
+            told(k + 1)
     if average_weights is not None:
         theta[:] = average
 

@@ -45,6 +45,7 @@ from skdpdyn.kernels.passes import (
     thread_shares,
 )
 from skdpdyn.kernels.release import release
+from skdpdyn.progress import Progress
 
 # looks whether the others are done, about 0.6 ms; seconds of rest after them
 _SPINS, _PAUSE = 1_000_000, 5e-5
@@ -257,6 +258,7 @@ def descend(
     n_threads=1,
     exact=None,
     momentum=0.0,
+    verbose=0,
 ):
     """Run noisy gradient descent from ``theta``, in place, to its last iterate, which is released.
 
@@ -285,6 +287,8 @@ def descend(
         None: where no step is known to contract.
     momentum : float, default=0.0
         Part of the last move that a step repeats (Polyak's heavy ball); only where noise is exact.
+    verbose : int, default=0
+        Whether to tell how many steps are done.
     """
     rows.check(objective)
     check_noise(noise_std)
@@ -294,8 +298,11 @@ def descend(
     step_size, noise_std = np.ascontiguousarray(step_size), np.ascontiguousarray(noise_std)
     what = Gradients.of(objective, rows, with_room=exact, single=exact)
     steps_on = _Descent if rows.in_memory else _DescentFromSums
-    with steps_on(theta, what, rows, n_threads) as run:
-        n_steps = step_size.size
+    n_steps = step_size.size
+    with (
+        steps_on(theta, what, rows, n_threads) as run,
+        Progress(n_steps, verbose=verbose) as told,
+    ):
         released = range(0 if exact else n_steps - 1, n_steps) if noise_std[-1] > 0 else range(0)
         quiet = released.start if released else n_steps
         held = max(1, _HELD // theta.size)
@@ -306,9 +313,11 @@ def descend(
                 draw_normals(rng, of_block)
             first = 0
             while first < len(of_block):
-                steps = slice(first, min(first + run.steps_at_a_time(), len(of_block)))
+                most = min(run.steps_at_a_time(), told.steps_until_news(block + first))
+                steps = slice(first, min(first + most, len(of_block)))
                 now = slice(block + steps.start, block + steps.stop)
                 run(step_size[now], noise_std[now], radius, of_block[steps])
+                told(now.stop)
                 first = steps.stop
         normals[0], move = 0, np.zeros(theta.size)
         for k in released:
@@ -327,6 +336,7 @@ def descend(
             theta[:] = project(theta, radius)
             move = theta - start
             run.set_point()
+            told(k + 1)
 
 
 def project(theta, radius):

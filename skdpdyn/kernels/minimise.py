@@ -25,6 +25,7 @@ from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.descent import set_point
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.progress import tell_nothing
 
 _EPS = np.finfo(np.float64).eps
 _LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothing of the penalty
@@ -34,7 +35,7 @@ _FORCING = 0.1  # part of a step's equations that may be left unsolved
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
-def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
+def minimise(objective, rows, *, tolerance, linear=None, n_threads=1, verbose=0):
     """Minimise the objective's empirical risk plus ``linear @ theta``, with a certificate.
 
     The loss is the clipped one: for a single output that is a convex loss too, whose residual is
@@ -53,6 +54,8 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
         Coefficients of a linear term.
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
+    verbose : int, default=0
+        Whether to say that nothing is told of the steps.
 
     Returns
     -------
@@ -72,6 +75,7 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1):
             "outputs unclipped"
         )
     rows.check(objective)
+    tell_nothing("minimising", verbose)
     what = Gradients.of(objective.unclamped(), rows, with_room=True)
     with one_blas_thread(), rows.gradient_sums(what, n_threads) as sums:
         gradient = _Gradient(objective, rows, linear, what, sums)

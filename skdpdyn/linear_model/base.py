@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from skdpdyn.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
     check_n_jobs,
+    check_verbose,
     forget_fit,
     of_persons,
     quoting_no_records,
@@ -45,6 +45,7 @@ from skdpdyn.conditioning import (
     Releases,
     can_sum,
     learn_class_weights,
+    n_parts_of,
     pays_for_matrix,
     shares_of,
     strength_of,
@@ -83,6 +84,7 @@ from skdpdyn.privacy.checks import (
     is_named,
 )
 from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.progress import Progress
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 from skdpdyn.solvers.base import AUTO_FORGETTING
 from skdpdyn.solvers.noisy_gd import conditioned_time
@@ -333,7 +335,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         weights = self._label_weights(target)
         if plan.conditioning is not None:
             rows, record, parts, units, learnt = _condition(
-                plan, rows, generator, self._learn_target
+                plan, rows, generator, self._learn_target, self.verbose
             )
             weights = weights if learnt is None else learnt
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
@@ -566,8 +568,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 f"bound={self.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}"
             )
         check_n_jobs(self.n_jobs)
-        if not isinstance(self.verbose, Integral | np.bool_) or self.verbose < 0:
-            raise ValueError(f"verbose={self.verbose!r} must be True, False or an integer >= 0")
+        check_verbose(self.verbose)
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
     def _plan(self, n_samples, n_features, loss, is_sparse=False):
@@ -876,11 +877,26 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return rows, (0.0, 1.0)
 
 
-def _condition(plan, rows, generator, learn_target):
+def _condition(plan, rows, generator, learn_target, verbose=0):
     """Return mapped rows, the record of training, and what was learnt of rows and targets."""
     conditioned, adjacency = plan.conditioning, plan.budget.adjacency
     conditioner = conditioned.conditioner
     releases = Releases(conditioned.mu, adjacency, generator)
+    with Progress(n_parts_of(conditioner.shares), "conditioning", verbose) as releases.told:
+        rows, record, units, weights = _learn(plan, rows, releases, learn_target)
+    # What was learnt chooses maps and steps, never what is spent
+    spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
+    if spent and not composition(Composition(spent)).mu <= conditioned.declared_mu:
+        raise CalibrationError(
+            "the parts of this fit cost more than it declares: please report this"
+        )
+    return rows, record, tuple(releases.parts), units, weights
+
+
+def _learn(plan, rows, releases, learn_target):
+    """Return mapped rows, the record of training, and what was learnt of targets and classes."""
+    conditioned = plan.conditioning
+    conditioner = conditioned.conditioner
     rows, record = conditioner.learn(rows, releases), conditioned.record
     if rows.map is not None and not rows.map.spread <= plan.objective.spread:
         raise ValueError(
@@ -897,15 +913,9 @@ def _condition(plan, rows, generator, learn_target):
     if record is None:
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
         record = plan.solver.adapted(
-            plan.objective, conditioned.training_mu, adjacency, top, rows.map.equal
+            plan.objective, conditioned.training_mu, releases.adjacency, top, rows.map.equal
         )
-    # What was learnt chooses maps and steps, never what is spent
-    spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
-    if spent and not composition(Composition(spent)).mu <= conditioned.declared_mu:
-        raise CalibrationError(
-            "the parts of this fit cost more than it declares: please report this"
-        )
-    return rows, record, tuple(releases.parts), units, weights
+    return rows, record, units, weights
 
 
 def _in_units_of_x(coef, intercept, row_map, centre, scale):

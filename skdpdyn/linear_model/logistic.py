@@ -81,7 +81,9 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
-        Print the plan before training; nothing that depends on the records.
+        Print the plan before training, then how many steps are done and about how long the others
+        take, by tqdm where it is installed. Nothing is computed from the records; but how long
+        steps take, which no guarantee covers, may depend on them.
 
     Attributes
     ----------

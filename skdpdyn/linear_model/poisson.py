@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from skdpdyn.base import all_or_nothing, quoting_no_records, scored, silent_arithmetic
-from skdpdyn.conditioning import TARGET, TARGET_QUANTILE
+from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE
 from skdpdyn.linear_model.base import PrivateLinearRegressor, refuse_in_fit
 from skdpdyn.linear_model.targets import Target, numbers_of
 from skdpdyn.losses import poisson
 
-_DOUBLINGS, _HALVINGS = 32.0, 10  # of the rate that training starts from; to a sixteenth of one
+_DOUBLINGS = 32.0  # of the rate that training starts from
 _LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
 
 
@@ -89,7 +89,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
-        Print the plan before training; nothing that depends on the records.
+        Print the plan before training, then how many steps are done and about how long the others
+        take, by tqdm where it is installed. Nothing is computed from the records; but how long
+        steps take, which no guarantee covers, may depend on them.
 
     Attributes
     ----------
@@ -249,12 +251,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         return _of_any_exposure((loss.smoothness - 1) ** 2)
 
     def _target_shares(self, centred, adapts):
-        names = ["target mean"] * bool(centred) + ["target scale"] * bool(adapts)
+        names = ["base rate"] * bool(centred) + ["target scale"] * bool(adapts)
         return dict.fromkeys(names, TARGET)
 
     def _learn_target(self, rows, conditioner, releases):
         counts, rate, unit = rows.y * rows.exposure, 1.0, 1.0
-        if "target mean" in conditioner.shares:
+        if "base rate" in conditioner.shares:
             rate = _base_rate(rows, counts, conditioner, releases)
         if "target scale" in conditioner.shares:
             away, n_samples = np.abs(counts - rate * rows.exposure), conditioner.n_samples
@@ -359,11 +361,11 @@ def _base_rate(rows, counts, conditioner, releases):
     """
     low, high = -_DOUBLINGS, _DOUBLINGS
     sensitivity = releases.per_record + 4 * conditioner.n_samples * np.finfo(np.float64).eps
-    for _ in range(_HALVINGS):
+    for _ in range(RATE_TRIALS):
         middle = (low + high) / 2
         residuals = np.clip(rows.exposure * 2.0**middle - counts, -1.0, 1.0)
         total = math.fsum(residuals * rows.weight if rows.weight.size else residuals)
-        share = conditioner.shares["target mean"] / _HALVINGS
+        share = conditioner.shares["base rate"] / RATE_TRIALS
         over = releases.release(total, sensitivity, share) > 0
         low, high = (low, middle) if over else (middle, high)
     return 2.0 ** ((low + high) / 2)

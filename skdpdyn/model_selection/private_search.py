@@ -19,6 +19,7 @@ from skdpdyn.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
     check_n_jobs,
+    check_verbose,
     forget_fit,
     of_persons,
     quoting_no_records,
@@ -104,6 +105,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         private: for tests.
     n_jobs : int, default=None
         Number of trials at a time, by joblib. The result does not depend on it.
+    verbose : int, default=0
+        Print the plan before the search. How far it is cannot be told: the number of trials is a
+        secret that the guarantee rests on, and models inside print nothing.
 
     Attributes
     ----------
@@ -186,6 +190,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         bound: str = "selection",
         random_state: int | None = None,
         n_jobs: int | None = None,
+        verbose: int | bool = 0,
     ) -> None:
         self.estimator = estimator
         self.param_distributions = param_distributions
@@ -200,6 +205,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.bound = bound
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, spending at most (epsilon, delta).
@@ -248,6 +254,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             )
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
+        check_verbose(self.verbose)
         with all_or_nothing(self) as search, silent_arithmetic():
             search._fit(X, y, groups)
         return self
@@ -270,6 +277,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             self._check_persons(candidates, plan, public)
             held, train = (np.flatnonzero(np.isin(codes, persons)) for persons in (held, train))
             by_person = codes[train], 1 / np.bincount(codes)[codes[held]]
+        if self.verbose:
+            self._tell(plan)
         number = number_of_trials(plan.mechanism, drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = (
@@ -313,6 +322,18 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model = last_step(self.best_estimator_)
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
             setattr(model, name, getattr(self, name))
+
+    def _tell(self, plan):
+        """Print what is public of the search before it runs."""
+        delta = plan.budget.delta
+        spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
+        print(
+            f"[{type(self).__name__}] {spent} for {self.expected_trials:g} trials, as is "
+            "expected. How many run is a secret, so that progress is not told"
+        )
+
+    def __setstate__(self, state):
+        super().__setstate__({"verbose": 0} | state)  # version 0.2 had no such parameter
 
     def privacy_cost(self, n_samples: int, n_features: int) -> Any:
         """Return what a search on data of this shape will spend, from public numbers alone.

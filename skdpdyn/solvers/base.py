@@ -184,7 +184,8 @@ class Solver(BaseEstimator, ABC):
         n_threads : int, default=1
             Number of threads; the result does not depend on it.
         verbose : int, default=0
-            Whether to print progress: numbers that do not depend on the records.
+            Whether to tell progress by `skdpdyn.progress`: numbers that do not depend on the
+            records.
 
         Returns
         -------

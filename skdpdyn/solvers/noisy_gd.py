@@ -233,6 +233,7 @@ class NoisyGD(Solver):
             n_threads,
             exact,
             momentum,
+            verbose,
         )
         return theta
 

@@ -174,7 +174,8 @@ class ObjectivePerturbation(Solver):
         term = linear_scale * standard_noise(linear.distribution, objective.n_parameters, generator)
         output_scale = output.noise_multiplier * 2 * output.tolerance / objective.alpha
         certified = output.tolerance - _term_error(objective, linear_scale)
-        theta = minimise(objective, rows, tolerance=certified, linear=term, n_threads=n_threads)
+        options = {"tolerance": certified, "linear": term, "n_threads": n_threads}
+        theta = minimise(objective, rows, verbose=verbose, **options)
         return release(theta, output_scale, generator, output.distribution)
 
     def fitted_attributes(self, mechanism: Any) -> Any:

@@ -45,7 +45,8 @@ class Minimiser:
 
     def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
         """Return the result, without noise."""
-        return minimise(objective, rows, tolerance=self.tolerance, n_threads=n_threads)
+        options = {"tolerance": self.tolerance, "n_threads": n_threads}
+        return minimise(objective, rows, verbose=verbose, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,7 @@ class Descent:
                 math.inf,
                 generator,
                 n_threads,
+                verbose=verbose,
             )
             return theta
         descend_on_batches(

@@ -10,6 +10,7 @@ from skdpdyn.data.base import largest_number_of_terms
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.noise import release
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
+from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import Solver
 
 _LARGEST = 20_000  # parameters
@@ -102,7 +103,9 @@ class SufficientStatistics(Solver):
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
         moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
 
-        gram, moment = self._statistics(objective, rows)
+        with Progress(1, "pass", verbose) as told:
+            gram, moment = self._statistics(objective, rows)
+            told(1)
         size = objective.n_parameters
         with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]

@@ -11,6 +11,7 @@ from skdpdyn.noise import release
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
+from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import (
     Solver,
     checked_batch_size,
@@ -138,7 +139,7 @@ class DPSVRG(Solver):
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
         records = _Records(objective, rows)
         snapshot = np.zeros(objective.n_parameters)
-        with one_blas_thread():
+        with one_blas_thread(), Progress(n_rounds, "round", verbose) as told:
             for number in range(1, n_rounds + 1):
                 snapshot_std = snapshots.noise_multiplier * (
                     objective.lipschitz + records.rounding(snapshot)
@@ -164,8 +165,7 @@ class DPSVRG(Solver):
                     )
                     total += theta
                 snapshot = total / n_inner
-                if verbose:
-                    print(f"round {number} of {n_rounds}")
+                told(number)
         return snapshot
 
     def fitted_attributes(self, mechanism: Any) -> Any:

@@ -1,0 +1,92 @@
+"""Progress with the time left, from public numbers alone.
+
+What is told is how many of a known number of steps are done. That number follows from the plan, or
+from what was released before, and nothing here is given a record or what else was computed from
+one. The time that steps take is no part of what a guarantee promises: it may depend on the records,
+as it does for anybody with a watch.
+"""
+
+import sys
+import time
+from typing import Any, Self
+
+_LINES = 10  # of a run, where no bar is drawn
+
+
+class Progress:
+    """Tell how much of a run is done: a bar where tqdm is installed, else lines.
+
+    Parameters
+    ----------
+    total : int
+        Number of steps of the run, from the plan or from what was released.
+    of : str, default="step"
+        What is counted.
+    verbose : int, default=0
+        0: nothing is told.
+
+    Examples
+    --------
+    >>> from skdpdyn.progress import Progress
+    >>> with Progress(2, verbose=0) as told:
+    ...     told(1)
+    ...     told.steps_until_news(1)
+    9223372036854775807
+    """
+
+    def __init__(self, total: int, of: str = "step", verbose: Any = 0) -> None:
+        self._total, self._of, self._told = total, of, bool(verbose) and total > 0
+        self._bar: Any = None
+        self._next = 1  # how many steps are done when something is told again
+
+    def __enter__(self) -> Self:
+        if self._told:
+            self._bar = _bar(self._total, self._of)
+            self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def steps_until_news(self, done: int) -> int:
+        """Return after how many more steps something is told, if so many are done."""
+        return self._next - done if self._told else sys.maxsize
+
+    def __call__(self, done: int) -> None:
+        """Tell that so many steps are done, if it is time."""
+        if not self._told or done < self._next:
+            return
+        share = 100 if self._bar is not None else _LINES
+        news = done * share // self._total + 1  # the next per cent, or tenth
+        self._next = max(done + 1, -(-news * self._total // share))
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+        else:
+            seconds = (time.perf_counter() - self._start) * (self._total - done) / done
+            print(f"{self._of} {done} of {self._total}{_time_left(seconds)}", flush=True)
+
+
+def tell_nothing(doing: str, verbose: Any = 0) -> None:
+    """Tell that nothing will be told of steps whose number depends on the records."""
+    if verbose:
+        print(f"{doing}: how many steps this takes depends on the records, and is not told")
+
+
+def _bar(total, unit):
+    """Return a bar of tqdm, or None where it is not installed."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=total, unit=unit)
+
+
+def _time_left(seconds):
+    if seconds < 1:
+        return ""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f", about {hours} h {minutes:02d} min left"
+    return f", about {minutes} min {seconds:02d} s left" if minutes else f", about {seconds} s left"
