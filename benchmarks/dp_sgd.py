@@ -53,7 +53,7 @@ def our_steps(X, y, n_steps, rng):
     options = {
         "divisor": float(BATCH),
         "radius": math.inf,
-        "rng": rng,
+        "generator": rng,
         "batches": PoissonBatches(BATCH / len(X)),
     }
     schedule = {"step_size": np.full(n_steps, 4.0), "noise_std": np.full(n_steps, 1e-3)}

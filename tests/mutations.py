@@ -31,8 +31,8 @@ class Mutation(NamedTuple):
 MUTATIONS = [
     Mutation(
         "factor 2 dropped in sum_sensitivity",
-        "return 2 * bound if self is Adjacency.REPLACE_ONE else bound",
-        "return bound",
+        "return 2 * norm if self is Adjacency.REPLACE_ONE else norm",
+        "return norm",
         "tests/test_noisy_gd.py -k neighbours",
     ),
     Mutation(
@@ -42,15 +42,15 @@ MUTATIONS = [
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
-        "intercept left out of the bound of a residual",
+        "intercept left out of the limit of a residual",
         "objective.clip / np.hypot(norms, objective.intercept_scaling)",
         "objective.clip / norms",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
         "clip by max",
-        "bound = np.minimum(\n                objective.clip",
-        "bound = np.maximum(\n                objective.clip",
+        "limit = np.minimum(\n                objective.clip",
+        "limit = np.maximum(\n                objective.clip",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
@@ -106,8 +106,8 @@ MUTATIONS = [
     ),
     Mutation(
         "Poisson divisor realised",
-        "gradient[order[j]] / divisor",
-        "gradient[order[j]] / max(batch[1] - batch[0], 1)",
+        "gradient[slot[j]] / divisor",
+        "gradient[slot[j]] / max(batch[1] - batch[0], 1)",
         "tests/test_stochastic.py -k numpy",
     ),
     Mutation(

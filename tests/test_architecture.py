@@ -335,6 +335,28 @@ def test_randomness_comes_from_one_module(module):
             )
 
 
+# Names that have one meaning, see "Words" in doc/architecture.rst, and the folders that have no
+# use for it
+WORDS = {
+    "bound": ("kernels/", "data/"),
+    "curvature": ("data/", "linear_model/", "model_selection/"),
+    "order": ("kernels/", "data/"),
+    "rng": ("",),
+}
+
+
+@each_module
+def test_a_name_has_one_meaning(module):
+    names = [(node.id, node) for node in ast.walk(module.tree) if isinstance(node, ast.Name)]
+    names += [(node.arg, node) for node in ast.walk(module.tree) if isinstance(node, ast.arg)]
+    wrong = [
+        f"{name} in line {node.lineno}"
+        for name, node in names
+        if any(module.path.startswith(folder) for folder in WORDS.get(name, ()))
+    ]
+    assert not wrong, f"skdpdyn/{module.path} has another meaning for {wrong}"
+
+
 @each_module
 def test_no_relative_imports(module):
     relative = [

@@ -108,7 +108,7 @@ def test_every_solver_learns_with_the_exposure_as_an_offset(layout, row_map, wei
         step_size=steps,
         noise_std=np.zeros(3),
         radius=math.inf,
-        rng=generator(),
+        generator=generator(),
     )
     np.testing.assert_allclose(theta, expected, rtol=1e-9)
 

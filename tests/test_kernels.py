@@ -231,7 +231,7 @@ def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
 
 
 def _failing_chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """A kernel that finds no memory for the last rows that there are, before it has written
@@ -260,7 +260,7 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
         "step_size": np.full(3, 0.1),
         "noise_std": np.zeros(3),
         "radius": math.inf,
-        "rng": generator(),
+        "generator": generator(),
     }
     try:
         if n_threads:
@@ -491,7 +491,7 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss):
             "step_size": np.full(3, 0.1),
             "noise_std": np.zeros(3),
             "radius": math.inf,
-            "rng": generator(),
+            "generator": generator(),
         }
         descend_on_batches(
             theta,

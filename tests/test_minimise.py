@@ -88,19 +88,19 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
     objective = problem(loss, X, clip=clip)
     linear = 0.02 * np.arange(objective.n_parameters)
     theta = minimise(objective, LocalRows(X, y), tolerance=1e-10, linear=linear)
-    rows_, bound = with_column(X), LocalRows(X).bounded(objective, 1).bound
+    rows_, limit = with_column(X), LocalRows(X).bounded(objective, 1).limit
     # where sigmoid(t) or t reaches the bound
-    knee = np.log(bound / (1 - bound)) if loss is logistic else bound
+    knee = np.log(limit / (1 - limit)) if loss is logistic else limit
 
     def value(theta):
         raw = (2 * y - 1) * (rows_ @ theta) if loss is logistic else rows_ @ theta - y
         if loss is logistic:  # log(1 + e^-raw), its slope clamped to [-bound, 0]
             start = -knee
             huber = np.where(
-                raw >= start, np.logaddexp(0, -raw), np.logaddexp(0, -start) + bound * (start - raw)
+                raw >= start, np.logaddexp(0, -raw), np.logaddexp(0, -start) + limit * (start - raw)
             )
         else:
-            huber = np.where(np.abs(raw) <= bound, raw**2 / 2, bound * np.abs(raw) - bound**2 / 2)
+            huber = np.where(np.abs(raw) <= limit, raw**2 / 2, limit * np.abs(raw) - limit**2 / 2)
         return np.mean(huber) + objective.alpha / 2 * theta @ theta + linear @ theta
 
     other = optimize.minimize(
@@ -127,7 +127,7 @@ def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
     given = LocalRows(X)
-    row_scale, bound, _, _ = given.bounded(
+    row_scale, limit, _, _ = given.bounded(
         objective, given.count_chunks(objective.n_parameters), np.float64
     )
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
@@ -150,7 +150,7 @@ def exact_gradient(objective, X, y, theta, linear):
             residual = [p / mpmath.fsum(powers) - (y[i] == k) for k, p in enumerate(powers)]
         else:
             slope = 1 / (1 + mpmath.exp(-raw[0])) if objective.loss is logistic else raw[0]
-            residual = [min(max(slope - y[i], -bound[i]), mpmath.mpf(bound[i]))]
+            residual = [min(max(slope - y[i], -limit[i]), mpmath.mpf(limit[i]))]
         total += mpmath.matrix(residual) * row
     mean = [v / len(y) for v in total[:, :-1]] + [v / len(y) for v in total[:, -1]]
     return [
@@ -201,8 +201,8 @@ def test_the_rounding_of_raw_predictions_that_cancel_is_counted():
 
 def test_a_softmax_is_not_clamped():
     X, y = rows(n_classes=3)
-    row_bound = gradient_of(problem(softmax(3), X), X, y, None)._sums._problem[4]
-    assert np.all(row_bound > math.sqrt(2))
+    row_limit = gradient_of(problem(softmax(3), X), X, y, None)._sums._problem[4]
+    assert np.all(row_limit > math.sqrt(2))
 
 
 def gradient_of(objective, X, y, linear):

@@ -221,7 +221,7 @@ def test_planted_bug_rows_not_bounded(monkeypatch):
 
     def unbounded(self, objective):
         ones = np.ones(self.shape[0])
-        return bounded(self, objective)._replace(scale=ones, bound=ones)
+        return bounded(self, objective)._replace(scale=ones, limit=ones)
 
     monkeypatch.setattr(LocalRows, "bounded_without_room", unbounded)
     assert (

@@ -507,7 +507,7 @@ def test_the_hidden_order_is_uniform(monkeypatch):
     batches = captured(
         monkeypatch, "batches", objective, record(objective, batch_size=2, n_epochs=3), 20_000
     )
-    orders, counts = np.unique([batch.order for batch in batches], axis=0, return_counts=True)
+    orders, counts = np.unique([batch.permutation for batch in batches], axis=0, return_counts=True)
     assert len(orders) == 24
     assert stats.chisquare(counts).pvalue > 1e-7
 

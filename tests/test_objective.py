@@ -70,15 +70,15 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
         problem = objective(
             n_features=7, data_norm=data_norm, clip=clip, intercept_scaling=0.25 * data_norm
         )
-        row_scale, residual_bound, _, _ = LocalRows(X).bounded(problem)
+        row_scale, residual_limit, _, _ = LocalRows(X).bounded(problem)
         rows = X.astype(np.longdouble) * row_scale[:, None]
         norms = np.sqrt((rows**2).sum(axis=1))
         assert np.all(norms <= data_norm)
         assert np.all((row_scale > 0) & (row_scale <= 1))
-        gradient = residual_bound * np.sqrt(norms**2 + (0.25 * data_norm) ** 2)
+        gradient = residual_limit * np.sqrt(norms**2 + (0.25 * data_norm) ** 2)
         assert np.all(gradient <= problem.lipschitz)
         assert np.max(gradient) > 0.999 * problem.lipschitz or scale < data_norm
-        assert np.all(residual_bound <= logistic.lipschitz)
+        assert np.all(residual_limit <= logistic.lipschitz)
 
 
 def test_more_records_than_sums_can_tell_apart_are_refused():
@@ -165,13 +165,13 @@ def test_csr_rows_too_large_to_square_are_refused():
 def test_the_allowance_for_rounding_grows_with_the_chunks():
     X = np.zeros((50, 3))
     bounds = [
-        LocalRows(X).bounded(objective(clip=math.inf), n_chunks).bound[0] for n_chunks in (8, 4, 1)
+        LocalRows(X).bounded(objective(clip=math.inf), n_chunks).limit[0] for n_chunks in (8, 4, 1)
     ]
     assert 1 - 1e-11 < bounds[2] < bounds[1] < 1
-    single = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf)).bound[0]
+    single = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf)).limit[0]
     assert 1 - single == pytest.approx(640 * np.finfo(np.float32).eps, rel=0.01)
     summed_in_double = (
-        LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf), 64, np.float64).bound[0]
+        LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf), 64, np.float64).limit[0]
     )
     assert 1 - summed_in_double < 1e-11
 
@@ -181,9 +181,9 @@ def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_oth
     32 by 2 b/32 300 eps.
     """
     many, X = objective(clip=math.inf, n_samples=12_800), np.zeros((12_800, 3))
-    double = 1 - LocalRows(X).bounded(many, 100, aligned=False).bound[0]
+    double = 1 - LocalRows(X).bounded(many, 100, aligned=False).limit[0]
     assert double >= 12_800 * (128 + 100) / 2 * np.finfo(np.float64).eps
-    single = 1 - LocalRows(X.astype(np.float32)).bounded(many, 100, aligned=False).bound[0]
+    single = 1 - LocalRows(X.astype(np.float32)).bounded(many, 100, aligned=False).limit[0]
     assert single >= 400 * 600 * np.finfo(np.float32).eps
 
 
@@ -225,9 +225,9 @@ def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
     X = np.full((50, 3), 2.0, np.float32)
     rows = LocalRows(X)
     assert (
-        rows.bounded(several).bound.max()
+        rows.bounded(several).limit.max()
         < math.sqrt(2)
-        < rows.bounded_without_room(several).bound.min()
+        < rows.bounded_without_room(several).limit.min()
     )
     assert several.unclamped().contracts
     assert several.unclamped().loss.residual is several.loss.residual

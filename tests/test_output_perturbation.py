@@ -260,7 +260,7 @@ def test_a_softmax_is_not_clamped(method, kernel, monkeypatch):
     learnt(
         OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9)
     )
-    assert np.all(LocalRows(X).bounded(seen[0]).bound > math.sqrt(2))
+    assert np.all(LocalRows(X).bounded(seen[0]).limit > math.sqrt(2))
 
 
 def test_the_short_batch_is_divided_by_the_batch_size():

@@ -68,7 +68,7 @@ def of_batches(batches, divisor):
         theta = np.zeros(objective.n_parameters)
         descend_on_batches(
             theta, objective, data, batches=batches, divisor=divisor, step_size=np.full(3, 0.4),
-            noise_std=np.zeros(3), radius=math.inf, rng=generator(),
+            noise_std=np.zeros(3), radius=math.inf, generator=generator(),
         )  # fmt: skip
         return theta
 
@@ -173,7 +173,7 @@ def test_batches_hold_whole_persons():
                 step_size=np.ones(1),
                 noise_std=np.zeros(1),
                 radius=math.inf,
-                rng=generator(seed),
+                generator=generator(seed),
             )
             whole = theta / 0.3
             assert np.all((np.abs(whole) < 1e-12) | (np.abs(whole - 1) < 1e-9))
@@ -245,8 +245,8 @@ def test_a_pass_leaves_room_for_rows_that_move():
         moved, kept = (
             data.bounded(objective, what.n_chunks, np.float64, aligned) for aligned in (False, True)
         )
-        np.testing.assert_array_equal(data.bounded_for(what).bound, moved.bound)
-        assert np.all(moved.bound < kept.bound)
+        np.testing.assert_array_equal(data.bounded_for(what).limit, moved.limit)
+        assert np.all(moved.limit < kept.limit)
     objective = problem(softmax(3))
     assert Gradients.of(objective, one, with_room=True, single=True).aligned
     assert not Gradients.of(objective, persons, with_room=True, single=True).aligned

@@ -183,7 +183,7 @@ def test_a_batch_of_svrg_rounds_anew_with_every_record(monkeypatch):
     records = _Records(
         problem(logistic, X, intercept_scaling=0.0), LocalRows(X.astype(np.float32), y)
     )  # summed in double precision
-    assert np.min(records.unit_bound * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
+    assert np.min(records.unit_limit * np.minimum(1, np.linalg.norm(X, axis=1))) > 0.99
     seen = []
     monkeypatch.setattr(
         local,

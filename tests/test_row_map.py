@@ -132,7 +132,7 @@ def test_batches_of_mapped_and_weighted_rows(layout, row_map, loss, dtype):
         "step_size": np.array([0.3, 0.6, 0.2]),
         "noise_std": np.zeros(3),
         "radius": math.inf,
-        "rng": np.random.default_rng(0),
+        "generator": np.random.default_rng(0),
     }
     rows = LocalRows(layout(X), y, weight, row_map)
     descend_on_batches(
@@ -188,7 +188,12 @@ def test_planted_bug_the_sum_of_offsets_is_dropped(loop, n_outputs, monkeypatch)
         if loop is descent:
             descend(theta, objective, rows, one, none, math.inf, generator())
         elif loop is batches:
-            schedule = {"step_size": one, "noise_std": none, "radius": math.inf, "rng": generator()}
+            schedule = {
+                "step_size": one,
+                "noise_std": none,
+                "radius": math.inf,
+                "generator": generator(),
+            }
             descend_on_batches(
                 theta, objective, rows, batches=FixedBatches(150), divisor=150.0, **schedule
             )
@@ -238,7 +243,7 @@ def test_no_mapped_row_or_gradient_exceeds_its_bound(row_map, dtype):
     assert np.max(exact) > 0.999
     assert np.all(exact <= norms * (1 + 1e-15 * (row_map is None)))
     bounded = rows.bounded(objective)
-    assert np.all(bounded.bound * np.hypot(exact, 0.5) <= objective.lipschitz)
+    assert np.all(bounded.limit * np.hypot(exact, 0.5) <= objective.lipschitz)
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if name != "none"])

@@ -184,7 +184,7 @@ def run(objective, X, y, batches, seed=0, **options):
     theta = np.zeros(objective.n_parameters)
     options = {**SCHEDULE, "divisor": 6.5, "radius": math.inf, **options}
     descend_on_batches(
-        theta, objective, LocalRows(X, y), batches=batches, rng=generator(seed), **options
+        theta, objective, LocalRows(X, y), batches=batches, generator=generator(seed), **options
     )
     return theta
 
@@ -286,7 +286,9 @@ def test_one_batch_of_all_is_the_full_batch(loss, layout, dtype):
     theta = np.zeros(objective.n_parameters)
     quiet = {"step_size": SCHEDULE["step_size"], "noise_std": np.zeros(N_STEPS), "radius": 0.7}
     few = {"step_size": SCHEDULE["step_size"][:10], "noise_std": np.zeros(10), "radius": 0.7}
-    descend(theta, objective, LocalRows(layout(X.astype(np.float64)), y), **few, rng=generator())
+    descend(
+        theta, objective, LocalRows(layout(X.astype(np.float64)), y), **few, generator=generator()
+    )
     shuffled = FixedBatches(301, generator(4).permutation(301))
     for batches in (FixedBatches(301), shuffled):
         ours = run(objective, layout(X), y, batches, divisor=301.0, stop=10, **quiet)
@@ -318,7 +320,7 @@ def test_our_generator_runs_in_the_loop():
         theta = np.zeros(objective.n_parameters)
         run = {
             "batches": PoissonBatches(0.3),
-            "rng": rng,
+            "generator": rng,
             "divisor": 6.5,
             "radius": math.inf,
             **SCHEDULE,

@@ -25,11 +25,11 @@ class BoundedRows(NamedTuple):
     """What kernels know of each row: four vectors of length n_samples, two of which may be empty.
 
     A row counts as ``scale * W x - offset * W centre``, its residual (or the norm of several) is
-    clamped to ``bound`` and then multiplied by ``weight``. Empty: no centre, and weights of 1.
+    clamped to ``limit`` and then multiplied by ``weight``. Empty: no centre, and weights of 1.
     """
 
     scale: np.ndarray
-    bound: np.ndarray
+    limit: np.ndarray
     offset: np.ndarray
     weight: np.ndarray
 
@@ -257,7 +257,7 @@ class LocalRows(Rows):
         """
         room = self._allowance(objective, n_chunks, dtype, aligned)
         bounded = self._bounded(objective)
-        return bounded._replace(bound=bounded.bound * (1 - room))
+        return bounded._replace(limit=bounded.limit * (1 - room))
 
     def bounded_without_room(self, objective) -> BoundedRows:
         """Return what kernels know of each row where the record itself pays for rounding.
@@ -275,14 +275,14 @@ class LocalRows(Rows):
     def _bounded(self, objective):
         scale, offset, norms = self.factors(objective.data_norm)
         with np.errstate(divide="ignore"):
-            bound = np.minimum(
+            limit = np.minimum(
                 objective.clip / np.hypot(norms, objective.intercept_scaling),
                 objective.loss.lipschitz,
             )
         if not self.exposure.size:
-            return BoundedRows(scale, bound, offset, self.weight)
+            return BoundedRows(scale, limit, offset, self.weight)
         weight = self._weighted(self.exposure)
-        return BoundedRows(scale, bound / self.exposure, offset, weight)
+        return BoundedRows(scale, limit / self.exposure, offset, weight)
 
     def _allowance(self, objective, n_chunks, dtype, aligned):
         mapping = 0

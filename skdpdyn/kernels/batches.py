@@ -24,7 +24,7 @@ from skdpdyn.kernels.jit import (
     component,
     entry,
     first_class,
-    generator,
+    generator_type,
     readonly,
     writable,
 )
@@ -42,11 +42,11 @@ _PATIENCE = 2e8  # products of compiled steps, during which no signal is answere
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 
 
-def _draw_poisson(rng, step, scale, index, batch):
+def _draw_poisson(generator, step, scale, index, batch):
     """Draw each row with the same probability, independently, by geometric gaps between them."""
     row, size = -1.0, 0
     while True:
-        row += 1 + np.floor(np.log(1 - rng.random()) * scale)
+        row += 1 + np.floor(np.log(1 - generator.random()) * scale)
         if not row < index.size:
             break
         index[size] = np.uintp(row)
@@ -54,21 +54,21 @@ def _draw_poisson(rng, step, scale, index, batch):
     batch[0], batch[1] = 0, size
 
 
-def _draw_fresh(rng, step, batch_size, index, batch):
+def _draw_fresh(generator, step, batch_size, index, batch):
     """Draw a uniform set of ``batch_size`` rows: the start of a shuffle of any permutation."""
     size = np.int64(batch_size)
     for i in range(size):
         left = index.size - i
-        number = np.int64(rng.random() * _UNIFORM)
+        number = np.int64(generator.random() * _UNIFORM)
         # all remainders equally likely
         while number >= np.int64(_UNIFORM) - np.int64(_UNIFORM) % left:
-            number = np.int64(rng.random() * _UNIFORM)
+            number = np.int64(generator.random() * _UNIFORM)
         j = i + number % left
         index[i], index[j] = index[j], index[i]
     batch[0], batch[1] = 0, size
 
 
-def _draw_fixed(rng, step, batch_size, index, batch):
+def _draw_fixed(generator, step, batch_size, index, batch):
     """Take the next batch of a fixed order; the last one of an epoch may be short."""
     size = np.int64(batch_size)
     first = step % ((index.size + size - 1) // size) * size
@@ -118,11 +118,11 @@ class FreshBatches:
 class FixedBatches:
     """Take ``size`` rows at a time in the same order in every epoch; the last batch may be short.
 
-    ``order`` is a permutation of the rows; None for theirs.
+    ``permutation`` is the order of the rows; None: as they are.
     """
 
     size: int
-    order: np.ndarray | None = None
+    permutation: np.ndarray | None = None
 
     draw = staticmethod(_draw_fixed)
 
@@ -132,15 +132,15 @@ class FixedBatches:
 
     def index(self, n_samples):
         """Return the array in which the sampler keeps its rows."""
-        order = np.arange(n_samples) if self.order is None else self.order
-        return np.array(order, dtype=np.uintp)
+        permutation = np.arange(n_samples) if self.permutation is None else self.permutation
+        return np.array(permutation, dtype=np.uintp)
 
 
 def _run(
-    draw, gather, chunk_gradients, residual, rng, size, index, row_of, first_of, drawn, X, y,
-    row_scale, bound, row_offset, row_weight, rows, target, scale, limit, offset, weight, weights,
-    intercept, shift, intercept_scaling, chunk_sum, order, matrix, centre, scratch, alpha, divisor,
-    first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
+    draw, gather, chunk_gradients, residual, generator, size, index, row_of, first_of, drawn, X, y,
+    row_scale, row_limit, row_offset, row_weight, rows, target, scale, limit, offset, weight,
+    weights, intercept, shift, intercept_scaling, chunk_sum, slot, matrix, centre, scratch, alpha,
+    divisor, first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
 ):  # fmt: skip
     """Run some steps: ``theta`` holds the start, then the last iterate, ``velocity`` the direction.
 
@@ -152,15 +152,15 @@ def _run(
         np.zeros(chunk_sum.size),
         np.empty(2, np.int64),
     )
-    n_coefficients, n_rows = order.size - intercept.size, target.size
+    n_coefficients, n_rows = slot.size - intercept.size, target.size
     for k in range(step_size.size):
         for j in range(n_coefficients):  # weights[order] = theta compiles error messages
-            weights[order[j]] = theta[j]
+            weights[slot[j]] = theta[j]
         for j in range(n_coefficients, theta.size):
             intercept[j - n_coefficients] = theta[j] * intercept_scaling
         if matrix.size:
-            map_point(theta, order, matrix, centre, weights, shift, scratch)
-        draw(rng, first_step + k, size, index, batch)
+            map_point(theta, slot, matrix, centre, weights, shift, scratch)
+        draw(generator, first_step + k, size, index, batch)
         chosen = index
         if first_of.size:
             chosen, last = drawn, 0
@@ -173,7 +173,7 @@ def _run(
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(
-                X, y, row_scale, bound, row_offset, row_weight, chosen[: batch[1]], first, last,
+                X, y, row_scale, row_limit, row_offset, row_weight, chosen[: batch[1]], first, last,
                 rows, target, scale, limit, offset, weight,
             )  # fmt: skip
             chunk_sum[0] = np.nan
@@ -189,9 +189,9 @@ def _run(
                     gradient[j] += partial[j]
                     partial[j] = 0
         if matrix.size:
-            map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
+            map_gradient(gradient, slot, intercept.size, matrix, centre, scratch)
         for j in range(theta.size):
-            velocity[j] = momentum * velocity[j] + (gradient[order[j]] / divisor + alpha * theta[j])
+            velocity[j] = momentum * velocity[j] + (gradient[slot[j]] / divisor + alpha * theta[j])
             velocity[j] -= noise_std[k] / step_size[k] * noise[k, j]
             theta[j] -= step_size[k] * velocity[j]
         project_in_place(theta, radius)
@@ -199,7 +199,7 @@ def _run(
 
 _f64, _i64 = types.float64, types.int64
 _vector, _output, _index = readonly(np.float64), writable(np.float64), writable(np.uintp)
-_draw_type = types.void(generator, _i64, _f64, _index, writable(np.int64))
+_draw_type = types.void(generator_type, _i64, _f64, _index, writable(np.int64))
 
 
 @cache
@@ -230,7 +230,7 @@ def compiled_run(family, dtype):
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64
     of_records = readonly(np.uintp), readonly(np.int64), _index
     signature = types.void(
-        *map(types.FunctionType, functions), family.residual_type, generator, _f64, _index,
+        *map(types.FunctionType, functions), family.residual_type, generator_type, _f64, _index,
         *of_records, *problem, *point, *schedule, _output, _output,
     )  # fmt: skip
     return entry(signature)(_run)
@@ -246,7 +246,7 @@ def descend_on_batches(
     step_size,
     noise_std,
     radius,
-    rng,
+    generator,
     momentum=0.0,
     average_weights=None,
     distribution="gaussian",
@@ -277,7 +277,7 @@ def descend_on_batches(
         coordinate.
     radius : float
         Radius of the ball to project onto; ``inf`` for none.
-    rng : numpy.random.Generator
+    generator : numpy.random.Generator
         The source of the batches and of the noise.
     momentum : float, default=0.0
         What is kept of the last direction.
@@ -297,7 +297,7 @@ def descend_on_batches(
     rows.check(objective)
     exact = exact or momentum > 0 or average_weights is not None or distribution != "gaussian"
     family, dtype = kernel_family(rows.is_sparse, objective.n_outputs), rows.dtype.name
-    order, n_weights = family.layout(objective.n_outputs, objective.n_features)
+    slot, n_weights = family.layout(objective.n_outputs, objective.n_features)
     data = family.rows(rows.X)
     n_rows, gathered = family.room(data)
     check_noise(noise_std)
@@ -325,7 +325,7 @@ def descend_on_batches(
     functions = draw, compiled_gather(family, dtype), chunk, residual
     fixed = (
         *functions,
-        rng,
+        generator,
         batches.size,
         batches.index(objective.n_samples),
         *_rows_of_records(rows),
@@ -337,7 +337,7 @@ def descend_on_batches(
         shift,
         objective.intercept_scaling,
         aligned_empty(n_weights + 2 * objective.n_outputs),
-        order.astype(np.uintp),
+        slot.astype(np.uintp),
     )
     fixed += map_arguments(rows.map)
     velocity = np.zeros(theta.size)
@@ -368,7 +368,7 @@ def descend_on_batches(
         for first in range(0, released.start, piece):
             last = min(first + piece, released.start)
             if noise_std[-1] > 0:
-                draw_normals(rng, noise[: last - first])
+                draw_normals(generator, noise[: last - first])
             else:
                 noise[: last - first] = 0
             steps(first, last, radius)
@@ -383,16 +383,15 @@ def descend_on_batches(
                 steps(k, k + 1, math.inf, alpha=0.0)
                 moved = -step_size[k] * velocity
                 if distribution == "laplace":  # the gamma law of a single coordinate
-                    moved = np.array(
-                        [release([one], noise_std[k], rng, "gamma")[0] for one in moved]
-                    )
+                    one_by_one = [release([x], noise_std[k], generator, "gamma") for x in moved]
+                    moved = np.concatenate(one_by_one)
                 else:
-                    moved = release(moved, noise_std[k], rng)
+                    moved = release(moved, noise_std[k], generator)
                 velocity[:] = momentum * direction - moved / step_size[k] + objective.alpha * before
                 theta[:] = before - step_size[k] * velocity
             else:
                 steps(k, k + 1, math.inf)
-                theta[:] = release(theta, noise_std[k], rng)
+                theta[:] = release(theta, noise_std[k], generator)
             theta[:] = project(theta, radius)
             if average_weights is not None:
                 average += average_weights[k] * theta

@@ -64,8 +64,8 @@ def room(X):
 
 
 def gather(
-    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit,
-    offset, weight
+    X, y, row_scale, row_limit, row_offset, row_weight, index, start, stop, rows, target, scale,
+    limit, offset, weight
 ):  # fmt: skip
     """Copy what belongs to the rows index[start], ..., index[stop - 1] side by side."""
     _, _, row_start, row_end = X
@@ -73,7 +73,7 @@ def gather(
     for i in range(stop - start):
         a = index[start + i]
         starts[i], ends[i] = row_start[a], row_end[a]
-        target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a]
+        target[i], scale[i], limit[i] = y[a], row_scale[a], row_limit[a]
         if row_weight.size:
             weight[i] = row_weight[a]
 
@@ -84,7 +84,7 @@ def layout(n_outputs, n_features):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
@@ -115,7 +115,7 @@ def chunk_gradients(
         residual(raw, target, slope)
         for i in range(size):
             a = np.uintp(first + i)
-            limit = bound[a]
+            limit = row_limit[a]
             r = slope[i]
             if not r <= limit:  # also true of NaN
                 r = limit

@@ -47,7 +47,7 @@ def layout(n_outputs, n_features):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
@@ -113,7 +113,7 @@ def chunk_gradients(
         line[:] = 0
         for i in range(size):
             a = np.uintp(first + i)
-            limit = bound[a] * within
+            limit = row_limit[a] * within
             square = 0.0
             for k in range(n_outputs):
                 square += slope[k, i] * slope[k, i]

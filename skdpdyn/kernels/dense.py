@@ -88,8 +88,8 @@ def room(X):
 
 
 def gather(
-    X, y, row_scale, bound, row_offset, row_weight, index, start, stop, rows, target, scale, limit,
-    offset, weight
+    X, y, row_scale, row_limit, row_offset, row_weight, index, start, stop, rows, target, scale,
+    limit, offset, weight
 ):  # fmt: skip
     """Copy the rows index[start], ..., index[stop - 1], and what belongs to them, side by side."""
     n_features, last = X.shape[1], index.size - 1
@@ -104,7 +104,7 @@ def gather(
             next_row += line
         for j in range(n_features):
             rows[i, j] = X[a, j]
-        target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a]
+        target[i], scale[i], limit[i] = y[a], row_scale[a], row_limit[a]
         if row_offset.size:
             offset[i] = row_offset[a]
         if row_weight.size:
@@ -134,7 +134,7 @@ def four_rows(first, quarter, stop, n_features, column):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
@@ -169,7 +169,7 @@ def chunk_gradients(
                 a, k = row + i, lane + i
                 prefetch(row_scale, a + n_lanes + 7)
                 prefetch(y, a + n_lanes + 7)
-                prefetch(bound, a + n_lanes + 7)
+                prefetch(row_limit, a + n_lanes + 7)
                 if n_features < 8:  # loads of parts make no processor load ahead
                     for j in range(0, 8 * n_features, line):
                         prefetch(X, (a + n_lanes) * n_features + j)
@@ -197,7 +197,7 @@ def chunk_gradients(
                 count = stop - row if stop - row < size else size
                 for i in range(0, size, 8):
                     a, k = row + i, lane + i
-                    r = clamp(load(slope, k), load_part(bound, a, count - i))
+                    r = clamp(load(slope, k), load_part(row_limit, a, count - i))
                     if row_weight.size:
                         prefetch(row_weight, a + n_lanes + 7)
                         r = multiply_add(r, load_part(row_weight, a, count - i), zero)
@@ -213,7 +213,7 @@ def chunk_gradients(
                 count = stop - row if stop - row < size else size
                 for i in range(0, size, 8):
                     a, k = row + i, lane + i
-                    r = clamp(load(slope, k), load_part(bound, a, count - i))
+                    r = clamp(load(slope, k), load_part(row_limit, a, count - i))
                     intercept_sum = multiply_add(r, one, intercept_sum)
                     store(step, k, multiply_add(r, load_part(row_scale, a, count - i), zero))
         for i in range(size):

@@ -71,7 +71,7 @@ def layout(n_outputs, n_features):
 
 
 def chunk_gradients(
-    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+    residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
@@ -147,7 +147,7 @@ def chunk_gradients(
             target[i] = scale[i] = limit[i] = square[i] = offset[i] = share[i] = 0
             if i < 4 * size and row < stop:
                 a = np.uintp(row)
-                target[i], scale[i], limit[i] = y[a], row_scale[a], bound[a] * within
+                target[i], scale[i], limit[i] = y[a], row_scale[a], row_limit[a] * within
                 if row_offset.size:
                     offset[i] = row_offset[a]
                 if row_weight.size:

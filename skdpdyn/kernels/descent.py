@@ -54,43 +54,43 @@ _PATIENCE = 0.2  # seconds of compiled steps, during which no signal is answered
 
 
 def _step(
-    theta, gradient, order, n_samples, alpha, step_size, noise_std, normals, radius, weights,
+    theta, gradient, slot, n_samples, alpha, step_size, noise_std, normals, radius, weights,
     intercept, shift, intercept_scaling, matrix, centre, scratch,
 ):  # fmt: skip
     """Make a step from the summed gradients: descent, noise, projection; then `set_point`."""
     if matrix.size:
-        map_gradient(gradient, order, intercept.size, matrix, centre, scratch)
+        map_gradient(gradient, slot, intercept.size, matrix, centre, scratch)
     for j in range(theta.size):
         t = theta[j]
-        t -= step_size * (gradient[order[j]] / n_samples + alpha * t)
+        t -= step_size * (gradient[slot[j]] / n_samples + alpha * t)
         t += noise_std * normals[j]
         theta[j] = t
     project_in_place(theta, radius)
-    n_coefficients = order.size - intercept.size
+    n_coefficients = slot.size - intercept.size
     for j in range(theta.size):
         t = theta[j]
         if j < n_coefficients:
-            weights[order[j]] = t
+            weights[slot[j]] = t
         else:
             intercept[j - n_coefficients] = t * intercept_scaling
     if matrix.size:
-        map_point(theta, order, matrix, centre, weights, shift, scratch)
+        map_point(theta, slot, matrix, centre, weights, shift, scratch)
 
 
-def set_point(theta, order, intercept_scaling, weights, intercept, shift, row_map=None):
+def set_point(theta, slot, intercept_scaling, weights, intercept, shift, row_map=None):
     """Put the parameters where the kernel has them."""
-    n_coefficients = order.size - intercept.size
+    n_coefficients = slot.size - intercept.size
     coefficients = theta[:n_coefficients]
     if row_map is not None:
         coefficients = row_map.coefficients(coefficients.reshape(intercept.size, -1))
         shift[:] = row_map.shift(coefficients)
-    weights[order[:n_coefficients]] = coefficients.ravel()
+    weights[slot[:n_coefficients]] = coefficients.ravel()
     intercept[: theta.size - n_coefficients] = theta[n_coefficients:] * intercept_scaling
 
 
 def _run(
-    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights,
-    intercept, shift, intercept_scaling, edges, gradient, chunk_sum, order, matrix, centre, scratch,
+    chunk_gradients, step, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
+    intercept, shift, intercept_scaling, edges, gradient, chunk_sum, slot, matrix, centre, scratch,
     n_samples, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
     """Run all steps on one thread; ``theta`` and the kernel's point become the last iterate."""
@@ -100,20 +100,20 @@ def _run(
         for c in range(edges.size - 1):
             chunk_sum[0] = np.nan
             chunk_gradients(
-                residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
-                intercept_scaling, edges[c], edges[c + 1], chunk_sum,
+                residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept,
+                shift, intercept_scaling, edges[c], edges[c + 1], chunk_sum,
             )  # fmt: skip
             for j in range(gradient.size):
                 gradient[j] += chunk_sum[j]
         step(
-            theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k], normals[k],
+            theta, gradient, slot, n_samples, alpha, step_size[k], noise_std[k], normals[k],
             radius, weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
         )  # fmt: skip
 
 
 def _run_shared(
-    chunk_gradients, step, residual, X, y, row_scale, bound, row_offset, row_weight, weights,
-    intercept, shift, intercept_scaling, edges, gradient, sums, order, matrix, centre, scratch,
+    chunk_gradients, step, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
+    intercept, shift, intercept_scaling, edges, gradient, sums, slot, matrix, centre, scratch,
     n_samples, alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished,
     done,
 ):  # fmt: skip
@@ -137,8 +137,8 @@ def _run_shared(
                 first, last = edges[chunk], edges[chunk + 1]
                 sums[chunk, 0] = np.nan
                 chunk_gradients(
-                    residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept,
-                    shift, intercept_scaling, first, last, sums[chunk],
+                    residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
+                    intercept, shift, intercept_scaling, first, last, sums[chunk],
                 )  # fmt: skip
                 if atomic_increment(finished, k) == n_chunks - 1:
                     for j in range(gradient.size):
@@ -147,7 +147,7 @@ def _run_shared(
                         for j in range(gradient.size):
                             gradient[j] += sums[c, j]
                     step(
-                        theta, gradient, order, n_samples, alpha, step_size[k], noise_std[k],
+                        theta, gradient, slot, n_samples, alpha, step_size[k], noise_std[k],
                         normals[k], radius, weights, intercept, shift, intercept_scaling, matrix,
                         centre, scratch,
                     )  # fmt: skip
@@ -181,12 +181,12 @@ def _compiled_step(precision):
 
 
 def _step_from(
-    step, weights, intercept, shift, intercept_scaling, gradient, order, matrix, centre, scratch,
+    step, weights, intercept, shift, intercept_scaling, gradient, slot, matrix, centre, scratch,
     n_samples, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
     """Run one step from gradients that others have summed."""
     step(
-        theta, gradient, order, n_samples, alpha, step_size[0], noise_std[0], normals[0], radius,
+        theta, gradient, slot, n_samples, alpha, step_size[0], noise_std[0], normals[0], radius,
         weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
     )  # fmt: skip
 
@@ -254,7 +254,7 @@ def descend(
     step_size,
     noise_std,
     radius,
-    rng,
+    generator,
     n_threads=1,
     exact=None,
     momentum=0.0,
@@ -278,7 +278,7 @@ def descend(
         The schedule: each step adds N(0, noise_std^2 I). All 0: nothing is released.
     radius : float
         Radius of the ball to project onto; ``inf`` for none.
-    rng : numpy.random.Generator
+    generator : numpy.random.Generator
         The source of the noise.
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
@@ -310,7 +310,7 @@ def descend(
         for block in range(0, quiet, held):
             of_block = normals[: min(held, quiet - block)]
             if noise_std[-1] > 0:
-                draw_normals(rng, of_block)
+                draw_normals(generator, of_block)
             first = 0
             while first < len(of_block):
                 most = min(run.steps_at_a_time(), told.steps_until_news(block + first))
@@ -327,12 +327,12 @@ def descend(
                 # before: so that no rounding of theta counts. The kernel has the iterate already.
                 theta[:] = 0
                 run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
-                moved = release(theta, noise_std[k], rng)
+                moved = release(theta, noise_std[k], generator)
                 point = start + momentum * move
                 theta[:] = point - step_size[k] * objective.alpha * point + moved
             else:
                 run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
-                theta[:] = release(theta, noise_std[k], rng)
+                theta[:] = release(theta, noise_std[k], generator)
             theta[:] = project(theta, radius)
             move = theta - start
             run.set_point()

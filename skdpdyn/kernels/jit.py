@@ -249,7 +249,7 @@ def writable(dtype, ndim=1):
     return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C")
 
 
-generator = numba.typeof(np.random.Generator(np.random.PCG64(0)))
+generator_type = numba.typeof(np.random.Generator(np.random.PCG64(0)))
 """Type of a ``numpy.random.Generator``, whatever bit generator it wraps."""
 
 residual_signature = types.void(writable(np.float64), readonly(np.float64), writable(np.float64))

@@ -9,7 +9,7 @@ from skdpdyn.kernels.jit import inner
 
 
 @inner
-def map_point(theta, order, matrix, centre, weights, shift, scratch):
+def map_point(theta, slot, matrix, centre, weights, shift, scratch):
     """Put W' theta where the kernel has its weights, and what the centre adds into ``shift``.
 
     ``matrix`` is W, or its diagonal as a single row.
@@ -29,24 +29,24 @@ def map_point(theta, order, matrix, centre, weights, shift, scratch):
                     scratch[j] += matrix[i, j] * t
         total = 0.0
         for j in range(n_features):
-            weights[order[first + j]] = scratch[j]
-            total += centre[j] * weights[order[first + j]]
+            weights[slot[first + j]] = scratch[j]
+            total += centre[j] * weights[slot[first + j]]
         shift[k] = -total
 
 
 @inner
-def map_gradient(gradient, order, n_outputs, matrix, centre, scratch):
+def map_gradient(gradient, slot, n_outputs, matrix, centre, scratch):
     """Replace G by W (G - m T), output by output; T is last in ``gradient``."""
     n_features = matrix.shape[1]
     for k in range(n_outputs):
         first, offset_sum = k * n_features, gradient[gradient.size - n_outputs + k]
         for j in range(n_features):
-            scratch[j] = gradient[order[first + j]] - centre[j] * offset_sum
+            scratch[j] = gradient[slot[first + j]] - centre[j] * offset_sum
         for i in range(n_features):
             if matrix.shape[0] == 1:
-                gradient[order[first + i]] = matrix[0, i] * scratch[i]
+                gradient[slot[first + i]] = matrix[0, i] * scratch[i]
             else:
                 total = 0.0
                 for j in range(n_features):
                     total += matrix[i, j] * scratch[j]
-                gradient[order[first + i]] = total
+                gradient[slot[first + i]] = total

@@ -13,8 +13,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.jit import entry, inner, writable
-from skdpdyn.kernels.jit import generator as generator_type
+from skdpdyn.kernels.jit import entry, generator_type, inner, writable
 
 NORMAL_ERROR = 2e-13
 """Largest distance of a computed normal from the ideal one it is coupled to, if within 35 of 0.

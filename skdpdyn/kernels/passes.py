@@ -44,8 +44,8 @@ def compiled_chunk(family, dtype, precision="float64"):
 
 
 def _some_chunks(
-    chunk_gradients, residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept,
-    shift, intercept_scaling, edges, first, last, sums, gradient,
+    chunk_gradients, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
+    intercept, shift, intercept_scaling, edges, first, last, sums, gradient,
 ):  # fmt: skip
     """Sum chunks first..last, one thread's share of a pass, each in its own row of ``sums``.
 
@@ -56,7 +56,7 @@ def _some_chunks(
         row = c if several else 0
         sums[row, 0] = np.nan
         chunk_gradients(
-            residual, X, y, row_scale, bound, row_offset, row_weight, weights, intercept, shift,
+            residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
             intercept_scaling, edges[c], edges[c + 1], sums[row],
         )  # fmt: skip
         if not several:
@@ -146,9 +146,9 @@ class Gradients:
 
     def layout(self) -> tuple[np.ndarray, int]:
         """Return where the kernel has each parameter, and how many of its places are weights."""
-        order, n_weights = self.family.layout(self.objective.n_outputs, self.objective.n_features)
+        slot, n_weights = self.family.layout(self.objective.n_outputs, self.objective.n_features)
         # unsigned, as all indices in kernels: the test for negative ones costs
-        return order.astype(np.uintp), n_weights
+        return slot.astype(np.uintp), n_weights
 
     @property
     def n_sums(self) -> int:

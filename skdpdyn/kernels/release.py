@@ -17,8 +17,7 @@ import numpy as np
 from numba import types
 from numpy.typing import ArrayLike
 
-from skdpdyn.kernels.jit import entry, inner, readonly, writable
-from skdpdyn.kernels.jit import generator as generator_type
+from skdpdyn.kernels.jit import entry, generator_type, inner, readonly, writable
 
 DIGIT_BITS = 20
 BASE = 1 << DIGIT_BITS
@@ -364,8 +363,8 @@ def release(
             f"{point.shape}"
         )
     pitch_exponent = _pitch_exponent(scale)
-    bound = np.ldexp(1.0, pitch_exponent + 52)
-    numerator, exponent = _whole_numbers(np.clip(point, -bound, bound))
+    largest = np.ldexp(1.0, pitch_exponent + 52)
+    numerator, exponent = _whole_numbers(np.clip(point, -largest, largest))
     # point = numerator / 2^shift pitches
     shift = np.where(numerator == 0, 0, pitch_exponent - exponent)
     scale_numerator, _ = _whole_numbers(np.broadcast_to(scale, point.shape))

@@ -220,7 +220,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             raise ValueError(
                 "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
             )
-        return _of_any_exposure(target_bounds[1] / _residual_bound(target_bounds[1]))
+        return _of_any_exposure(target_bounds[1] / _residual_limit(target_bounds[1]))
 
     def _auto_clip(self, n_parameters, strength):
         return 1.0  # a lower bound on residuals makes rates too low: counts are skewed
@@ -239,7 +239,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             raise ValueError("PrivatePoissonRegressor needs all rows in memory: pass X and y")
         y = np.maximum(numbers_of(y), 0.0)
         low, high, leaks = self._bounds_of(y)
-        unit = _residual_bound(high)
+        unit = _residual_limit(high)
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         counts, exposure = np.clip(y, low, high) / unit, _exposures(exposure, y)
         exposure = exposure if self.fit_intercept else exposure / unit
@@ -272,7 +272,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         return rows, (math.log(rate), 1.0)
 
     def _unpack(self, coef, intercept):
-        start = math.log(_residual_bound(self.target_bounds_[1])) if self.fit_intercept else 0.0
+        start = math.log(_residual_limit(self.target_bounds_[1])) if self.fit_intercept else 0.0
         self.coef_, self.intercept_ = coef[0], float(intercept[0]) + start
 
     def _sklearn_model(self):
@@ -339,7 +339,7 @@ def _of_any_exposure(largest):
     return replace(poisson(largest), at_zero=math.inf)
 
 
-def _residual_bound(high):
+def _residual_limit(high):
     """Return the public bound on residuals: the standard deviation of the largest count."""
     return min(high, math.sqrt(high))
 

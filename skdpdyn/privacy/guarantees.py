@@ -65,9 +65,9 @@ class Adjacency(StrEnum):
             f"{[str(one) for one in cls]}"
         )
 
-    def sum_sensitivity(self, bound: float) -> float:
-        """Return the sensitivity of a sum of vectors of norm at most ``bound``."""
-        return 2 * bound if self is Adjacency.REPLACE_ONE else bound
+    def sum_sensitivity(self, norm: float) -> float:
+        """Return the sensitivity of a sum of vectors of norm at most ``norm``."""
+        return 2 * norm if self is Adjacency.REPLACE_ONE else norm
 
     def __repr__(self) -> str:
         return repr(self.value)

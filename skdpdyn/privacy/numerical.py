@@ -181,13 +181,14 @@ class PrivacyLossDP(Guarantee):
     def delta(self, epsilon: Floats) -> Any:
         """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
-        return like(epsilon, np.min([bound.delta(epsilon) for bound in self._bounds()], axis=0))
+        return like(epsilon, np.min([each.delta(epsilon) for each in self._bounds()], axis=0))
 
     def epsilon(self, delta: Floats) -> Any:
         """Return epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
         return like(
-            delta, np.min([by_element(bound.epsilon, delta) for bound in self._bounds()], axis=0)
+            delta,
+            np.min([by_element(each.epsilon, delta) for each in self._bounds()], axis=0),
         )
 
     def with_accuracy(self, accuracy: Any) -> Any:

@@ -216,5 +216,5 @@ class RoundedDP(Guarantee):
         return super().rdp(order) if curve is None else RenyiDP(curve, self.adjacency).rdp(order)
 
     def _gaussian_bound(self) -> float | None:
-        bound = self.exact._gaussian_bound()
-        return None if bound is None else bound + self.mu
+        mu = self.exact._gaussian_bound()
+        return None if mu is None else mu + self.mu

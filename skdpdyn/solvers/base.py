@@ -37,8 +37,8 @@ def training_time(objective: Any, budget: Any, **changes: Any) -> Any:
 
 def cooled_training_time(objective: Any, budget: Any, cooling: Any = None) -> Any:
     """Return the training time, and whether steps are cooled; ``cooling`` None: where it pays."""
-    shape = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
-    factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **shape)
+    sizes = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
+    factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **sizes)
     cooling = factor > 1 if cooling is None else cooling
     time = training_time(objective, budget)
     return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling

@@ -156,7 +156,7 @@ class DPSGD(Solver):
             step_size=step_size,
             noise_std=noise_std,
             radius=min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps)),
-            rng=generator,
+            generator=generator,
             momentum=mechanism.momentum,
             average_weights=_average_weights(mechanism),
             verbose=verbose,

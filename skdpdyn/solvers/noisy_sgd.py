@@ -209,7 +209,7 @@ class NoisySGD(Solver):
         )
         step_size = step_size or min(largest, n_steps * planned / (n_epochs * n_batches))
         check_stable(step_size, objective)
-        shape = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
+        counts = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
         problem = {
             name: getattr(objective, name) for name in ("strong_convexity", "smoothness")
         } | {"adjacency": budget.adjacency}
@@ -222,7 +222,7 @@ class NoisySGD(Solver):
                 rounding=_rounding(
                     objective, n_steps, step_size, unit * noise, math.inf, batch_size
                 ),
-                **shape,
+                **counts,
                 **problem,
             )
         radius = checked_radius(self.radius)
@@ -246,7 +246,7 @@ class NoisySGD(Solver):
                 radius,
                 batch_size,
             ),
-            **shape,
+            **counts,
             **problem,
         )
 
@@ -266,7 +266,7 @@ class NoisySGD(Solver):
         ball = public_radius(objective, run["step_size"], run["noise_std"], len(run["step_size"]))
         run["radius"] = min(run["radius"], ball)
         told = verbose and run.get("stop") is None
-        descend_on_batches(theta, objective, rows, rng=generator, verbose=told, **run)
+        descend_on_batches(theta, objective, rows, generator=generator, verbose=told, **run)
         return theta
 
     def fitted_attributes(self, mechanism: Any) -> Any:
@@ -447,13 +447,13 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, batch_size):
 
 
 @singledispatch
-def _run_of(mechanism, objective, rng):
+def _run_of(mechanism, objective, generator):
     """Translate a record into the arguments of `descend_on_batches`."""
     raise TypeError(f"NoisySGD cannot run a {type(mechanism).__name__}")
 
 
 @_run_of.register
-def _(mechanism: OnePass, objective, rng):
+def _(mechanism: OnePass, objective, generator):
     return {
         "batches": FixedBatches(1),
         "divisor": 1.0,
@@ -463,21 +463,22 @@ def _(mechanism: OnePass, objective, rng):
         "distribution": mechanism.distribution,
         "stop": None
         if mechanism.stopping == "last"
-        else int(rng.integers(1, mechanism.n_samples + 1)),
+        else int(generator.integers(1, mechanism.n_samples + 1)),
     }
 
 
 @_run_of.register
-def _(mechanism: CyclicBatches, objective, rng):
-    order = rng.permutation(objective.n_samples) if mechanism.order == "shuffled_once" else None
+def _(mechanism: CyclicBatches, objective, generator):
+    permutation = None
+    if mechanism.order == "shuffled_once":
+        permutation = generator.permutation(objective.n_samples)
     radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-    return {"batches": FixedBatches(mechanism.batch_size, order), "radius": radius} | _schedule_of(
-        mechanism, objective
-    )
+    batches = FixedBatches(mechanism.batch_size, permutation)
+    return {"batches": batches, "radius": radius} | _schedule_of(mechanism, objective)
 
 
 @_run_of.register
-def _(mechanism: WithoutReplacement, objective, rng):
+def _(mechanism: WithoutReplacement, objective, generator):
     return {"batches": FreshBatches(mechanism.batch_size), "radius": math.inf} | _schedule_of(
         mechanism, objective
     )

@@ -109,7 +109,7 @@ class Descent:
             step_size=self.step_size,
             noise_std=quiet,
             radius=math.inf,
-            rng=generator,
+            generator=generator,
             verbose=verbose,
         )
         return theta

@@ -315,9 +315,9 @@ def _log_radial_moment(scale: Floats, rank: int) -> Any:
     low = np.minimum(_RADIUS, mode)
     nodes, weights = gauss_legendre(_NODES)
     step = (low + _RADIUS)[..., None] * (nodes + 1) / 2 - low[..., None]
-    shape = step / mode[..., None]
+    ratio = step / mode[..., None]
     with np.errstate(divide="ignore"):
-        exponent = (rank - 1) * (np.log1p(shape) - shape) - step**2 / 2
+        exponent = (rank - 1) * (np.log1p(ratio) - ratio) - step**2 / 2
     mass = np.exp(exponent) @ weights * (low + _RADIUS) / 2
     top = (rank - 1) * np.log(mode) - ((rank - 1) / mode) ** 2 / 2
     norming = (rank / 2 - 1) * math.log(2) + special.gammaln(rank / 2)

@@ -141,8 +141,8 @@ class SelectionCurve:
         lowest, least = self._least
         order = np.asarray(order, dtype=float)
         with np.errstate(over="ignore", invalid="ignore"):
-            bound = np.where(order < lowest, least, self._printed(np.maximum(order, lowest)))
-        return bound[()]
+            divergence = np.where(order < lowest, least, self._printed(np.maximum(order, lowest)))
+        return divergence[()]
 
     @property
     def dp_event(self) -> Any:
@@ -163,10 +163,10 @@ class SelectionCurve:
         )
 
     def _printed(self, order: Floats) -> Any:
-        bound = self.trial(order) + math.log(self.expected_trials) / (order - 1)
+        divergence = self.trial(order) + math.log(self.expected_trials) / (order - 1)
         if self.shape < math.inf:
-            return bound + self._constant
-        return bound + self.expected_trials * self._delta(np.log1p(1 / (order - 1)))
+            return divergence + self._constant
+        return divergence + self.expected_trials * self._delta(np.log1p(1 / (order - 1)))
 
     @cached_property
     def _constant(self) -> float:

@@ -91,8 +91,8 @@ def langevin_quadratic(mechanism: Mechanism) -> RenyiDP:
     (0.210526, 0.19)
     """
     _check_quadratic(mechanism, "Corollary 2")
-    curvature = mechanism.strong_convexity
-    return converging(mechanism, curvature * (2 - mechanism.step_size * curvature) / 2)
+    convexity, step_size = mechanism.strong_convexity, mechanism.step_size
+    return converging(mechanism, convexity * (2 - step_size * convexity) / 2)
 
 
 def quadratic(mechanism: Mechanism) -> GaussianDP:

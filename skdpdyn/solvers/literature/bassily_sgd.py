@@ -104,7 +104,7 @@ class BassilySGD(Solver):
             step_size=step_size,
             noise_std=step_size * noise_std,
             radius=radius,
-            rng=generator,
+            generator=generator,
             verbose=verbose,
         )
         return theta

@@ -214,12 +214,12 @@ class _Records:
     def __init__(self, objective, rows):
         self.objective, self.X, self.y = objective, rows.X, rows.y
         bounded = rows.bounded(objective, n_chunks=1, dtype=np.float64)
-        self.row_scale, self.residual_bound = bounded.scale, bounded.bound
+        self.row_scale, self.residual_limit = bounded.scale, bounded.limit
         self.weight = bounded.weight if bounded.weight.size else np.ones(objective.n_samples)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
-        unit_bound = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).bound
+        unit_limit = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).limit
         # residuals of contributions of norm 1
-        self.unit_bound = np.minimum(unit_bound, 1e300) * self.weight
+        self.unit_limit = np.minimum(unit_limit, 1e300) * self.weight
 
     def gradient(self, theta):
         """Sum of all records' clipped gradients."""
@@ -229,7 +229,7 @@ class _Records:
     def correction(self, theta, snapshot, batch, limit):
         """Sum differences of clipped gradients at two points over a batch."""
         difference = self._residuals(theta, batch) - self._residuals(snapshot, batch)
-        return self._sum(_bounded(difference, limit * self.unit_bound[batch]), batch)
+        return self._sum(_bounded(difference, limit * self.unit_limit[batch]), batch)
 
     def rounding(self, theta):
         """Return how far one record can move the sum over a batch at ``theta`` by rounding alone.
@@ -253,7 +253,7 @@ class _Records:
             self.objective.loss.residual(raw[0], self.y[part], out[0])
         else:
             self.objective.loss.residual(raw, self.y[part], out)
-        return _bounded(out.T, self.residual_bound[part]) * self.weight[part, None]
+        return _bounded(out.T, self.residual_limit[part]) * self.weight[part, None]
 
     def _sum(self, residuals, part):
         coef = (self.X[part].T @ (residuals * self.row_scale[part, None])).T
@@ -262,11 +262,11 @@ class _Records:
         return np.append(coef, self.objective.intercept_scaling * residuals.sum(axis=0))
 
 
-def _bounded(residuals, bound):
-    """Return rows scaled down to norm ``bound``; values that are not finite count as 0."""
+def _bounded(residuals, limit):
+    """Return rows scaled down to norm ``limit``; values that are not finite count as 0."""
     residuals = np.nan_to_num(residuals, posinf=0.0, neginf=0.0)
     if residuals.shape[1] == 1:  # which may be so large that the factor below is no normal number
-        return np.clip(residuals, -bound[:, None], bound[:, None])
+        return np.clip(residuals, -limit[:, None], limit[:, None])
     norms = np.linalg.norm(residuals, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return residuals * np.where(norms <= bound, 1.0, bound / norms)[:, None]
+        return residuals * np.where(norms <= limit, 1.0, limit / norms)[:, None]
