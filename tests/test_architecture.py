@@ -66,6 +66,7 @@ LAYERS = {
     "data/local.py": (6, 8),
     "data/streamed.py": (6, 9),
     "data/parquet.py": (6, 10),
+    "data/files.py": (6, 10),
     "conditioning.py": (6, 9),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),

@@ -51,6 +51,7 @@ from skdpdyn.conditioning import (
     strength_of,
 )
 from skdpdyn.data.base import Rows
+from skdpdyn.data.files import MappedRows, file_of_rows
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -258,7 +259,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Rows
-            Finite rows. Those longer than ``data_norm`` are scaled down to it.
+            Finite rows. Those longer than ``data_norm`` are scaled down to it. A memory map is read
+            in order, some rows at a time, and never all of it is in memory.
         y : array-like of shape (n_samples,) or None, default=None
             Targets. None where ``X`` is a source of rows, which has them.
         groups : array-like of shape (n_samples,), default=None
@@ -408,11 +410,25 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             target = self._encode_target(None)
             self._know_columns(X.shape[1], getattr(X, "feature_names", None))
             return X, target
-        y = as_labels(y, getattr(self, "classes", None))
+        y, numeric = as_labels(y, getattr(self, "classes", None)), is_regressor(self)
+        file = file_of_rows(X) if self._streams(groups, of_records) else None
+        if file is not None:
+            # what stands in for X takes no memory
+            stand_in = np.broadcast_to(np.zeros(1), (len(X), 1))
+            _, y = validated(self, stand_in, y, dtype=DTYPES, y_numeric=numeric)
+            self._know_columns(X.shape[1], None)
+            public = getattr(self, "classes", None), getattr(self, "target_bounds", None)
+            target = self._encode_target(y if public == (None, None) else None)
+            return MappedRows(file, y), replace(target, values=None)
         X, y = validated(
-            self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=is_regressor(self)
+            self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=numeric
         )
         return canonical_rows(X), self._encode_target(y, **of_records)
+
+    def _streams(self, groups, of_records):
+        """Return whether a fit needs no more of rows than that they are read in order."""
+        others = groups, getattr(self, "class_weight", None), *of_records.values()
+        return all(other is None for other in others) and self._options()[-1].streams
 
     def _know_columns(self, n_features, names):
         """Set what scikit-learn's validation sets of rows in memory."""

@@ -234,6 +234,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             )
         return low, high
 
+    def _streams(self, groups, of_records):
+        return False
+
     def _encode_target(self, y, exposure=None):
         if y is None:
             raise ValueError("PrivatePoissonRegressor needs all rows in memory: pass X and y")

@@ -1,0 +1,128 @@
+"""Memory maps: rows in a file of their own, read in order and never mapped into memory."""
+
+import mmap
+import os
+import weakref
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.data.streamed import StreamedRows, refuse
+
+
+class ArrayFile:
+    """An array in a file, of which some rows are read at a time, by their place in the file.
+
+    A map of a file that is cut short would end the process. What is read of it is an error.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    offset : int
+        Where the first row begins.
+    shape : tuple of int
+        Shape of the array, in C order.
+    dtype : dtype
+        What the file holds.
+    """
+
+    def __init__(self, path, offset, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+        self._offset, self._row = offset, dtype.itemsize * int(np.prod(shape[1:]))
+        self._file = os.open(path, os.O_RDONLY)
+        self._finish = weakref.finalize(self, os.close, self._file)
+        self._state = self._stat()
+
+    @classmethod
+    def of(cls, array: Any) -> "ArrayFile | None":
+        """Return the file of a memory map; None of what is in memory, or in another order there."""
+        if not isinstance(array, np.memmap) or not hasattr(os, "preadv"):
+            return None
+        # a copy on write may differ from its file
+        if array.filename is None or array.mode == "c" or not array.flags.c_contiguous:
+            return None
+        base: Any = array
+        while not isinstance(base, mmap.mmap):
+            base = getattr(base, "base", None)
+            if base is None:
+                return None
+        start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+        offset = start + array.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
+        try:
+            opened = cls(os.fspath(array.filename), offset, array.shape, array.dtype)
+        except OSError:  # a file that is gone is still mapped
+            return None
+        if opened._state[0] < offset + array.nbytes:
+            opened.close()
+            return None
+        return opened
+
+    def _stat(self):
+        state = os.fstat(self._file)
+        return state.st_size, state.st_mtime_ns
+
+    def part(self, first: int, last: int) -> np.ndarray:
+        """Return rows first, ..., last - 1."""
+        rows: Any = np.empty((last - first, *self.shape[1:]), self.dtype)
+        todo, place = memoryview(rows).cast("B"), self._offset + first * self._row
+        while todo:
+            done = os.preadv(self._file, [todo], place)
+            if not done:
+                raise refuse("the file of X or y is shorter than it was")
+            todo, place = todo[done:], place + done
+        return rows
+
+    def check(self) -> None:
+        """Refuse a file that has changed since it was opened."""
+        if self._stat() != self._state:
+            raise refuse("the file of X or y changed while it was read: fit again")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._finish()
+
+
+class MappedRows(StreamedRows):
+    """Rows of a memory map, whose targets are in memory or in a memory map.
+
+    Parameters
+    ----------
+    X : ArrayFile
+        Rows, of any numbers.
+    y : ndarray of shape (n_samples,)
+        Targets, as a user has them.
+    """
+
+    def __init__(self, X, y):
+        super().__init__(X.shape, "float32" if X.dtype == np.float32 else "float64")
+        self._X, self._y = X, ArrayFile.of(y)
+        self._files = [file for file in (self._X, self._y) if file is not None]
+        self._targets = y[:] if self._y is None else None
+
+    def read(self):
+        """See `StreamedRows.read`."""
+        n_rows = self.shape[0]
+        return self._source([*range(0, n_rows, self._rows_at_a_time()), n_rows])
+
+    def _source(self, edges):
+        for file in self._files:
+            file.check()
+        for first, last in pairwise(edges):
+            X = self._X.part(first, last).astype(self.dtype, copy=False)
+            y = self._targets[first:last] if self._y is None else self._y.part(first, last)
+            yield X, y
+        for file in self._files:
+            file.check()
+
+    def close(self):
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+
+def file_of_rows(X: Any) -> ArrayFile | None:
+    """Return the file of a memory map of rows; None of anything else."""
+    is_table = isinstance(X, np.memmap) and X.ndim == 2 and X.size and X.dtype.kind in "biuf"
+    return ArrayFile.of(X) if is_table else None
