@@ -1,35 +1,287 @@
-"""The low bits of what is released: an attack that reads them, and its end."""
+"""The low bits of what is released: an attack that reads them, and its end.
+
+The attacker of each release knows everything but its noise: the computed point on either of two
+neighbouring data sets, earlier releases and noise, batches. So a way out is listened to on one data
+set, what was released is repeated on its neighbour, and points that differ are released again many
+times, of either data set at random.
+
+All tests of this file together fail by chance with a probability below 1e-6.
+"""
 
 import ast
-from pathlib import Path
+import importlib
+import inspect
+import pkgutil
+from functools import cache
 
+import numba
 import numpy as np
 import pytest
 from mpmath import mp, mpf
-from problems import generator
+from releases import PACKAGE, WAYS_OUT, Listener, listening, table
 from scipy import stats
-from spending import spent
+from scipy.special import expit, ndtr, ndtri
 
 import skdpdyn
-from skdpdyn.data.local import LocalRows
-from skdpdyn.kernels import batches, descent
+from skdpdyn import preprocessing
 from skdpdyn.kernels.release import PITCH_BITS
-from skdpdyn.losses import logistic, squared
-from skdpdyn.noise import release
-from skdpdyn.objective import Objective
-from skdpdyn.solvers import (
-    DPSGD,
-    NoisyGD,
-    NoisySGD,
-    ObjectivePerturbation,
-    OutputPerturbation,
-    SufficientStatistics,
-    objective_perturbation,
-    output_perturbation,
-    sufficient_statistics,
-)
+from skdpdyn.noise import generators, release
+from skdpdyn.solvers import SOLVERS
+
+COMPILED = not numba.config.DISABLE_JIT
+N_DRAWS = 4_000 if COMPILED else 2_000  # of the coordinates of one line of the package
+CHANCE = 1e-10  # of one test of one line of one way out
+UNIT = 2.0**-53  # numpy's uniform numbers are its multiples
 
 
+@cache
+def both(way, n_features):
+    """Return what is shown and what was heard on a data set, and on a neighbour with the same
+    outcomes.
+    """
+    one, other = table(n_features)
+    run = WAYS_OUT[way](n_features)
+    first = Listener()
+    shown_of_first = listening(first, run, one)
+    second = Listener(first.calls)
+    return shown_of_first, listening(second, run, other), first, second
+
+
+def exact(points, scales, distribution, rng):
+    """Release points, a row each; tell the attacker the scale of the noise."""
+    if distribution == "gaussian":
+        return release(points, scales, rng), scales
+    rows = zip(points, scales, strict=True)
+    return np.array([release(*row, rng, distribution) for row in rows]), scales
+
+
+def ordinary(points, scales, distribution, rng):
+    """Add noise as other libraries do, from uniform numbers by the inverse distribution function.
+
+    Of noise with a random length the attacker is told the length too.
+    """
+    noise = ndtri(rng.random(points.shape))
+    if distribution == "gamma":
+        length = rng.gamma(points.shape[1], size=(len(points), 1))
+        scales = scales * (length / np.linalg.norm(noise, axis=1, keepdims=True))
+    return points + scales * noise, scales
+
+
+def uniforms(released, point, scale):
+    """Return how many uniform numbers ``ordinary`` would have turned into what was released."""
+    nearest = np.rint(ndtr((released - point) / scale) / UNIT)
+    candidates = (nearest + np.arange(-6, 7)[:, None, None]) * UNIT
+    return np.sum(point + scale * ndtri(candidates) == released, axis=0)
+
+
+class Attack:
+    """Releases of points of either of two data sets, and what their low bits say of which.
+
+    ``reach`` is of the data set that alone can give as many of the coordinates, 1 for the first, -1
+    for the other. ``likelihood`` is the difference of their probabilities given the low bits, if
+    the noise were ordinary.
+    """
+
+    def __init__(self, points, others, scales, distribution, noise, ways_to, rng):
+        self.scales, self.truth = scales, rng.random((len(points), 1)) < 0.5
+        centres = np.where(self.truth, points, others)
+        self.released, told = noise(centres, scales, distribution, rng)
+        ways = [ways_to(self.released, possible, told) for possible in (points, others)]
+        far = [(self.released - possible) / scales for possible in (points, others)]
+        # in real arithmetic, which is what the guarantee is about
+        if distribution == "gaussian":
+            odds = np.sum(far[1] ** 2 - far[0] ** 2, axis=1) / 2
+        else:
+            odds = np.linalg.norm(far[1], axis=1) - np.linalg.norm(far[0], axis=1)
+        self._surprise = self.truth[:, 0] - expit(odds)
+        self.reach = np.sign(np.sum((ways[0] > 0).astype(int) - (ways[1] > 0), axis=1))
+        ratio = np.sum(np.log(ways[0] + 1e-3) - np.log(ways[1] + 1e-3), axis=1)
+        self.likelihood = np.tanh(ratio / 2)
+
+    def excess(self, says):
+        """Return how much more often it is right than the guarantee in real arithmetic allows.
+
+        In units of what chance exceeds with a probability of CHANCE (Hoeffding, of a martingale).
+        """
+        bound = np.sqrt(np.sum(says**2) * np.log(2 / CHANCE) / 2)
+        return float(np.sum(says * self._surprise) / max(bound, 1.0))
+
+    def tells(self):
+        """Return for both kinds of attack whether chance cannot explain how often it is right."""
+        return abs(self.excess(self.reach)) > 1, abs(self.excess(self.likelihood)) > 1
+
+
+def attacks(way, n_features, noise, ways_to=uniforms):
+    """Return an attack for each line of the package that releases, by its noise."""
+    (rng,) = generators(None)
+    of_line = {}
+    *_, first, second = both(way, n_features)
+    for one, other in zip(first.calls, second.calls, strict=True):
+        if np.any(moved := one.point != other.point):
+            numbers = np.stack([one.point, other.point, one.scale])
+            # coordinates of Gaussian noise are told one by one
+            gaussian = one.distribution == "gaussian"
+            numbers = numbers[:, moved][..., None] if gaussian else numbers[:, None]
+            of_line.setdefault((one.line, one.distribution), []).append(numbers)
+    found = {}
+    for (line, distribution), parts in of_line.items():
+        numbers = np.concatenate(parts, axis=1)
+        n_draws = N_DRAWS if distribution == "gaussian" else N_DRAWS // (10 * numbers.shape[2])
+        which = rng.integers(numbers.shape[1], size=max(n_draws, 100))
+        found[line, distribution] = Attack(*numbers[:, which], distribution, noise, ways_to, rng)
+    return found
+
+
+WIDTHS = [2, pytest.param(20, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)]
+each_way = pytest.mark.parametrize("way", WAYS_OUT)
+each_width = pytest.mark.parametrize("n_features", WIDTHS)
+
+
+def check_shown(shown, shown_of_neighbour, first, second):
+    """Given the same outcomes neighbours look alike, and have noise of the same scale."""
+    assert shown == shown_of_neighbour
+    assert [one.line for one in first.calls] == [one.line for one in second.calls]
+    pairs = list(zip(first.calls, second.calls, strict=True))
+    for one, other in pairs:
+        np.testing.assert_array_equal(one.scale, other.scale)
+    assert any(np.any(one.point != other.point) for one, other in pairs)
+
+
+@each_width
+@each_way
+def test_what_is_shown_follows_from_what_is_released(way, n_features):
+    """All attributes, warnings and prints, bit by bit."""
+    check_shown(*both(way, n_features))
+
+
+@each_width
+@each_way
+def test_low_bits_tell_nothing(way, n_features):
+    """Every number can come of either data set: of a lattice that follows from the scale alone."""
+    for line, attack in attacks(way, n_features, exact).items():
+        assert attack.tells() == (False, False), line
+        whole = np.ldexp(attack.released, PITCH_BITS + 1 - np.frexp(attack.scales)[1])
+        np.testing.assert_array_equal(whole, np.round(whole))
+        low, truth = whole.astype(int) % 16, np.broadcast_to(attack.truth, whole.shape)
+        counts = [np.bincount(low[truth == one], minlength=16) for one in (True, False)]
+        assert stats.chi2_contingency(counts).pvalue > CHANCE, line
+
+
+@each_width
+@each_way
+def test_ordinary_addition_tells_the_data_at_once(way, n_features):
+    for line, attack in attacks(way, n_features, ordinary).items():
+        assert attack.tells() == (True, True), line
+
+
+def test_the_attack_is_on_every_solver_and_all_else_that_draws_noise():
+    """Every public name that takes a seed, and every line of the package that releases."""
+    names = set(public_names())
+    assert len(names) > 8
+    for name in {*names, *SOLVERS}:
+        assert any(way.startswith(name) for way in WAYS_OUT), f"{name} is missing in releases.py"
+    heard = set().union(*(both(way, 2)[2].lines for way in WAYS_OUT))
+    missing = {line for line in lines_that_release() if line not in heard}
+    assert not missing, "these lines have no way out in releases.py that comes to them"
+
+
+def public_names():
+    """Return the public names that take a seed, but for classes to derive others from."""
+    derived_from = "PrivateLinearClassifier", "PrivateLinearRegressor"
+    for module in pkgutil.walk_packages(skdpdyn.__path__, "skdpdyn."):
+        if module.name in ("skdpdyn.privacy.__main__", "skdpdyn.onnx", "skdpdyn.noise"):
+            continue
+        found = importlib.import_module(module.name)
+        for name in set(getattr(found, "__all__", ())).difference(derived_from):
+            one = getattr(found, name)
+            may_draw = inspect.isclass(one) or inspect.isfunction(one)
+            if may_draw and "random_state" in inspect.signature(one).parameters:
+                yield name
+
+
+def calls_in_package():
+    """Return every call in the package: its file, the name that is called, and the node."""
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                yield name, getattr(node.func, "attr", getattr(node.func, "id", None)), node
+
+
+def lines_that_release():
+    """Return files and lines of the calls of `release` and of what is made of it."""
+    found = set()
+    for name, called, node in calls_in_package():
+        of_numpy = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
+        if called in ("release", "symmetric", "quantile") and not of_numpy:
+            found.add((name, node.lineno))
+    assert len(found) > 20
+    return found
+
+
+DRAWING = {
+    # normals of earlier steps, of the linear term of objective perturbation, and their kin
+    "draw_normals": {"noise.py", "kernels/descent.py", "kernels/batches.py"},
+    "standard_noise": {"solvers/objective_perturbation.py"},
+    "draw_gamma": {"noise.py"},
+    # digits, batches, trials, seeds
+    "random": {
+        "kernels/release.py",
+        "kernels/normals.py",
+        "kernels/batches.py",
+        "solvers/literature/dp_svrg.py",
+        "model_selection/_trials.py",
+    },
+    "permutation": {
+        "solvers/noisy_sgd.py",
+        "solvers/output_perturbation.py",
+        "model_selection/private_search.py",
+    },
+    "integers": {
+        "solvers/noisy_sgd.py",
+        "model_selection/_candidates.py",
+        "model_selection/private_search.py",
+    },
+    "poisson": {"model_selection/_trials.py"},
+    "spawn": {"noise.py"},
+    "urandom": {"noise.py"},
+}
+
+
+def test_no_other_line_adds_noise():
+    """Read the package: who draws anything at random, by whatever method of numpy's generators."""
+    methods = {name for name in dir(np.random.Generator) if name[0] != "_"}
+    for name, called, node in calls_in_package():
+        if called in DRAWING or (called in methods and isinstance(node.func, ast.Attribute)):
+            of_losses = called == "poisson" and isinstance(node.func, ast.Name)
+            assert of_losses or name in DRAWING.get(called, ()), (
+                f"{name}:{node.lineno} draws by {called}: noise is for skdpdyn.noise.release"
+            )
+
+
+# --- the attack finds what is not as it should be -------------------------------------------------
+
+
+def test_planted_bug_a_count_that_is_shown(monkeypatch):
+    def publish(self, plan, n_samples, codes, ranges):
+        full(self, plan, n_samples, codes, ranges)
+        self.n_long_ = self.rows_seen
+
+    full = preprocessing.PrivateScaler._publish
+    rows = preprocessing.rows_of
+
+    def counting(X, *others):
+        preprocessing.PrivateScaler.rows_seen = int(np.sum(np.linalg.norm(X, axis=1) > 0.9))
+        return rows(X, *others)
+
+    monkeypatch.setattr(preprocessing.PrivateScaler, "_publish", publish)
+    monkeypatch.setattr(preprocessing.PrivateScaler, "rows_seen", 0, raising=False)
+    monkeypatch.setattr(preprocessing, "rows_of", counting)
+    with pytest.raises(AssertionError):
+        check_shown(*both.__wrapped__("PrivateScaler", 2))
+
+
+@cache
 def ziggurat_widths():
     """Return the widths of numpy's 256 layers of the normal density, of which its normals are
     integer multiples.
@@ -58,131 +310,26 @@ def ziggurat_widths():
         return np.array([float(edge / 2**52) for edge in [base, *edges]])
 
 
-WIDTHS = ziggurat_widths()
+def numpys(points, scales, distribution, rng):
+    """Add numpy's normals."""
+    return points + scales * rng.standard_normal(points.shape), scales
 
 
-def reachable(released, point, scale):
-    """Return how many coordinates ordinary noise of numpy can have made of a point."""
-    normal = np.abs(released - point) / scale
-    found = np.zeros(released.shape, dtype=bool)
-    for width in WIDTHS:
+def multiples(released, point, scale):
+    """Return how many multiples of the layers' widths numpy would have turned into this."""
+    normal, found = np.abs(released - point) / scale, np.zeros(released.shape, dtype=int)
+    for width in ziggurat_widths():
         for offset in (-1, 0, 1):
             guess = (np.rint(normal / width) + offset) * width
-            found |= point + np.copysign(scale * guess, released - point) == released
-    return int(found.sum())
-
-
-def ordinary(point, scale, rng, distribution="gaussian"):
-    """Add noise as other libraries do."""
-    return np.asarray(point) + scale * rng.standard_normal(np.shape(point))
-
-
-SOLVERS = {
-    "noisy_gd": (NoisyGD(n_steps=3, step_size=1.0), descent, logistic),
-    "noisy_sgd": (NoisySGD("cyclic", batch_size=20, n_epochs=2), batches, logistic),
-    "dp_sgd": (DPSGD(n_steps=3, batch_size=30), batches, logistic),
-    "output_perturbation": (OutputPerturbation(), output_perturbation, logistic),
-    "objective_perturbation": (ObjectivePerturbation(), objective_perturbation, logistic),
-    "sufficient_statistics": (SufficientStatistics(), sufficient_statistics, squared),
-}
-
-
-def last_release(name, X, y, noise, monkeypatch, seed):
-    """Run a solver and return what was released last, the point it was made of, and the scale of
-    its noise.
-    """
-    solver, module, loss = SOLVERS[name]
-    objective = Objective(loss, *X.shape, 1.0, alpha=0.1, clip=0.5)
-    mechanism = solver.mechanism(objective, *spent(1.0, 1e-5))(4.0)
-    seen = []
-
-    def spy(point, scale, rng, *distribution):
-        seen[:] = [noise(point, scale, rng, *distribution), np.array(point), scale]
-        return seen[0]
-
-    monkeypatch.setattr(module, "release", spy)
-    solver.solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
-    return seen
-
-
-def tell(name, d, noise, monkeypatch, n_fits=10):
-    """Return, fit by fit, by how many coordinates the true data set explains more than its
-    neighbour does.
-
-    The attacker knows all but the last noise: everything before it is drawn from the same seed.
-    """
-    rng, leads = np.random.default_rng(0), []
-    for seed in range(n_fits):
-        X, y = rng.uniform(-1, 1, (60, d)) / np.sqrt(d), (rng.random(60) < 0.5).astype(float)
-        other = X.copy()
-        other[0] = -X[0]
-        released, point, scale = last_release(name, X, y, noise, monkeypatch, seed)
-        _, other_point, _ = last_release(name, other, y, noise, monkeypatch, seed)
-        leads.append(reachable(released, point, scale) - reachable(released, other_point, scale))
-    return np.array(leads)
+            found += point + np.copysign(scale * guess, released - point) == released
+    return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [2, 20, 100])
-@pytest.mark.parametrize("name", SOLVERS)
-def test_low_bits_tell_nothing(name, d, monkeypatch):
-    """Which coordinates are reachable is a coin that does not know the data: a sign test,
-    failure probability below 1e-6.
-    """
-    leads = tell(name, d, release, monkeypatch)
-    total = int(np.abs(leads).sum())
-    assert total == 0 or stats.binomtest(int(leads[leads > 0].sum()), total).pvalue > 1e-7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["noisy_gd", "noisy_sgd", "dp_sgd", "output_perturbation"])
-def test_ordinary_addition_tells_the_data_at_once(name, monkeypatch):
-    """Of the others the last release alone says less: neighbours are too far apart in its noise,
-    or alike.
-    """
-    leads = tell(name, 100, ordinary, monkeypatch)
-    assert np.all(leads > 0), leads
-
-
-@pytest.mark.parametrize("name", SOLVERS)
-def test_what_is_released_lies_on_a_lattice_that_knows_no_data(name, monkeypatch):
-    """Its pitch follows from the scale of the noise, so every value can come of either data set."""
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(-0.3, 0.3, (60, 5)), (rng.random(60) < 0.5).astype(float)
-    released, _, scale = last_release(name, X, y, release, monkeypatch, 0)
-    pitch = 2.0 ** (np.floor(np.log2(scale)) - PITCH_BITS)
-    np.testing.assert_array_equal(released % pitch, 0)
-
-
-def test_no_other_line_adds_noise():
-    """Read the package: normals are drawn for steps, the linear term of objective perturbation,
-    and releases alone.
-    """
-    package = Path(skdpdyn.__file__).parent
-    drawing = {
-        "standard_normal",
-        "normal",
-        "laplace",
-        "standard_gamma",
-        "gamma",
-        "standard_exponential",
-        "multivariate_normal",
-    }
-    allowed = {"draw_normals": {"noise.py", "kernels/descent.py", "kernels/batches.py"}}
-    allowed["standard_noise"] = {"solvers/objective_perturbation.py"}
-    for path in package.rglob("*.py"):
-        name = path.relative_to(package).as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            called = (
-                node.func.attr
-                if isinstance(node.func, ast.Attribute)
-                else getattr(node.func, "id", None)
-            )
-            assert called not in drawing, (
-                f"{name}:{node.lineno} draws noise itself: use skdpdyn.noise.release"
-            )
-            assert called not in allowed or name in allowed[called], (
-                f"{name}:{node.lineno} calls {called}"
-            )
+@pytest.mark.parametrize("way", ["noisy_gd, one step", "output_perturbation", "PrivateScaler"])
+def test_numpys_normals_tell_too(way):
+    """Fewer of the coordinates: the small normals, of which many doubles are no multiples."""
+    for attack in attacks(way, 100, numpys, multiples).values():
+        assert attack.excess(attack.reach) > 1
+    for attack in attacks(way, 100, exact, multiples).values():
+        assert attack.tells() == (False, False)

@@ -1,0 +1,379 @@
+"""All that releases something computed from records, and a stand-in for `release` that listens.
+
+Each way out is a function of a table that returns what is shown. A new call of `release` in the
+package needs a way out here that comes to it: `test_bits.py` reads the package.
+"""
+
+import io
+import sys
+import warnings
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import dataclass, is_dataclass
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+from randomgen import AESCounter
+from reference import gradients
+from scipy import sparse
+
+import skdpdyn
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    conditioning,
+)
+from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.evaluation import evaluate
+from skdpdyn.inference import private_summary
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.noise import generators, release
+from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.solvers import (
+    DPSGD,
+    DPSVRG,
+    BassilySGD,
+    NoisyGD,
+    NoisySGD,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    SufficientStatistics,
+    objective_perturbation,
+)
+
+PACKAGE = Path(skdpdyn.__file__).parent
+N = 40  # records: noise is as large as what it hides, where floating point tells most
+
+
+@dataclass
+class Table:
+    """Records of which a neighbour changes the first: rows, classes, numbers, counts, owners."""
+
+    X: np.ndarray
+    y: np.ndarray
+    target: np.ndarray
+    counts: np.ndarray
+    exposure: np.ndarray
+    groups: np.ndarray
+
+
+def table(n_features, n_records=N, seed=0):
+    """Return a table and a neighbour, in which all of the first record, or person, is another."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_records, n_features)) / np.sqrt(n_features)
+    X[0] /= np.linalg.norm(X[0])
+    y, target = rng.integers(0, 2, n_records), rng.uniform(-1, 1, n_records)
+    counts, exposure = rng.poisson(1.0, n_records), rng.uniform(0.5, 2.0, n_records)
+    one = Table(X, y, target, counts.astype(float), exposure, np.arange(n_records) // 2)
+    other = {name: value.copy() for name, value in vars(one).items()}
+    other["X"][0] *= -0.03
+    other["y"][0], other["target"][0] = 1 - y[0], -target[0]
+    other["counts"][0], other["exposure"][0] = counts[0] + 3, 2.5 - exposure[0]
+    return one, Table(**other)
+
+
+class Listener:
+    """Stands for `release`: notes points and noise, and gives out what another one gave out.
+
+    An attacker is given all but the noise of each release, earlier ones and all batches included:
+    so the noise has a generator of its own, and the fit's goes on alike on both data sets.
+    """
+
+    def __init__(self, heard=None):
+        self.calls, self.lines, self._heard = [], set(), heard
+        (self._own,) = generators(None)
+
+    def __call__(self, point, scale, generator, distribution="gaussian"):
+        """Release a point, or repeat the outcome of the same release of the neighbour."""
+        assert isinstance(generator.bit_generator, AESCounter)
+        place = len(self.calls)
+        point = np.array(point, dtype=np.float64)
+        if self._heard is None:
+            outcome = release(point, scale, self._own, distribution)
+        else:
+            outcome = self._heard[place].outcome
+        frame, lines = sys._getframe(1), []
+        while frame is not None:
+            path = Path(frame.f_code.co_filename)
+            if path.is_relative_to(PACKAGE):
+                lines.append((path.relative_to(PACKAGE).as_posix(), frame.f_lineno))
+            frame = frame.f_back
+        self.lines |= set(lines)
+        scale = np.broadcast_to(np.asarray(scale, np.float64), point.shape)
+        self.calls.append(Call(lines[0], point, scale, distribution, outcome))
+        return np.array(outcome) if np.ndim(outcome) else outcome
+
+
+@dataclass
+class Call:
+    """A call of `release`: where from, of what, and what it gave out."""
+
+    line: tuple
+    point: np.ndarray
+    scale: np.ndarray
+    distribution: str
+    outcome: np.ndarray
+
+
+def listening(listener, run, *arguments):
+    """Run with a stand-in for `release` wherever the package calls it; return all that is shown."""
+    with ExitStack() as patches:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("skdpdyn") and getattr(module, "release", None) is release:
+                patches.enter_context(patch.object(module, "release", listener))
+        printed = patches.enter_context(redirect_stdout(io.StringIO()))
+        caught = patches.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        result = run(*arguments)
+    return shown(result), [str(warning.message) for warning in caught], printed.getvalue()
+
+
+def shown(value):
+    """Return all of a fitted object, to be compared bit by bit."""
+    if sparse.issparse(value):
+        value = value.toarray()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {str(key): shown(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [shown(one) for one in value]
+    if is_dataclass(value) or hasattr(value, "get_params"):
+        return type(value).__name__, shown(vars(value))
+    return repr(value)
+
+
+BUDGET = {"epsilon": 0.3, "delta": 1e-3}
+OPTIONS = BUDGET | {"random_state": 0, "verbose": 1}
+logistic = partial(PrivateLogisticRegression, classes=[0, 1], **OPTIONS)
+softmax = partial(PrivateSoftmaxRegression, classes=[0, 1], **OPTIONS)
+ridge = partial(PrivateRidge, target_bounds=(-1, 1), **OPTIONS)
+counting = partial(PrivatePoissonRegressor, **OPTIONS)
+plain = partial(logistic, conditioning=None)
+
+
+def fit(model, target="y", of_one_column=False, **of_records):
+    """Return a way out: a model, fitted to a table."""
+
+    def run(data):
+        given = {name: getattr(data, field) for name, field in of_records.items()}
+        X = data.X[:, :1] if of_one_column else data.X
+        return model().fit(X, getattr(data, target), **given)
+
+    return lambda n_features: run
+
+
+class InOrder(StreamedRows):
+    """The rows of a table, read in order."""
+
+    def __init__(self, data):
+        super().__init__(data.X.shape, data.X.dtype)
+        self._data = data
+
+    def read(self):
+        """Give out seven rows at a time."""
+        for first in range(0, len(self._data.X), 7):
+            part = slice(first, first + 7)
+            yield self._data.X[part], self._data.y[part]
+
+
+def streamed(model):
+    """Return a way out: a model, fitted to rows that are read in order."""
+    return lambda n_features: lambda data: model().fit(InOrder(data))
+
+
+def of_sparse(model):
+    """Return a way out: a model, fitted to sparse rows."""
+
+    def run(data):
+        X = np.where(np.abs(data.X) > 0.3 / np.sqrt(data.X.shape[1]), data.X, 0.0)
+        return model().fit(sparse.csr_array(X), data.y)
+
+    return lambda n_features: run
+
+
+def with_matrix(model):
+    """Return a way out: a model that learns a full second moment, which many records pay for."""
+
+    def run(data):
+        with patch.object(conditioning, "pays_for_matrix", lambda *_: True):
+            return model().fit(data.X, data.y)
+
+    return lambda n_features: run
+
+
+class _SameMinimiser:
+    """Gives the neighbour the linear term that has the same minimiser.
+
+    The linear term is noise, and not released: an attacker who is given it has no noise left that
+    would be as large as one record. What is left to tell is how far the computed minimiser is from
+    the exact one, which depends on the records.
+    """
+
+    minimise = staticmethod(objective_perturbation.minimise)
+
+    def __init__(self):
+        self._first = None
+
+    def __call__(self, objective, rows, *, linear, **options):
+        if self._first is None:
+            theta = self.minimise(objective, rows, linear=linear, **options)
+            self._first = theta, self._mean(objective, rows, theta)
+            return theta
+        theta, mean = self._first
+        linear = linear + mean - self._mean(objective, rows, theta)
+        return self.minimise(objective, rows, linear=linear, **options)
+
+    @staticmethod
+    def _mean(objective, rows, theta):
+        return gradients(objective, rows.X, rows.y, theta).mean(axis=0)
+
+
+def perturbed(model):
+    """Return a way out: objective perturbation, whose neighbour has the same exact minimiser."""
+
+    def prepare(n_features):
+        minimise = _SameMinimiser()
+
+        def run(data):
+            with patch.object(objective_perturbation, "minimise", minimise):
+                return model().fit(data.X, data.y)
+
+        return run
+
+    return prepare
+
+
+def evaluated(model, target="y", **options):
+    """Return a way out: the evaluation of a model that was fitted to other records."""
+
+    def prepare(n_features):
+        other, _ = table(n_features, seed=1)
+        fitted = model().set_params(verbose=0).fit(other.X, getattr(other, target))
+        settings = BUDGET | {"random_state": 0} | options
+        return lambda data: evaluate(fitted, data.X, getattr(data, target), **settings)
+
+    return prepare
+
+
+def summarised(model, target="y", **options):
+    """Return a way out: a model and its standard errors, of the same records."""
+
+    def prepare(n_features):
+        other, _ = table(n_features)
+        fitted = model().set_params(verbose=0).fit(other.X, getattr(other, target))
+        settings = BUDGET | {"random_state": 0} | options
+        return lambda data: private_summary(fitted, data.X, getattr(data, target), **settings)
+
+    return prepare
+
+
+def scaled(layout=np.asarray, persons=False, **options):
+    """Return a way out: a scaler, and public rows that it transformed."""
+
+    def run(data):
+        scaler = PrivateScaler(**BUDGET, random_state=0, **options)
+        scaler.fit(layout(data.X), groups=data.groups if persons else None)
+        return scaler, scaler.transform(layout(np.eye(3, data.X.shape[1])))
+
+    return lambda n_features: run
+
+
+def searched(model, **options):
+    """Return a way out: a search for a clip."""
+
+    def run(data):
+        search = PrivateSearchCV(
+            model().set_params(random_state=None, verbose=0), {"clip": [0.1, 0.3]},
+            epsilon=3.0, delta=1e-3, random_state=0, **options,
+        )  # fmt: skip
+        return search.fit(data.X, data.y)
+
+    return lambda n_features: run
+
+
+def by(solver, model=plain):
+    """Return a model that learns by this solver."""
+    return partial(model, solver=solver)
+
+
+PERSONS = {"groups": "groups"}
+unconditioned = {"conditioning": None}
+WAYS_OUT = {
+    "noisy_gd": fit(by(NoisyGD(n_steps=3))),
+    "noisy_gd, one step": fit(by(NoisyGD(n_steps=1))),
+    "noisy_gd, radius": fit(by(NoisyGD(n_steps=3, radius=0.5, cooling=False))),
+    "noisy_gd, sparse": of_sparse(by(NoisyGD(n_steps=3))),
+    "noisy_gd, streamed": streamed(by(NoisyGD(n_steps=3))),
+    "noisy_gd, persons": fit(by(NoisyGD(n_steps=3)), **PERSONS),
+    "noisy_sgd shuffled_once": fit(by(NoisySGD("shuffled_once", batch_size=16, n_epochs=2))),
+    "noisy_sgd cyclic": fit(by(NoisySGD("cyclic", batch_size=16, n_epochs=2))),
+    "noisy_sgd without_replacement": fit(
+        by(NoisySGD("without_replacement", batch_size=16, n_epochs=2))
+    ),
+    "noisy_sgd one_pass": fit(by(NoisySGD("one_pass"))),
+    "noisy_sgd random stop": fit(by(NoisySGD("one_pass", stopping="random"))),
+    "noisy_sgd laplace": fit(
+        by(NoisySGD("one_pass", distribution="laplace"), partial(plain, fit_intercept=False)),
+        of_one_column=True,
+    ),
+    "dp_sgd": fit(by(DPSGD(n_steps=4, batch_size=30))),
+    "dp_sgd momentum": fit(by(DPSGD(n_steps=4, batch_size=30, momentum=0.5))),
+    "dp_sgd uniform": fit(by(DPSGD(n_steps=4, batch_size=30, average="uniform", radius=3.0))),
+    "dp_sgd weighted": fit(by(DPSGD(n_steps=4, batch_size=30, momentum=0.5, average="weighted"))),
+    "dp_sgd persons": fit(by(DPSGD(n_steps=4, batch_size=15)), **PERSONS),
+    "bassily_sgd": fit(by(BassilySGD(n_steps=80))),
+    "dp_svrg": fit(by(DPSVRG(n_rounds=2, n_inner=3, batch_size=30))),
+    "output_perturbation": fit(by(OutputPerturbation())),
+    "output_perturbation permutation": fit(
+        by(OutputPerturbation("permutation_sgd", n_epochs=2, batch_size=16))
+    ),
+    "output_perturbation descent": fit(by(OutputPerturbation("gradient_descent", n_epochs=3))),
+    "output_perturbation gamma": fit(by(OutputPerturbation(noise="gamma"))),
+    "objective_perturbation": perturbed(by(ObjectivePerturbation(tolerance=0.01))),
+    "objective_perturbation gamma": perturbed(
+        by(ObjectivePerturbation(noise="gamma", tolerance=0.001))
+    ),
+    "sufficient_statistics": fit(
+        by(SufficientStatistics(), partial(ridge, **unconditioned)), "target"
+    ),
+    "PrivateLogisticRegression conditioned": fit(
+        partial(logistic, conditioning=0.3, class_weight="private")
+    ),
+    "PrivateLogisticRegression conditioned, sparse": of_sparse(partial(logistic, conditioning=0.3)),
+    "PrivateLogisticRegression with a matrix": with_matrix(partial(logistic, conditioning=0.3)),
+    "PrivateSoftmaxRegression": fit(by(NoisyGD(n_steps=3), partial(softmax, **unconditioned))),
+    "PrivateSoftmaxRegression clipped": fit(
+        by(NoisyGD(n_steps=3), partial(softmax, clip=0.3, **unconditioned))
+    ),
+    "PrivateLinearSVC": fit(
+        partial(PrivateLinearSVC, classes=[0, 1], solver=NoisyGD(n_steps=3), **OPTIONS)
+    ),
+    "PrivateRidge": fit(by(NoisyGD(n_steps=3), partial(ridge, **unconditioned)), "target"),
+    "PrivateRidge conditioned": fit(partial(ridge, conditioning=0.3), "target"),
+    "PrivatePoissonRegressor": fit(
+        partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts", exposure="exposure"
+    ),
+    "PrivateScaler": scaled(),
+    "PrivateScaler no mean": scaled(with_mean=False),
+    "PrivateScaler sparse": scaled(sparse.csr_array, with_mean=False),
+    "PrivateScaler persons": scaled(persons=True),
+    "PrivateScaler equalize": scaled(equalize=True),
+    "PrivateScaler ranges": scaled(bounds="private", crude_bounds=(-2, 2)),
+    "PrivateSearchCV": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2, N)),
+    "PrivateSearchCV held out": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2)),
+    "evaluate": evaluated(plain),
+    "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
+    "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
+    "private_summary": summarised(
+        partial(plain, clip=2.0, solver="objective_perturbation"), robust=True
+    ),
+    "private_summary of a ridge": summarised(
+        partial(ridge, solver="sufficient_statistics", **unconditioned), "target", robust=True
+    ),
+}
+"""What is computed from records and leaves, by the public name of who lets it out, and its kind."""
