@@ -24,14 +24,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, evaluation
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.datasets import load_flights
 from skdpdyn.evaluation import (
     Estimate,
     PrivateCalibrationDisplay,
     PrivateRocCurveDisplay,
     evaluate,
+    scoring,
 )
+from skdpdyn.evaluation.estimates import NoisyNumbers
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, Ledger, check_report
@@ -56,7 +58,7 @@ def record(monkeypatch):
         calls.append((np.array(point, dtype=float), scale))
         return calls[-1][0]
 
-    monkeypatch.setattr(evaluation, "release", release)
+    monkeypatch.setattr(scoring, "release", release)
     return calls
 
 
@@ -223,9 +225,7 @@ def test_what_noise_leaves_nothing_of(monkeypatch):
 
 def test_ratios_are_fieller_s():
     """A ratio is in the interval exactly where the test of it does not reject."""
-    numbers = evaluation.NoisyNumbers(
-        np.array([30.0, 100.0]), np.array([[9.0, 4.0], [4.0, 16.0]]), 1.96
-    )
+    numbers = NoisyNumbers(np.array([30.0, 100.0]), np.array([[9.0, 4.0], [4.0, 16.0]]), 1.96)
     one = numbers.ratio(np.array([1.0, 0.0]), np.array([0.0, 1.0]))
     for end in (one.low, one.high):
         spread = math.sqrt(9 - 2 * end * 4 + end**2 * 16)

@@ -47,3 +47,20 @@ def test_the_readme_has_two_commands():
     commands = re.findall(r"^python3 -m venv .*$", (ROOT / "README.md").read_text(), re.M)
     assert len(commands) == 2
     assert "pytest" in commands[1]
+
+
+def test_lines_of_pages_have_at_most_100_columns():
+    """Rendered code blocks are cut off beyond that; ruff reads the lines of code."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "doc").rglob("*.rst"), *(ROOT / ".ci").iterdir()]
+    pages = [
+        page for page in pages if "generated" not in page.parts and "gallery" not in page.parts
+    ]
+    long = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in pages
+        if page.name != "audit.rst"  # which a program writes
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert len(pages) > 30
+    assert not long

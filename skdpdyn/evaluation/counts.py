@@ -1,0 +1,202 @@
+"""Counts and sums over the records that are scored, and how far one record moves them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+
+from skdpdyn.base import quoting_no_records, refuse_dates, refuse_unreadable
+from skdpdyn.evaluation.estimates import NoisyNumbers
+from skdpdyn.evaluation.results import (
+    ClassEvaluation,
+    PrivateEvaluation,
+    RegressionEvaluation,
+    ScoreEvaluation,
+)
+from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
+from skdpdyn.privacy import Adjacency
+from skdpdyn.privacy.checks import as_float
+
+_THRESHOLDS = np.arange(1, 32) / 32
+_MOST_THRESHOLDS = 1023
+_LOG_LOSS_SHARE = 0.3  # of mu^2, for the log loss of more than two classes
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """Numbers to be released together: how far one record moves them, and what they are sums of.
+
+    ``strategy`` has a row for each of the numbers: which ones of those that are wanted it sums up,
+    None if it is these. ``total``: what those that are wanted sum up to, if that is public.
+    """
+
+    values: np.ndarray
+    sensitivity: float
+    share: float = 1.0
+    strategy: np.ndarray | None = None
+    total: float | None = None
+
+    def estimated(self, noisy: np.ndarray, std: float, quantile: float) -> NoisyNumbers:
+        """Return the least-squares estimate of what is wanted."""
+        strategy = np.eye(noisy.size) if self.strategy is None else self.strategy
+        information = np.linalg.inv(strategy.T @ strategy)
+        values, covariance = information @ (strategy.T @ noisy), std**2 * information
+        if self.total is not None:
+            moved = covariance.sum(axis=1)
+            values = values + moved / moved.sum() * (self.total - values.sum())
+            covariance = covariance - np.outer(moved, moved) / moved.sum()
+        return NoisyNumbers(values, covariance, quantile)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What is to be released of the records, and the evaluation that is made of what was."""
+
+    parts: tuple[Statistic, ...]
+    evaluation: Callable[..., PrivateEvaluation]
+
+
+def counted(model, X, y, thresholds, target_bounds, largest_error, adjacency):
+    """Return the targets as an array, and what is to be released of them and the model's scores."""
+    refuse_dates(X)
+    refuse_unreadable(X, y)
+    regression = is_regressor(model)
+    if not regression and not is_classifier(model):
+        raise ValueError(f"a {type(model).__name__} is neither a classifier nor a regressor")
+    for name, value, of in (
+        ("thresholds", thresholds, "a classifier of two classes"),
+        ("target_bounds", target_bounds, "a regression"),
+        ("largest_error", largest_error, "a regression"),
+    ):
+        fits = regression if of == "a regression" else not regression and len(model.classes_) == 2
+        if value is not None and not fits:
+            raise ValueError(f"{name}={value!r} is for {of}, and not for a {type(model).__name__}")
+    classes = None if regression else np.asarray(model.classes_)
+    y = quoting_no_records(np.asarray, as_labels(y, classes))
+    if y.ndim != 1 or not y.size:
+        raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
+    if regression:
+        return y, _errors(model, X, y, target_bounds, largest_error, adjacency)
+    codes = codes_of(y, classes)
+    if classes.size > 2:
+        return y, _confusions(model, X, codes, classes, adjacency)
+    return y, _histogram(model, X, codes, _checked_thresholds(thresholds), adjacency)
+
+
+def _histogram(model, X, codes, thresholds, adjacency):
+    """Count by label and bin, at every resolution but the coarsest, whose sum is public."""
+    probability = _predicted(model, "predict_proba", X, codes.size)[:, 1]
+    n_bins = thresholds.size + 1
+    bins = np.searchsorted(thresholds, np.where(probability >= 0, probability, 0.0))  # no NaN
+    counts = np.bincount(codes.astype(np.intp) * n_bins + bins, minlength=2 * n_bins)
+    levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
+    strategy = np.kron(np.eye(2), np.vstack(levels))
+    sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
+    histogram = Statistic(
+        strategy @ counts, sensitivity, strategy=strategy, total=float(codes.size)
+    )
+
+    def evaluation(released, **public):
+        return ScoreEvaluation(noisy=released[0], thresholds=thresholds, **public)
+
+    return Counted((histogram,), evaluation)
+
+
+def _confusions(model, X, codes, classes, adjacency):
+    """Count by true and predicted label, and sum the log losses."""
+    predicted = codes_of(_predicted(model, "predict", X, codes.size), classes)
+    with_losses = hasattr(model, "predict_proba")
+    counts = np.bincount(codes * classes.size + predicted, minlength=classes.size**2)
+    parts = [
+        Statistic(
+            counts.astype(float),
+            math.sqrt(adjacency.sum_sensitivity(1.0)),
+            1 - _LOG_LOSS_SHARE * with_losses,
+            total=float(codes.size),
+        )
+    ]
+    largest = 3 * math.log(classes.size)
+    if with_losses:
+        probability = _predicted(model, "predict_proba", X, codes.size)
+        losses = -np.log(probability[np.arange(codes.size), codes]) / largest
+        losses = np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)  # NaN too
+        rounding = 1 + 4 * codes.size * _EPS
+        parts.append(Statistic(np.array([math.fsum(losses)]), rounding, _LOG_LOSS_SHARE))
+
+    def evaluation(released, **public):
+        log_loss = None
+        if with_losses:
+            weights = np.array([largest / codes.size])
+            log_loss = released[1].linear(weights, bounds=(0.0, largest))
+        return ClassEvaluation(noisy=released[0], classes=classes, log_loss=log_loss, **public)
+
+    return Counted(tuple(parts), evaluation)
+
+
+def _errors(model, X, y, target_bounds, largest_error, adjacency):
+    """Sum errors, their squares, targets and their squares, each in units of the largest."""
+    bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
+    if bounds is None:
+        raise ValueError("target_bounds=None: the model knows none. Pass public bounds (low, high)")
+    low, high = map(as_float, bounds) if np.shape(bounds) == (2,) else (0.0, 0.0)
+    if not -1e150 < low < high < 1e150:
+        raise ValueError(
+            f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high"
+        )
+    largest = high - low if largest_error is None else as_float(largest_error)
+    if not 0 < largest <= high - low:
+        raise ValueError(
+            f"largest_error={largest_error!r} must be above 0 and at most {high - low:g}, the "
+            "distance of the bounds"
+        )
+    targets = np.clip(numbers_of(y), low, high)
+    predicted = _predicted(model, "predict", X, y.size)
+    errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
+    errors = np.minimum(errors / largest, 1.0)
+    centred = np.clip((targets - low) / (high - low) - 0.5, -0.5, 0.5)
+    sums = [math.fsum(terms) for terms in (errors, errors**2, centred, centred**2)]
+    # Replacing a record moves errors and squared errors by 1 each at most, and the pair of the
+    # target and its square by 1 together; a record's own four numbers have a norm of sqrt(37)/4.
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    sensitivity = (math.sqrt(3) if replaced else math.sqrt(37) / 4) * (1 + 4 * y.size * _EPS)
+
+    def evaluation(released, **public):
+        return RegressionEvaluation(
+            noisy=released[0], target_bounds=(low, high), largest_error=largest, **public
+        )
+
+    return Counted((Statistic(np.array(sums), sensitivity),), evaluation)
+
+
+def _predicted(model, method, X, n_samples):
+    """Return what a method of the model says of the rows, or an error that quotes none of them."""
+    if not hasattr(model, method):
+        raise ValueError(f"{type(model).__name__} has no {method}: evaluate a model that has one")
+    predicted = np.asarray(quoting_no_records(getattr(model, method), X))
+    if len(predicted) != n_samples:
+        raise ValueError(f"X has {len(predicted)} rows and y has {n_samples} targets")
+    return predicted
+
+
+def _checked_thresholds(thresholds):
+    """Return the edges of bins, whose number is a power of two."""
+    if thresholds is None:
+        return _THRESHOLDS
+    try:
+        edges = np.asarray(thresholds, dtype=np.float64)
+    except (TypeError, ValueError):
+        edges = np.empty(0)
+    inside = edges.ndim == 1 and edges.size and np.all((edges > 0) & (edges < 1))
+    is_power = edges.size and not edges.size & (edges.size + 1)
+    if not (
+        inside and is_power and edges.size <= _MOST_THRESHOLDS and np.all(edges[1:] > edges[:-1])
+    ):
+        raise ValueError(
+            f"thresholds={thresholds!r} must be 1, 3, 7, ... or {_MOST_THRESHOLDS} increasing "
+            "numbers between 0 and 1: "
+            "one less than a power of two"
+        )
+    return edges

@@ -1,0 +1,223 @@
+"""Displays of an evaluation: the ROC curve and the calibration curve, with intervals."""
+
+import math
+
+import numpy as np
+
+from skdpdyn.evaluation.results import ScoreEvaluation
+from skdpdyn.inspection import _axes
+
+
+class PrivateRocCurveDisplay:
+    """ROC curve of a private evaluation, with the intervals of its points.
+
+    Create it with `from_evaluation`. Drawing costs nothing.
+
+    Parameters
+    ----------
+    fpr, tpr : ndarray of shape (n_points,)
+        False and true positive rates.
+    intervals : ndarray of shape (n_points, 2)
+        Interval of each true positive rate.
+    roc_auc : Estimate
+        Area under the curve.
+    name : str or None, default=None
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_ : matplotlib Line2D
+        The curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpdyn.evaluation import PrivateRocCurveDisplay, evaluate
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> y = X[:, 0] > 0
+    >>> model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
+    >>> evaluation = evaluate(model, X, y, epsilon=1.0)
+    >>> display = PrivateRocCurveDisplay.from_evaluation(evaluation, plot=False)
+    >>> display.fpr.size, bool(display.roc_auc.value > 0.95)
+    (33, True)
+    """
+
+    def __init__(self, *, fpr, tpr, intervals, roc_auc, name=None):
+        self.fpr = fpr
+        self.tpr = tpr
+        self.intervals = intervals
+        self.roc_auc = roc_auc
+        self.name = name
+
+    @classmethod
+    def from_evaluation(cls, evaluation, *, name=None, plot=True, ax=None, **kwargs):
+        """Take the curve from what `evaluate` released.
+
+        Parameters
+        ----------
+        evaluation : ScoreEvaluation
+            Of a classifier of two classes.
+        name : str or None, default=None
+            Label of the curve.
+        plot : bool, default=True
+            Whether to draw at once.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        PrivateRocCurveDisplay
+        """
+        _check_scores(evaluation)
+        fpr, tpr, thresholds = evaluation.roc_curve()
+        between = [evaluation.recall(threshold) for threshold in thresholds[1:-1]]
+        intervals = np.array([(0.0, 0.0), *((one.low, one.high) for one in between), (1.0, 1.0)])
+        display = cls(fpr=fpr, tpr=tpr, intervals=intervals, roc_auc=evaluation.roc_auc, name=name)
+        return display.plot(ax=ax, **kwargs) if plot else display
+
+    def plot(self, ax=None, **kwargs):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = _axes(ax)
+        label = f"{self.name or 'noisy counts'}, AUC {self.roc_auc!r}"
+        (self.line_,) = self.ax_.plot(self.fpr, self.tpr, **{"label": label, **kwargs})
+        self.ax_.fill_between(
+            self.fpr, *self.intervals.T, color=self.line_.get_color(), alpha=0.2, linewidth=0
+        )
+        if len(self.ax_.lines) == 1:  # once on shared axes
+            self.ax_.plot(
+                [0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="guessing"
+            )
+        self.ax_.set(
+            xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1)
+        )
+        self.ax_.set_aspect("equal")
+        self.ax_.legend(frameon=False, loc="lower right")
+        return self
+
+
+class PrivateCalibrationDisplay:
+    """Calibration curve of a private evaluation, with the intervals of its points.
+
+    Create it with `from_evaluation`. Drawing costs nothing.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_groups,)
+        Mean probability in each group of records.
+    observed : list of Estimate
+        Part of the second class in each group.
+    name : str or None, default=None
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_ : matplotlib Line2D
+        The curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpdyn.evaluation import PrivateCalibrationDisplay, evaluate
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> model = LogisticRegression(C=100).fit([[-1.0], [1.0]], [False, True])
+    >>> evaluation = evaluate(model, X, X[:, 0] > 0, epsilon=1.0)
+    >>> display = PrivateCalibrationDisplay.from_evaluation(evaluation, n_groups=4, plot=False)
+    >>> display.predicted.size, bool(display.observed[-1].value > 0.9)
+    (4, True)
+    """
+
+    def __init__(self, *, predicted, observed, name=None):
+        self.predicted = predicted
+        self.observed = observed
+        self.name = name
+
+    @classmethod
+    def from_evaluation(cls, evaluation, *, n_groups=8, name=None, plot=True, ax=None, **kwargs):
+        """Take the curve from what `evaluate` released.
+
+        Parameters
+        ----------
+        evaluation : ScoreEvaluation
+            Of a classifier of two classes.
+        n_groups : int, default=8
+            Number of groups that bins are joined to, a divisor of their number.
+        name : str or None, default=None
+            Label of the curve.
+        plot : bool, default=True
+            Whether to draw at once.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``errorbar``.
+
+        Returns
+        -------
+        PrivateCalibrationDisplay
+        """
+        _check_scores(evaluation)
+        predicted, observed = evaluation.calibration_curve(n_groups)
+        display = cls(predicted=predicted, observed=observed, name=name)
+        return display.plot(ax=ax, **kwargs) if plot else display
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the groups that have enough records to tell.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``errorbar``.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = _axes(ax)
+        told = [i for i, one in enumerate(self.observed) if not math.isnan(one.value)]
+        value, low, high = (
+            np.array([getattr(self.observed[i], name) for i in told])
+            for name in ("value", "low", "high")
+        )
+        drawn = self.ax_.errorbar(
+            self.predicted[told],
+            value,
+            yerr=[value - low, high - value],
+            **{"marker": "o", "capsize": 3, "label": self.name or "noisy counts", **kwargs},
+        )
+        self.line_ = drawn.lines[0]
+        self.ax_.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="calibrated")
+        self.ax_.set(
+            xlabel="predicted probability", ylabel="observed part", xlim=(0, 1), ylim=(0, 1)
+        )
+        self.ax_.set_aspect("equal")
+        self.ax_.legend(frameon=False, loc="upper left")
+        return self
+
+
+def _check_scores(evaluation):
+    if not isinstance(evaluation, ScoreEvaluation):
+        raise ValueError(
+            f"a {type(evaluation).__name__} has no such curve: pass what evaluate returns of a "
+            "classifier of two classes"
+        )

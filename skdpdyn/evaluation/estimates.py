@@ -1,0 +1,85 @@
+"""Estimates with intervals, computed from released numbers and the covariance of their noise."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and the interval that holds the one without noise.
+
+    Parameters
+    ----------
+    value : float
+        The estimate; NaN where noise leaves nothing of it.
+    low, high : float
+        Ends of the interval.
+
+    Examples
+    --------
+    >>> from skdpdyn.evaluation import Estimate
+    >>> Estimate(0.75, 0.74, 0.76), float(Estimate(0.75, 0.74, 0.76))
+    (0.75 [0.74, 0.76], 0.75)
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self):
+        return self.value
+
+    def __repr__(self):
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyNumbers:
+    """Released numbers, the covariance of their noise, and the quantile for intervals.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_numbers,)
+        The numbers.
+    covariance : ndarray of shape (n_numbers, n_numbers)
+        Covariance of their noise, public.
+    quantile : float
+        How many standard deviations wide an interval is, to each side.
+    """
+
+    values: np.ndarray
+    covariance: np.ndarray
+    quantile: float
+
+    def linear(self, weights: np.ndarray, constant=0.0, bounds=(-math.inf, math.inf)) -> Estimate:
+        """Return the estimate of ``constant + weights @ values``."""
+        width = self.quantile * math.sqrt(max(weights @ self.covariance @ weights, 0.0))
+        value = constant + float(weights @ self.values)
+        return _within(value, value - width, value + width, bounds)
+
+    def ratio(self, above, below, bounds=(0.0, 1.0)) -> Estimate:
+        """Return the estimate of a ratio of two sums, ``above @ values / below @ values``.
+
+        The interval is Fieller's (1954), which is exact for normal noise.
+        """
+        vectors = np.array([above, below])
+        (a, b), square = vectors @ self.values, self.quantile**2
+        (aa, ab), (_, bb) = square * (vectors @ self.covariance @ vectors.T)
+        lead, middle, last = b * b - bb, a * b - ab, a * a - aa
+        if not (b > 0 and lead > 0):  # the denominator may be 0
+            return Estimate(math.nan, *bounds)
+        width = math.sqrt(max(middle**2 - lead * last, 0.0))
+        return _within(a / b, (middle - width) / lead, (middle + width) / lead, bounds)
+
+    def smooth(self, value: float, gradient: np.ndarray, bounds=(0.0, 1.0)) -> Estimate:
+        """Return the estimate of a function of the numbers, to first order in the noise."""
+        shifted = self.linear(gradient, value - float(gradient @ self.values))
+        return _within(value, shifted.low, shifted.high, bounds)
+
+
+def _within(value, low, high, bounds):
+    return Estimate(
+        *(float(min(max(number, bounds[0]), bounds[1])) for number in (value, low, high))
+    )

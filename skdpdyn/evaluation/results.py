@@ -1,0 +1,545 @@
+"""Results of an evaluation: metrics with intervals, and what they cost."""
+
+import html
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
+from skdpdyn.noise import source_of
+from skdpdyn.privacy import privacy_report
+from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.report import PrivacyReport
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PrivateEvaluation(ABC):
+    """What `evaluate` returns: metrics with intervals, and what they cost.
+
+    Everything in it was released: it may be shown to anybody. All metrics come from what was
+    released once, so asking for more of them costs nothing.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, public.
+    noisy : NoisyNumbers
+        What was released, with the covariance of its noise.
+    privacy_ : Guarantee
+        What it cost.
+    mechanism_ : record
+        What was released.
+    delta_ : float
+        Where epsilon is shown.
+    confidence : float
+        Probability that an interval covers.
+    leaks_ : tuple of str, default=()
+        What ``privacy_`` does not cover: a seed.
+    """
+
+    n_samples: int
+    noisy: NoisyNumbers
+    privacy_: Guarantee
+    mechanism_: Any
+    delta_: float
+    confidence: float
+    leaks_: tuple[str, ...] = ()
+
+    @property
+    def epsilon_(self) -> float:
+        """The epsilon that was spent, at ``delta_``."""
+        return float(self.privacy_.epsilon(self.delta_))
+
+    @abstractmethod
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the metrics of the table by name.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each metric, by its name, with columns "value", "low" and "high".
+        """
+        import pandas as pd
+
+        rows = self.metrics()
+        table = [(one.value, one.low, one.high) for one in rows.values()]
+        return pd.DataFrame(table, index=list(rows), columns=["value", "low", "high"])
+
+    def privacy_report(self) -> PrivacyReport:
+        """Report on what was released, under which theorem, and what is not covered.
+
+        Returns
+        -------
+        PrivacyReport
+        """
+        return privacy_report(
+            self.mechanism_,
+            self.privacy_,
+            delta=self.delta_,
+            bound="composition",
+            public=(f"n_samples={self.n_samples}", "the model", "thresholds, classes and bounds"),
+            randomness=source_of(self.leaks_),
+            leaks=self.leaks_,
+        )
+
+    def __repr__(self):
+        rows = self.metrics()
+        width = max(map(len, rows))
+        rows = [f"  {name:{width}}  {one!r}" for name, one in rows.items()]
+        return "\n".join([self._title(), *rows, *self._notes()])
+
+    def _repr_html_(self):
+        head = "".join(f"<th>{name}</th>" for name in ("", "value", "low", "high"))
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{one.value:.4g}</td><td>{one.low:.4g}</td>"
+            f"<td>{one.high:.4g}</td></tr>"
+            for name, one in self.metrics().items()
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        caption = f"<caption>{html.escape(self._title())}</caption>"
+        return f"<table>{caption}<tr>{head}</tr>{rows}</table>{notes}"
+
+    def _title(self):
+        return f"{self.n_samples} records, intervals of {100 * self.confidence:g} % for noise alone"
+
+    def _notes(self):
+        spent = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g}"
+        return [
+            f"{spent} ({self.privacy_.adjacency})",
+            *(f"NOT PRIVATE: {leak}" for leak in self.leaks_),
+        ]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ScoreEvaluation(PrivateEvaluation):
+    """Metrics of a classifier of two classes, from a histogram of its probabilities by label.
+
+    A record counts as predicted to be of the second class where its probability is above the
+    threshold. Metrics are those of probabilities that are rounded to bins: accuracy, recall and
+    precision are exact at the edges of bins, where thresholds are.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, public.
+    noisy : NoisyNumbers
+        Counts of the first class by bin and of the second, with the covariance of their noise.
+    privacy_ : Guarantee
+        What it cost.
+    mechanism_ : record
+        What was released.
+    delta_ : float
+        Where epsilon is shown.
+    confidence : float
+        Probability that an interval covers.
+    leaks_ : tuple of str, default=()
+        What ``privacy_`` does not cover: a seed.
+    thresholds : ndarray of shape (n_bins - 1,)
+        Edges between the bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpdyn.evaluation import evaluate
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
+    >>> found = evaluate(model, X, X[:, 0] > 0, epsilon=1.0)
+    >>> bool(found.recall(0.5).value > 0.95), found.thresholds.size
+    (True, 31)
+    """
+
+    thresholds: np.ndarray
+
+    @property
+    def accuracy(self) -> Estimate:
+        """Part of the records whose label is predicted, at the middle threshold."""
+        return self.accuracy_at()
+
+    @property
+    def roc_auc(self) -> Estimate:
+        """Return the area under the ROC curve; ties count half."""
+        negative, positive = self._by_label()
+        n_negative, n_positive = negative.sum(), positive.sum()
+        below = np.cumsum(negative) - negative / 2
+        above = n_positive - np.cumsum(positive) + positive / 2
+        nothing = Estimate(math.nan, 0.0, 1.0)
+        if any(self._count(label).low <= 0 for label in (0, 1)):
+            return nothing
+        auc = float(positive @ below / (n_negative * n_positive))
+        gradient = [
+            (above / n_positive - auc) / n_negative,
+            (below / n_negative - auc) / n_positive,
+        ]
+        return self.noisy.smooth(auc, np.concatenate(gradient))
+
+    @property
+    def log_loss(self) -> Estimate:
+        """Return the mean log loss of probabilities rounded to the middle of their bin."""
+        middle = self._middles()
+        losses = np.concatenate([-np.log1p(-middle), -np.log(middle)]) / self.n_samples
+        return self.noisy.linear(losses, bounds=(0.0, math.inf))
+
+    @property
+    def prevalence(self) -> Estimate:
+        """Part of the records that are of the second class."""
+        weights = self._select(0, 1) / self.n_samples
+        return self.noisy.linear(weights, bounds=(0.0, 1.0))
+
+    def accuracy_at(self, threshold: float | None = None) -> Estimate:
+        """Return the part of the records whose label is predicted.
+
+        Parameters
+        ----------
+        threshold : float or None, default=None
+            One of ``thresholds``; None: the middle one, 1/2 by default.
+
+        Returns
+        -------
+        Estimate
+        """
+        first = self._first_bin(threshold)
+        weights = self._select(first, 1) + self._select(0, 0) - self._select(first, 0)
+        return self.noisy.linear(weights / self.n_samples, bounds=(0.0, 1.0))
+
+    def recall(self, threshold: float | None = None) -> Estimate:
+        """Return the part of the second class that is predicted, also called true positive rate.
+
+        Parameters
+        ----------
+        threshold : float or None, default=None
+            One of ``thresholds``; None: the middle one.
+
+        Returns
+        -------
+        Estimate
+        """
+        return self.noisy.ratio(self._select(self._first_bin(threshold), 1), self._select(0, 1))
+
+    def false_positive_rate(self, threshold: float | None = None) -> Estimate:
+        """Return the part of the first class that is predicted to be of the second.
+
+        Parameters
+        ----------
+        threshold : float or None, default=None
+            One of ``thresholds``; None: the middle one.
+
+        Returns
+        -------
+        Estimate
+        """
+        return self.noisy.ratio(self._select(self._first_bin(threshold), 0), self._select(0, 0))
+
+    def precision(self, threshold: float | None = None) -> Estimate:
+        """Return the part of the second class among the records that are predicted to be of it.
+
+        Parameters
+        ----------
+        threshold : float or None, default=None
+            One of ``thresholds``; None: the middle one.
+
+        Returns
+        -------
+        Estimate
+        """
+        positive = self._select(self._first_bin(threshold), 1)
+        return self.noisy.ratio(positive, positive + self._select(self._first_bin(threshold), 0))
+
+    def roc_curve(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the points of the ROC curve, from (0, 0) to (1, 1).
+
+        Noise can make a curve fall: the points are those of the least curve above it that does not.
+
+        Returns
+        -------
+        fpr, tpr : ndarray of shape (n_bins + 1,)
+            False and true positive rates.
+        thresholds : ndarray of shape (n_bins + 1,)
+            Probability beyond which a record counts as predicted.
+        """
+        rates = []
+        for counts in self._by_label():
+            passed = np.cumsum(counts[::-1]) / max(counts.sum(), 1.0)
+            passed = np.maximum.accumulate(np.clip(passed, 0, 1))
+            rates.append(np.concatenate([[0.0], passed[:-1], [1.0]]))
+        fpr, tpr = rates
+        return fpr, tpr, np.concatenate([[1.0], self.thresholds[::-1], [0.0]])
+
+    def calibration_curve(self, n_groups: int = 8) -> tuple[np.ndarray, list[Estimate]]:
+        """Return how often the second class occurs where it is predicted with a probability.
+
+        Parameters
+        ----------
+        n_groups : int, default=8
+            Number of groups that neighbouring bins are joined to, a divisor of their number.
+
+        Returns
+        -------
+        predicted : ndarray of shape (n_groups,)
+            Mean probability in each group, or its middle where there are no records to tell.
+        observed : list of Estimate
+            Part of the second class in each group; NaN where there are too few records.
+        """
+        middle, n_bins = self._middles(), self.thresholds.size + 1
+        if n_groups not in [k for k in range(1, n_bins + 1) if n_bins % k == 0]:
+            raise ValueError(
+                f"n_groups={n_groups!r} must be a divisor of {n_bins}, the number of bins"
+            )
+        size, predicted, observed = n_bins // n_groups, [], []
+        for first in range(0, n_bins, size):
+            inside = np.zeros((2, n_bins))
+            inside[:, first : first + size] = 1
+            positive = inside.copy()
+            positive[0] = 0
+            observed.append(self.noisy.ratio(positive.ravel(), inside.ravel()))
+            part = slice(first, first + size)
+            counts = np.maximum(sum(self._by_label())[part], 0)
+            counts = counts if counts.any() else np.ones(size)
+            predicted.append(counts @ middle[part] / counts.sum())
+        return np.array(predicted), observed
+
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the metrics of the table by name, at the middle threshold.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+        return {
+            "accuracy": self.accuracy,
+            "ROC AUC": self.roc_auc,
+            "log loss": self.log_loss,
+            "recall": self.recall(),
+            "precision": self.precision(),
+            "prevalence": self.prevalence,
+        }
+
+    def _by_label(self):
+        return self.noisy.values.reshape(2, -1)
+
+    def _count(self, label):
+        return self.noisy.linear(self._select(0, label))
+
+    def _middles(self):
+        edges = np.concatenate([[0.0], self.thresholds, [1.0]])
+        return (edges[1:] + edges[:-1]) / 2
+
+    def _select(self, first, label):
+        """Return the weights that sum one label's counts from a bin on."""
+        weights = np.zeros((2, self.thresholds.size + 1))
+        weights[label, first:] = 1
+        return weights.ravel()
+
+    def _first_bin(self, threshold):
+        """Return the first bin above a threshold."""
+        if threshold is None:
+            return (self.thresholds.size + 1) // 2
+        at = int(np.argmin(np.abs(self.thresholds - as_float(threshold))))
+        if not abs(self.thresholds[at] - as_float(threshold)) <= 1e-9:
+            raise ValueError(
+                f"threshold={threshold!r} is no edge of a bin: it must be one of "
+                f"{self.thresholds.tolist()}. "
+                "Give evaluate the thresholds that you need"
+            )
+        return at + 1
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ClassEvaluation(PrivateEvaluation):
+    """Metrics for more than two classes, from noisy counts of true and predicted labels.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, public.
+    noisy : NoisyNumbers
+        Counts by true and predicted label, with the covariance of their noise.
+    privacy_ : Guarantee
+        What it cost.
+    mechanism_ : record
+        What was released.
+    delta_ : float
+        Where epsilon is shown.
+    confidence : float
+        Probability that an interval covers.
+    leaks_ : tuple of str, default=()
+        What ``privacy_`` does not cover: a seed.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    log_loss : Estimate or None, default=None
+        Mean of the log losses, each at most 3 log(n_classes). A share of the budget of its own pays
+        for it. None for a model without probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpdyn.evaluation import evaluate
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> model = LogisticRegression(C=100).fit([[-0.6], [0.0], [0.6]], [0, 1, 2])
+    >>> found = evaluate(model, X, np.digitize(X[:, 0], [-0.3, 0.3]), epsilon=1.0)
+    >>> bool(found.accuracy.value > 0.9), found.confusion_matrix.shape
+    (True, (3, 3))
+    """
+
+    classes: np.ndarray
+    log_loss: Estimate | None = None
+
+    @property
+    def confusion_matrix(self) -> np.ndarray:
+        """Return noisy counts: true labels by row, predicted ones by column."""
+        return self.noisy.values.reshape(self.classes.size, -1)
+
+    @property
+    def accuracy(self) -> Estimate:
+        """Part of the records whose label is predicted."""
+        weights = np.eye(self.classes.size).ravel() / self.n_samples
+        return self.noisy.linear(weights, bounds=(0.0, 1.0))
+
+    def recall(self, label: Any) -> Estimate:
+        """Return the part of the records of a label that are predicted to be of it.
+
+        Parameters
+        ----------
+        label : object
+            One of ``classes``.
+
+        Returns
+        -------
+        Estimate
+        """
+        return self._part(label, "true")
+
+    def precision(self, label: Any) -> Estimate:
+        """Return the part of a label among the records that are predicted to be of it.
+
+        Parameters
+        ----------
+        label : object
+            One of ``classes``.
+
+        Returns
+        -------
+        Estimate
+        """
+        return self._part(label, "predicted")
+
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the metrics of the table by name.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+        rows = {"accuracy": self.accuracy}
+        rows |= {} if self.log_loss is None else {"log loss": self.log_loss}
+        for name, metric in (("recall", self.recall), ("precision", self.precision)):
+            rows |= {f"{name} of {label}": metric(label) for label in self.classes.tolist()}
+        return rows
+
+    def _part(self, label, of):
+        labels = self.classes.tolist()
+        if label not in labels:
+            raise ValueError(f"label={label!r} must be one of {labels}")
+        code, right = labels.index(label), np.zeros((len(labels),) * 2)
+        right[code, code] = 1
+        all_of = np.zeros_like(right)
+        all_of[(code, slice(None)) if of == "true" else (slice(None), code)] = 1
+        return self.noisy.ratio(right.ravel(), all_of.ravel())
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RegressionEvaluation(PrivateEvaluation):
+    """Metrics of a regression, from noisy sums of errors, which are cut off, and of targets.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, public.
+    noisy : NoisyNumbers
+        Sums of absolute and of squared errors over the largest one, and of the target and its
+        square in [-1/2, 1/2], with the covariance of their noise.
+    privacy_ : Guarantee
+        What it cost.
+    mechanism_ : record
+        What was released.
+    delta_ : float
+        Where epsilon is shown.
+    confidence : float
+        Probability that an interval covers.
+    leaks_ : tuple of str, default=()
+        What ``privacy_`` does not cover: a seed.
+    target_bounds : tuple (low, high)
+        Bounds that targets and predictions are clipped to.
+    largest_error : float
+        Errors beyond it count as it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skdpdyn.evaluation import evaluate
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> model = LinearRegression().fit([[-1.0], [1.0]], [-1.0, 1.0])
+    >>> found = evaluate(model, X, X[:, 0], epsilon=1.0, target_bounds=(-1.0, 1.0))
+    >>> bool(found.r2.value > 0.9), found.largest_error
+    (True, 2.0)
+    """
+
+    target_bounds: tuple[float, float]
+    largest_error: float
+
+    @property
+    def mean_absolute_error(self) -> Estimate:
+        """Mean of the absolute errors."""
+        weights = np.array([self.largest_error / self.n_samples, 0, 0, 0])
+        return self.noisy.linear(weights, bounds=(0.0, self.largest_error))
+
+    @property
+    def mean_squared_error(self) -> Estimate:
+        """Mean of the squared errors."""
+        square = self.largest_error**2
+        return self.noisy.linear(np.array([0, square / self.n_samples, 0, 0]), bounds=(0.0, square))
+
+    @property
+    def r2(self) -> Estimate:
+        """Part of the variance of the target that is predicted."""
+        width = self.target_bounds[1] - self.target_bounds[0]
+        mean = self.noisy.values[2] / self.n_samples
+        centred = np.array([0, 0, -2 * mean, 1])
+        errors = np.array([0, (self.largest_error / width) ** 2, 0, 0])
+        # The variance is no sum: this form of it is off by the square of the mean's noise
+        shifted = NoisyNumbers(
+            np.append(self.noisy.values, self.n_samples),
+            np.pad(self.noisy.covariance, (0, 1)),
+            self.noisy.quantile,
+        )
+        rest = shifted.ratio(
+            np.append(errors, 0), np.append(centred, mean**2), bounds=(0.0, math.inf)
+        )
+        return Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low)
+
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the metrics of the table by name.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+        return {
+            "R^2": self.r2,
+            "mean absolute error": self.mean_absolute_error,
+            "mean squared error": self.mean_squared_error,
+        }

@@ -1,0 +1,157 @@
+"""Score a model on private records."""
+
+import math
+from typing import Any
+
+from scipy import special
+from sklearn.utils.validation import check_is_fitted
+
+from skdpdyn.base import quoting_no_records, silent_arithmetic
+from skdpdyn.evaluation.counts import counted
+from skdpdyn.evaluation.results import PrivateEvaluation
+from skdpdyn.noise import check_random_state, generators, release, seed_leaks
+from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, composition, least_noise
+from skdpdyn.privacy.checks import as_float, checked_choice
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    delta: float | str = "auto",
+    adjacency: str = "replace_one",
+    thresholds: Any = None,
+    target_bounds: tuple[float, float] | None = None,
+    largest_error: float | None = None,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> PrivateEvaluation:
+    """Score a model on private records, at a cost of at most (epsilon, delta).
+
+    Of a classifier of two classes one noisy histogram is released: the numbers of records by label
+    and by bin of the probability of the second class, at several resolutions (halves, quarters,
+    ..., single bins), so that sums over many bins have little noise. A record is in one bin of each
+    resolution. All counts together move by sqrt(2 r) if a record is replaced, r resolutions, and by
+    sqrt(r) if it is dropped. Least squares make one histogram of them, whose total is the public
+    number of records.
+
+    Of more classes the numbers of records by true and predicted label are released, and the mean of
+    the log losses, each cut off at 3 log(number of classes). Of a regression four sums: of absolute
+    and squared errors, cut off at ``largest_error``, and of the target and its square.
+
+    An interval holds the metric of these very records without noise, with the probability
+    ``confidence``: it is made of the public distribution of the noise. How far the records are from
+    the population that they were drawn from is another matter.
+
+    If the records were not among those that the model was trained on, a record is in one part only,
+    and both releases together cost what the dearer one costs:
+    ``total_privacy(model, evaluation, disjoint=True)``.
+
+    Parameters
+    ----------
+    model : fitted classifier or regressor
+        It must score each row by itself, as linear models do. Any model that may be shown: one of
+        skdpdyn, or one that was learnt from public data.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows.
+    y : array-like of shape (n_samples,)
+        Their targets; of a classifier each must be one of ``model.classes_``.
+    epsilon : float
+        Privacy budget, > 0.
+    delta : float or "auto", default="auto"
+        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    thresholds : array-like of shape (2^k - 1,), default=None
+        Of two classes: increasing probabilities between 0 and 1 that are the edges of bins. None:
+        1/32, 2/32, ..., 31/32. If a class is rare, put them where its probabilities are. The middle
+        one is known best.
+    target_bounds : tuple (low, high), default=None
+        Of a regression: public bounds that targets and predictions are clipped to. None: those of
+        the model.
+    largest_error : float, default=None
+        Of a regression: where errors are cut off. The noise is in proportion to it. None: the
+        distance of the bounds.
+    confidence : float, default=0.95
+        Probability that an interval covers, in (0, 1).
+    random_state : None or int, default=None
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
+        private: for tests.
+
+    Returns
+    -------
+    ScoreEvaluation, ClassEvaluation or RegressionEvaluation
+        See `ScoreEvaluation` for two classes, `ClassEvaluation` for more, and
+        `RegressionEvaluation`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter, X or y is invalid.
+    CalibrationError
+        If no noise is known to meet the budget.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If ``random_state`` is an int.
+
+    References
+    ----------
+    M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010), Boosting the accuracy of differentially private
+    histograms through consistency: several resolutions, and least squares. E. Fieller (1954), Some
+    problems in interval estimation: ratios.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.evaluation import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, (20_000, 2))
+    >>> y = X @ [1.0, -2.0] > 0
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True])
+    >>> model = model.fit(X[:10_000], y[:10_000])
+    >>> held_out = evaluate(model, X[10_000:], y[10_000:], epsilon=1.0)
+    >>> bool(held_out.accuracy.value > 0.9), round(held_out.epsilon_, 6)
+    (True, 1.0)
+    """
+    check_random_state(random_state)
+    quantile = _quantile(confidence)
+    adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
+    quoting_no_records(check_is_fitted, model)
+    with silent_arithmetic():
+        y, wanted = counted(model, X, y, thresholds, target_bounds, largest_error, adjacency)
+    budget = Budget.for_samples(epsilon, delta, n_samples=y.size, adjacency=adjacency)
+    _ = budget.mu  # refuses delta=0
+
+    def record(noise_multiplier):
+        parts = tuple(
+            Gaussian(noise_multiplier / math.sqrt(part.share), adjacency=adjacency)
+            for part in wanted.parts
+        )
+        return Composition(parts) if len(parts) > 1 else parts[0]
+
+    mechanism = least_noise(record, budget, bound="composition")
+    (generator,) = generators(random_state)
+    released = []
+    for part, ran in zip(wanted.parts, getattr(mechanism, "mechanisms", (mechanism,)), strict=True):
+        std = part.sensitivity * ran.noise_multiplier
+        released.append(part.estimated(release(part.values, std, generator), std, quantile))
+    return wanted.evaluation(
+        released,
+        n_samples=y.size,
+        privacy_=composition(mechanism),
+        mechanism_=mechanism,
+        delta_=budget.delta,
+        confidence=float(confidence),
+        leaks_=seed_leaks(random_state),
+    )
+
+
+def _quantile(confidence):
+    if not 0 < as_float(confidence) < 1:
+        raise ValueError(f"confidence={confidence!r} must be in (0, 1): how often intervals cover")
+    return float(special.ndtri((1 + confidence) / 2))
