@@ -91,7 +91,8 @@ def rounding_mu(
     lipschitz : float, default=1.0
         Lipschitz constant of a step.
     n_summed : float
-        Number of vectors that a gradient sums one after the other.
+        Number of vectors that a gradient sums one after the other, see
+        `skdpdyn.data.chunks.in_order`.
     repeats : float, default=1.0
         Most records in a step over its public divisor: 1 / sampling_probability of Poisson batches.
     growth : float, default=1.0
@@ -126,11 +127,6 @@ def rounding_mu(
 def _total(values, n_steps):
     """Return the sum over steps of a number, or of one number a step."""
     return float(np.sum(values)) if np.ndim(values) else float(values) * n_steps
-
-
-def gathered_in_order(n_records):
-    """Return how many vectors the sum over a batch adds one after the other."""
-    return min(n_records, 128 + 4096) + n_records / 2**15
 
 
 def step_lipschitz(step_size, strong_convexity, smoothness):

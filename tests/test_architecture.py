@@ -71,6 +71,7 @@ LAYERS = {
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
     "kernels/ball.py": (6, 1),
+    "kernels/sums.py": (6, 1),
     "kernels/release.py": (6, 1),
     "kernels/*_multi.py": (6, 7),
     "kernels/descent.py": (6, 8),

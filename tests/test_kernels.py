@@ -22,6 +22,7 @@ from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import largest_rounding, minimise
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
+from skdpdyn.kernels.sums import Total
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.privacy import Adjacency
 
@@ -413,7 +414,7 @@ def gradient_sum(objective, X, y, weight, rows=None):
     family = kernel_family(given.is_sparse, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     precision = family.precision(X.dtype.name)
-    weights, out = np.zeros(n_weights, precision), np.zeros(n_weights + 2 * objective.n_outputs)
+    weights, total = np.zeros(n_weights, precision), Total((n_weights + 2 * objective.n_outputs,))
     weights[order[: -objective.n_outputs]] = weight
     compiled_some_chunks(family, X.dtype.name, precision)(
         objective.loss.residual,
@@ -427,10 +428,10 @@ def gradient_sum(objective, X, y, weight, rows=None):
         np.array([0, len(y)] if rows is None else rows),
         0,
         1,
-        np.empty((1, out.size)),
-        out,
+        np.empty((1, total.parts.shape[1])),
+        total.parts,
     )
-    return out
+    return total.value()
 
 
 @each_kernel

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from skdpdyn.data import chunks
 from skdpdyn.data.row_map import RowMap, block_size
+from skdpdyn.kernels.sums import Total
 
 _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # of rounding by a map, for which blocks may be summed in single precision
@@ -347,14 +348,14 @@ class Rows(ABC):
 
     def _summed(self, terms, shape):
         """Sum of the terms of all pieces, chunk by chunk."""
-        total, of_chunk = np.zeros(shape), np.zeros(shape)
+        total, of_chunk = Total(shape), Total(shape)
         for piece, ends in self.pieces():
             for term in terms(piece):
-                of_chunk += term
+                of_chunk.add(term)
             if ends:
-                total += of_chunk
-                of_chunk[...] = 0
-        return total
+                total.add(of_chunk.value())
+                of_chunk = Total(shape)
+        return total.value()
 
 
 def _symmetric(total):
@@ -366,10 +367,9 @@ def sum_rounding(
 ) -> float:
     """Return how much sums over rows may round in two runs together, over their largest term.
 
-    A block of m rows rounds by m/2 eps times their weight at the most, and the sum of n k/m blocks
-    by n/2 eps with every block, k the most rows of a record: a function of public numbers and of
-    the map alone. Sums of c chunks of s blocks, added up, round by (s + c - 2) n/2 eps, which is no
-    more than the (s c - 1) n/2 eps of their blocks one after the other.
+    A block of m rows rounds by m/2 eps times their weight at the most, the sums of blocks and of
+    chunks as `skdpdyn.data.chunks.in_order` says: a function of public numbers and of the map
+    alone.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ def sum_rounding(
     """
     size = block_size(n_features)
     of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
-    sums = 2 * size * max(size, n_samples) + most_rows * n_samples**2 / size
+    sums = max(size, n_samples) * largest_number_of_terms(n_samples, n_features, most_rows)
     rounding = sums * _EPS + 2 * n_samples * of_terms
     if not rounding < 0.5:
         raise ValueError(
@@ -403,17 +403,18 @@ def sum_rounding(
 def target_rounding(n_samples: int, most_rows: int = 1) -> float:
     """Return how much sums of targets in [-1, 1] may round in two runs together.
 
-    The sum of a chunk is rounded once, as is each product with a weight: by n eps/2 in all. The sum
-    of c chunks rounds by c n/2 eps, and c is at most 64 times the most rows of a record, and one.
+    Each product with a weight is rounded once, and the sum of a chunk twice, by n eps/2 in all each
+    time; sums of chunks round as `skdpdyn.data.chunks.in_order` says.
     """
-    return 2 * (_MOST_MOMENT_CHUNKS * most_rows + 3) * n_samples * float(_EPS)
+    of_chunks = chunks.in_order(0, _MOST_MOMENT_CHUNKS * most_rows + 1)
+    return 2 * (of_chunks + 3) * n_samples * float(_EPS)
 
 
 def largest_number_of_terms(n_samples: int, n_features: int, most_rows: int = 1) -> float:
-    """Return the largest number of terms (rows, blocks, chunks) that are added in sequence."""
+    """Return how many rows, summed one after the other, round as much as blocks and chunks do."""
     size = block_size(n_features)
-    n_chunks = _MOST_MOMENT_CHUNKS * most_rows + 1
-    return size + 16 + n_samples / (_MOST_MOMENT_CHUNKS * size) + 1 + n_chunks
+    of_chunks = chunks.in_order(0, _MOST_MOMENT_CHUNKS * most_rows + 1)
+    return chunks.in_order(size + 16, n_samples * most_rows / size + 1) + of_chunks
 
 
 def rounding_objective(objective, row_map: RowMap | None):

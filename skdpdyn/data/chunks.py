@@ -1,14 +1,17 @@
 """Which rows are summed together: fixed chunks, from public numbers alone."""
 
-import math
-
 import numpy as np
 
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64  # or more where a chunk would have more rows than _MAX_CHUNK
-_MAX_CHUNK = 16384  # rows that are summed one after the other: their rounding grows with the square
+_MAX_CHUNK = 16384  # rows that are summed one after the other
 _CHUNK_MULTIPLE = 16
 _ASSUMED_LENGTH = 32  # values that a CSR row is taken to store
+_EPS = np.finfo(np.float64).eps
+MOST_GATHERED = 4096
+"""Most rows of a batch that are summed one after the other."""
+LEAST_SUMMED = 8
+"""Fewest rows in a chunk, or of a batch in a sum, but for the last one."""
 LARGEST_PART = 1 / 4
 """Part of X that the sums of all chunks may take in memory."""
 
@@ -16,7 +19,7 @@ LARGEST_PART = 1 / 4
 def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sums: int) -> int:
     """Return the largest number of chunks: of 256 rows or more, their sums at most a quarter of X.
 
-    There are 64, or more where that keeps a chunk to 16,384 rows, or to the root of their number.
+    There are 64, or more where that keeps a chunk to 16,384 rows.
 
     How many values CSR rows store is not public: with one more in a record all other records would
     be summed in other chunks, and have other room for rounding. So rows are taken to store 32 each;
@@ -30,20 +33,40 @@ def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sum
 
 def _count_chunks(n_samples, row_bytes, n_sums):
     of_memory = n_samples * row_bytes * LARGEST_PART // (8 * n_sums)
-    enough = max(_MAX_CHUNKS, n_samples // max(_MAX_CHUNK, math.isqrt(n_samples)))
-    return int(max(1, min(enough, n_samples // _MIN_CHUNK, of_memory)))
+    return int(max(1, min(_enough(n_samples), n_samples // _MIN_CHUNK, of_memory)))
+
+
+def _enough(n_samples):
+    return max(_MAX_CHUNKS, n_samples // _MAX_CHUNK)
+
+
+def in_order(n_rows: float, n_chunks: float) -> float:
+    """Return how many vectors, summed one after the other, round as much as chunks that are added.
+
+    The sums of chunks of ``n_rows`` rows round as their rows one after the other. Adding up c of
+    them as `skdpdyn.kernels.sums` does rounds by u = eps/2 of the result, where all that additions
+    round away joins it, and in the sum of that: it is at most u of each partial sum, c u in all of
+    the sum of norms w, so that adding it up rounds by c^2 u^2 w. These are two additions and c^2
+    eps more.
+    """
+    return n_rows + 2 + _EPS * n_chunks**2
 
 
 def largest_number_in_order(objective) -> float:
-    """Return how many vectors are summed one after the other at most, whatever the kind of rows.
+    """Return `in_order` of a pass over all rows at most, whatever the kind of rows.
 
-    These are the rows of a chunk, and then the chunks, more of them where a record has more rows.
+    There are more chunks where a record has more rows.
     """
     row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
     n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
     n_chunks = _count_chunks(objective.n_samples, row_bytes, n_sums)
-    in_order = objective.most_rows * max(n_chunks, _MAX_CHUNKS)
-    return objective.n_samples / n_chunks + _CHUNK_MULTIPLE + in_order
+    most_chunks = objective.most_rows * _enough(objective.n_samples)
+    return in_order(objective.n_samples / n_chunks + _CHUNK_MULTIPLE, most_chunks)
+
+
+def gathered_in_order(n_rows: float) -> float:
+    """Return `in_order` of a batch of at most ``n_rows`` rows, some of them summed at a time."""
+    return in_order(min(n_rows, MOST_GATHERED), n_rows / LEAST_SUMMED + 1)
 
 
 def chunk_edges(n_samples: int, n_chunks: int, n_rows: int | None = None) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.data.base import Rows
+from skdpdyn.data.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, block_size, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -228,13 +229,13 @@ class LocalRows(Rows):
         stays within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm
         times eps/2 at most, and so does each product and what it multiplies a row by: a block of 32
         rows, in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c
-        chunks of n rows by (c + 1) n/4 eps L; two runs, by twice that. Partial sums of one output
-        or of several round alike. Changing a row changes the rounding of its own block, of the
-        float64 sums of its chunk, and of the sum of the chunks, nothing else. But a record that
-        joins a batch, or has another number of rows, moves the rows that follow, and every block
-        and every chunk rounds anew. With weights that add up to n in all, each of up to n k/m
-        chunks, k the most rows of a record, rounds by m/2 eps L times its weight, a block by 16 eps
-        L times its weight and a little, and the sum of the chunks by n k/m n/2 eps L.
+        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see `skdpdyn.data.chunks.in_order`;
+        two runs, by twice that. Partial sums of one output or of several round alike. Changing a
+        row changes the rounding of its own block, of the float64 sums of its chunk, and of the sum
+        of the chunks, nothing else. But a record that joins a batch, or has another number of rows,
+        moves the rows that follow, and every block and every chunk rounds anew. With weights that
+        add up to n in all, each of up to n k/m chunks, k the most rows of a record, rounds by m/2
+        eps L times its weight, a block by 16 eps L times its weight and a little.
 
         With a map the sums are those of the parts of mapped rows, larger by `growth`; the map of
         their sum then rounds by as many eps/2 as it has terms.
@@ -460,11 +461,13 @@ def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> flo
         If sums in float64 cannot tell one record among so many.
     """
     chunk = objective.n_samples / n_chunks + 16
-    n_blocks, n_moved = (1, chunk)
+    n_blocks, n_moved, n_rows = 1, chunk, objective.n_samples
     if not aligned:
+        n_rows *= objective.most_rows
         n_chunks *= objective.most_rows
         n_blocks, n_moved = objective.n_samples / 16 + n_chunks, objective.n_samples
-    double_sums = n_moved * chunk + n_chunks * objective.n_samples
+    of_chunks = in_order(0, n_rows / LEAST_SUMMED + 1)
+    double_sums = n_moved * chunk + objective.n_samples * of_chunks
     blocks = 640 * np.finfo(dtype).eps * n_blocks
     # a step of the sum over a divisor rounds by less than 8 eps of it
     room = (blocks + double_sums * _EPS + (mapping + 8) * objective.n_samples * _EPS) * growth

@@ -15,6 +15,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import block_size
 from skdpdyn.kernels.passes import LocalSums
+from skdpdyn.kernels.sums import Total
 
 _PIECE_BYTES = 1 << 23  # of rows that are summed at a time, in their own precision
 _AHEAD = 2  # portions that are read while one is summed
@@ -249,11 +250,11 @@ class _Sums:
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order."""
-        total, edges, starts = np.zeros(self._what.n_sums), self._edges, self._starts
+        total, edges, starts = Total((self._what.n_sums,)), self._edges, self._starts
         portions = self._rows._portions([int(edges[start]) for start in starts])
         for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
             piece = self._rows._piece(X, y)
             chunks = edges[start : end + 1] - edges[start]
             with LocalSums(self._what, piece, chunks) as sums:
                 sums.add_to(total, weights, intercept, shift)
-        return total
+        return total.value()

@@ -17,6 +17,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
+from skdpdyn.data.chunks import MOST_GATHERED
 from skdpdyn.kernels.ball import project_in_place
 from skdpdyn.kernels.descent import map_arguments, map_types, project
 from skdpdyn.kernels.jit import (
@@ -32,12 +33,12 @@ from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
 from skdpdyn.kernels.passes import compiled_chunk, kernel_family, pass_types
 from skdpdyn.kernels.release import release
+from skdpdyn.kernels.sums import add, settle
 from skdpdyn.progress import Progress
 
 _HELD = 131_072  # normals at a time
 _PIECES = 10  # of a run, after each of which its progress can be told
 _MOST_COLUMNS = 1000  # that a row is taken to store
-_IN_ORDER = 4096  # sums that are added one after the other
 _PATIENCE = 2e8  # products of compiled steps, during which no signal is answered
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 
@@ -147,11 +148,8 @@ def _run(
     Where records have several rows, ``drawn`` receives those of a batch: of record i they are
     ``row_of[first_of[i]:first_of[i + 1]]``.
     """
-    gradient, partial, batch = (
-        np.empty(chunk_sum.size),
-        np.zeros(chunk_sum.size),
-        np.empty(2, np.int64),
-    )
+    total, batch = np.empty((2, chunk_sum.size)), np.empty(2, np.int64)
+    gradient = total[0]
     n_coefficients, n_rows = slot.size - intercept.size, target.size
     for k in range(step_size.size):
         for j in range(n_coefficients):  # weights[order] = theta compiles error messages
@@ -169,7 +167,7 @@ def _run(
                     drawn[last] = row_of[row]
                     last += 1
             batch[0], batch[1] = 0, last
-        gradient[:] = 0
+        total[:] = 0
         for first in range(batch[0], batch[1], n_rows):
             last = first + n_rows if first + n_rows < batch[1] else batch[1]
             gather(
@@ -181,13 +179,8 @@ def _run(
                 residual, rows, target, scale, limit, offset, weight, weights, intercept, shift,
                 intercept_scaling, 0, last - first, chunk_sum,
             )  # fmt: skip
-            for j in range(gradient.size):
-                partial[j] += chunk_sum[j]
-            # so that no sum has too many terms
-            if (first - batch[0]) // n_rows % _IN_ORDER == 0 or last == batch[1]:
-                for j in range(gradient.size):
-                    gradient[j] += partial[j]
-                    partial[j] = 0
+            add(total, chunk_sum)
+        settle(total)
         if matrix.size:
             map_gradient(gradient, slot, intercept.size, matrix, centre, scratch)
         for j in range(theta.size):
@@ -302,8 +295,7 @@ def descend_on_batches(
     n_rows, gathered = family.room(data)
     check_noise(noise_std)
     if exact:
-        # of a batch 128 and 4,096 sums come one after the other, then one for every 32,768 rows
-        n_chunks = max(1.0, objective.n_samples / 8192)
+        n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
         bounded_rows = rows.bounded(objective, n_chunks, np.float64, aligned=False)
     else:
         bounded_rows = rows.bounded_without_room(objective)

@@ -9,11 +9,11 @@ would cost more than half as much again.
 import numpy as np
 from numba import types
 
+from skdpdyn.data.chunks import MOST_GATHERED
 from skdpdyn.kernels.jit import readonly, residual_function, writable
 from skdpdyn.kernels.vectors import zeros_on_stack
 
 _MIN_BLOCK, _MAX_BLOCK = 32, 1024  # rows; multiples of 8, the width of the loss
-_GATHERED = 4096  # rows of a batch at a time
 
 residual_type = residual_function
 
@@ -55,11 +55,11 @@ def room_type(dtype):
 def room(X):
     """Return how many rows of a batch are summed at a time, and room for them."""
     values, columns, _, _ = X
-    return _GATHERED, (
+    return MOST_GATHERED, (
         values,
         columns,
-        np.empty(_GATHERED, np.int64),
-        np.empty(_GATHERED, np.int64),
+        np.empty(MOST_GATHERED, np.int64),
+        np.empty(MOST_GATHERED, np.int64),
     )
 
 

@@ -3,7 +3,7 @@
 Rows in memory are summed by these loops themselves, see `skdpdyn.kernels.passes`; other rows say
 what the sum at a point is, and the same step follows from it.
 
-Rows are summed in fixed chunks whose partial sums are reduced in order, so any number of threads
+Rows are summed in fixed chunks whose sums are added in order, so any number of threads
 gives the same bits. Threads share all steps in compiled code: waking one through Python for every
 step would cost more than many a step.
 
@@ -45,6 +45,7 @@ from skdpdyn.kernels.passes import (
     thread_shares,
 )
 from skdpdyn.kernels.release import release
+from skdpdyn.kernels.sums import add, settle
 from skdpdyn.progress import Progress
 
 # looks whether the others are done, about 0.6 ms; seconds of rest after them
@@ -90,30 +91,29 @@ def set_point(theta, slot, intercept_scaling, weights, intercept, shift, row_map
 
 def _run(
     chunk_gradients, step, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
-    intercept, shift, intercept_scaling, edges, gradient, chunk_sum, slot, matrix, centre, scratch,
+    intercept, shift, intercept_scaling, edges, total, chunk_sum, slot, matrix, centre, scratch,
     n_samples, alpha, step_size, noise_std, radius, theta, normals,
 ):  # fmt: skip
     """Run all steps on one thread; ``theta`` and the kernel's point become the last iterate."""
     for k in range(step_size.size):
-        for j in range(gradient.size):
-            gradient[j] = 0
+        total[:] = 0
         for c in range(edges.size - 1):
             chunk_sum[0] = np.nan
             chunk_gradients(
                 residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept,
                 shift, intercept_scaling, edges[c], edges[c + 1], chunk_sum,
             )  # fmt: skip
-            for j in range(gradient.size):
-                gradient[j] += chunk_sum[j]
+            add(total, chunk_sum)
+        settle(total)
         step(
-            theta, gradient, slot, n_samples, alpha, step_size[k], noise_std[k], normals[k],
+            theta, total[0], slot, n_samples, alpha, step_size[k], noise_std[k], normals[k],
             radius, weights, intercept, shift, intercept_scaling, matrix, centre, scratch,
         )  # fmt: skip
 
 
 def _run_shared(
     chunk_gradients, step, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
-    intercept, shift, intercept_scaling, edges, gradient, sums, slot, matrix, centre, scratch,
+    intercept, shift, intercept_scaling, edges, total, sums, slot, matrix, centre, scratch,
     n_samples, alpha, step_size, noise_std, radius, theta, normals, shares, thread, taken, finished,
     done,
 ):  # fmt: skip
@@ -124,7 +124,7 @@ def _run_shared(
     ``taken[k, t]`` counts chunks of step k from the share of thread t, ``finished[k]`` all chunks,
     ``done[0]`` steps. A thread waits only with no chunk in hand, so nobody waits for one that
     waits; and not long: it returns the number of steps that it has seen through, if fewer than all,
-    for the caller to pause. All share ``gradient``, the point and ``theta``: only who finishes a
+    for the caller to pause. All share ``total``, the point and ``theta``: only who finishes a
     step's last chunk touches them, and ``done`` lets the others go on.
     """
     n_chunks, n_threads = edges.size - 1, shares.size - 1
@@ -141,13 +141,12 @@ def _run_shared(
                     intercept, shift, intercept_scaling, first, last, sums[chunk],
                 )  # fmt: skip
                 if atomic_increment(finished, k) == n_chunks - 1:
-                    for j in range(gradient.size):
-                        gradient[j] = 0
+                    total[:] = 0
                     for c in range(n_chunks):
-                        for j in range(gradient.size):
-                            gradient[j] += sums[c, j]
+                        add(total, sums[c, : total.shape[1]])
+                    settle(total)
                     step(
-                        theta, gradient, slot, n_samples, alpha, step_size[k], noise_std[k],
+                        theta, total[0], slot, n_samples, alpha, step_size[k], noise_std[k],
                         normals[k], radius, weights, intercept, shift, intercept_scaling, matrix,
                         centre, scratch,
                     )  # fmt: skip
@@ -213,7 +212,7 @@ def _compiled(run, result, family, dtype, precision, sums, *work):
             *problem,
             *point,
             readonly(np.int64),
-            _output,
+            writable(np.float64, 2),
             sums,
             _order,
             *schedule,
@@ -413,7 +412,7 @@ class _Descent(_Point):
         run = compiled(what.family, rows.dtype.name, what.precision)
         residual = first_class(what.objective.loss.residual)
         problem = residual, what.family.rows(rows.X), rows.y, *rows.bounded_for(what)
-        to = edges, np.empty(what.n_sums), sums
+        to = edges, np.empty((2, what.n_sums)), sums
         self._run = partial(run, *problem, *self._point, self._scaling, *to, *self._totals(what))
         self._seconds = None
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skdpdyn.data.base import rounding_objective
-from skdpdyn.data.chunks import largest_number_in_order
+from skdpdyn.data.chunks import in_order, largest_number_in_order
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.descent import set_point
@@ -143,7 +143,7 @@ class _Gradient:
     def __init__(self, objective, rows, linear, what, sums):
         edges = rows.chunk_edges(what.n_chunks)
         self._map, self._rounds_as = rows.map, rounding_objective(objective, rows.map)
-        self._n_summed = int(np.max(np.diff(edges))) + edges.size - 1
+        self._n_summed = in_order(int(np.max(np.diff(edges))), edges.size - 1)
         self.objective, self._sums = objective, sums
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
         self._order, n_weights = what.layout()

@@ -22,6 +22,7 @@ from numba import types
 
 from skdpdyn.data.chunks import LARGEST_PART
 from skdpdyn.kernels.jit import aligned_empty, component, entry, readonly, writable
+from skdpdyn.kernels.sums import Total, add
 
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
 _PIECE = 10**8
@@ -45,11 +46,11 @@ def compiled_chunk(family, dtype, precision="float64"):
 
 def _some_chunks(
     chunk_gradients, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
-    intercept, shift, intercept_scaling, edges, first, last, sums, gradient,
+    intercept, shift, intercept_scaling, edges, first, last, sums, total,
 ):  # fmt: skip
     """Sum chunks first..last, one thread's share of a pass, each in its own row of ``sums``.
 
-    Where that has room for a single sum, they are added to ``gradient`` as they come.
+    Where that has room for a single sum, they are added to ``total`` as they come.
     """
     several = sums.shape[0] > 1
     for c in range(first, last):
@@ -60,15 +61,14 @@ def _some_chunks(
             intercept_scaling, edges[c], edges[c + 1], sums[row],
         )  # fmt: skip
         if not several:
-            for j in range(gradient.size):
-                gradient[j] += sums[0, j]
+            add(total, sums[0, : total.shape[1]])
 
 
 @cache
 def compiled_some_chunks(family, dtype, precision="float64"):
     """Compile a thread's share of a pass, for rows of ``dtype`` and weights of ``precision``."""
     chunk, problem, point = pass_types(family, dtype, precision)
-    share = readonly(np.int64), _i64, _i64, writable(np.float64, 2), _output
+    share = readonly(np.int64), _i64, _i64, *(writable(np.float64, 2),) * 2
     some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(
         _some_chunks
     )
@@ -193,16 +193,14 @@ class LocalSums:
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order, of shape (n_sums,)."""
-        total = np.zeros(self._n_sums)
+        total = Total((self._n_sums,))
         self.add_to(total, weights, intercept, shift)
-        if len(self._sums) > 1:
-            return np.add.reduce(self._sums, axis=0)[: self._n_sums]
-        return total
+        return total.value()
 
     def add_to(self, total, weights, intercept, shift):
-        """Add the sum of each chunk to a total of those before them, in order: of one thread."""
+        """Add the sum of each chunk to a `Total` of those before them, in order."""
         point = weights, intercept, shift, self._scaling, self._edges
-        to = self._sums, total
+        to = self._sums, total.parts
         tasks = [
             self._pool.submit(self._kernel, *self._problem, *point, *piece, *to)
             for piece in self._others
@@ -216,6 +214,9 @@ class LocalSums:
             for task in tasks:
                 task.cancel()
             raise
+        if len(self._sums) > 1:
+            for of_chunk in self._sums:
+                total.add(of_chunk[: self._n_sums])
 
 
 def _pieces(first, last, size):

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.data.chunks import gathered_in_order
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import gathered_in_order, public_radius, rounding_mu, step_lipschitz
+from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     Solver,
     check_stable,

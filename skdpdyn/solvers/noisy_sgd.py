@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.data.chunks import gathered_in_order
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import gathered_in_order, public_radius, rounding_mu, step_lipschitz
+from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
     Solver,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import largest_number_in_order
+from skdpdyn.data.chunks import gathered_in_order, largest_number_in_order
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import (
@@ -19,7 +19,6 @@ from skdpdyn.kernels.minimise import (
 from skdpdyn.noise import release
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
-from skdpdyn.rounding import gathered_in_order
 from skdpdyn.solvers.base import Solver, checked_steps
 
 _EPS = np.finfo(np.float64).eps

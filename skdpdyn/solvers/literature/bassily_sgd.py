@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.data.chunks import gathered_in_order
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
-from skdpdyn.rounding import gathered_in_order, rounding_mu, step_lipschitz
+from skdpdyn.rounding import rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
 
 _MOST_STEPS = 4_000_000  # that "auto" takes: a few seconds
