@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn.data.base import Rows
 from skdpdyn.data.rows import check_indices
+from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
     CalibrationError,
     ConvergenceError,
@@ -322,6 +323,7 @@ class PrivateEstimatorMixin:
             randomness=source_of(self.leaks_),
             leaks=self.leaks_,
             unit=getattr(self, "privacy_unit_", "record"),
+            diagnostics=reported(getattr(self, "diagnostics_", {})),
         )
 
     def _publish_plan(self, plan, leaks):

@@ -74,7 +74,8 @@ RATE_TRIALS = 10  # halvings that find the base rate of counts, to a sixteenth o
 # of a share; of one that is not listed as many as a quantile needs
 _RELEASES = dict.fromkeys(
     ("mean", "diagonal", "matrix", "curvature", "class counts", "target mean"), 1
-) | {"base rate": RATE_TRIALS}
+)
+_RELEASES |= {"base rate": RATE_TRIALS, "rows shortened": 1, "targets clipped": 1}
 _BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
 # of the largest one: columns are brought together by a factor of 10,000 at the most
 _LEAST_VARIANCE = 1e-8

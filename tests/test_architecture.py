@@ -68,6 +68,7 @@ LAYERS = {
     "data/parquet.py": (6, 10),
     "data/files.py": (6, 10),
     "conditioning.py": (6, 9),
+    "diagnostics.py": (6, 10),
     "kernels/blas.py": (6, 0),
     "kernels/normals.py": (6, 1),
     "kernels/ball.py": (6, 1),

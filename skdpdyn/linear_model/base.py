@@ -55,6 +55,7 @@ from skdpdyn.data.files import MappedRows, file_of_rows
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.linear_model.targets import (
     Target,
@@ -62,6 +63,7 @@ from skdpdyn.linear_model.targets import (
     numbers_of,
     numbers_of_labels,
     numbers_within,
+    outside,
 )
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
@@ -333,11 +335,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             rows.most_rows = plan.objective.most_rows  # leaves as much room as an array: same bits
         else:
             rows = rows_of(X, target.values, codes, plan.objective.most_rows, target.exposure)
-        record, units = plan.mechanism, (0.0, 1.0)
+        record, units, diagnostics = plan.mechanism, (0.0, 1.0), {}
         weights = self._label_weights(target)
         if plan.conditioning is not None:
-            rows, record, parts, units, learnt = _condition(
-                plan, rows, generator, self._learn_target, self.verbose
+            flags = self._flags(X, target, codes, plan.objective.most_rows)
+            rows, record, parts, units, learnt, diagnostics = _condition(
+                plan, rows, flags, generator, self._learn_target, self.verbose
             )
             weights = weights if learnt is None else learnt
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
@@ -367,6 +370,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         names = [name for name, solver in SOLVERS.items() if type(plan.solver) is solver]
         self.solver_ = names[0] if names else type(plan.solver).__name__
         self.conditioning_ = None if rows.map is None else FittedConditioning(rows.map)
+        if diagnostics:
+            self.diagnostics_ = diagnostics
         if weights is not None:
             self.class_weight_ = dict(
                 zip(target.attributes["classes_"].tolist(), weights.tolist(), strict=True)
@@ -387,6 +392,22 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 "the parameters overflowed: noise, steps or target_bounds are beyond X's "
                 "precision. Rescale"
             )
+
+    def _flags(self, X, target, codes, most_rows):
+        """Return rows whose target is 1 where public bounds clip that of a row, or None."""
+        if not self.diagnostics or not is_regressor(self):
+            return None
+        if target.flags is None:
+            raise ValueError(
+                f"diagnostics=True: {type(self).__name__} does not say which targets it clips. "
+                "Use diagnostics=False"
+            )
+        if not isinstance(X, Rows):  # of one column of zeros, which takes no memory
+            nothing = np.broadcast_to(np.zeros((1, 1)), (len(target.clipped), 1))
+            return rows_of(nothing, target.clipped, codes, most_rows)
+        flags = X.with_targets(target.flags)
+        flags.most_rows = most_rows
+        return flags
 
     def _checked(self, X, y, groups, of_records):
         """Return the rows, an array or a source of them, and the Target."""
@@ -535,7 +556,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def __setstate__(self, state):
         # version 0.1 had no such parameter, nor what it does
-        super().__setstate__({"conditioning": None, "max_rows_per_person": "auto"} | state)
+        new = {"conditioning": None, "max_rows_per_person": "auto", "diagnostics": False}
+        super().__setstate__(new | state)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -558,6 +580,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         )
         checked_flag(self.fit_intercept, "fit_intercept")
+        checked_flag(self.diagnostics, "diagnostics")
         if not self.fit_intercept:
             intercept_scaling = 0.0
         elif is_auto(self.intercept_scaling):
@@ -608,7 +631,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         solver.check_loss(loss)
         most_rows = self._most_rows(solver, n_samples)
         maps = self._conditions(solver, budget, n_samples, n_features, most_rows)
-        if not maps and not self._buys_counts(solver, budget):
+        counts = self._buys_counts(solver, budget)
+        diagnostics = self._diagnostics(solver, budget)
+        if not maps and not counts and not diagnostics:
             objective = self._objective(
                 loss,
                 n_samples,
@@ -628,7 +653,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             bound, guarantee = judge(mechanism, budget.delta, self.bound)
             return Plan(objective, solver, mechanism, bound, guarantee, budget)
         return self._conditioned_plan(
-            loss, n_samples, n_features, is_sparse, budget, solver, most_rows, maps
+            loss,
+            n_samples,
+            n_features,
+            is_sparse,
+            budget,
+            solver,
+            most_rows,
+            maps,
+            counts,
+            diagnostics,
         )
 
     def _objective(
@@ -734,9 +768,19 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return True
 
     def _conditioned_plan(
-        self, loss, n_samples, n_features, is_sparse, budget, solver, most_rows, maps
+        self,
+        loss,
+        n_samples,
+        n_features,
+        is_sparse,
+        budget,
+        solver,
+        most_rows,
+        maps,
+        counts,
+        diagnostics,
     ):
-        """Return the plan of a fit that first learns a map of rows or the class counts."""
+        """Return the plan of a fit that first learns a map of rows, or counts rows or classes."""
         data_norm, alpha, clip, intercept_scaling, adjacency, _ = self._options()
         centred, bounded = self.fit_intercept, math.isfinite(loss.lipschitz)
         given = self.conditioning if isinstance(self.conditioning, Conditioning) else None
@@ -768,7 +812,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         else:
             shares = {}
         loss = self._adapted_loss(loss) if adapts else loss
-        if self._buys_counts(solver, budget):
+        if counts:
             shares["class counts"] = CLASS_COUNTS
         if maps:
             shares |= self._target_shares(centred, adapts)
@@ -790,6 +834,13 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             total = math.fsum(shares.values())
             shares = {name: share * wanted / total for name, share in shares.items()}
         left = 1 - (math.fsum(shares.values()) if wanted is None else wanted)
+        left -= math.fsum(diagnostics.values())
+        if not left > 0:
+            raise ValueError(
+                f"conditioning={self.conditioning!r} and diagnostics leave nothing of the budget "
+                "for training. Use a smaller share"
+            )
+        shares = {**diagnostics, **shares}
         conditioner = Conditioner(
             n_samples=n_samples,
             data_norm=data_norm,
@@ -840,8 +891,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 budget,
                 conditioned,
             )
-        # a little more than the parts add up to
-        declared_mu = mu * math.sqrt(1 - left) / ROUNDS_DOWN
+        # more than the parts add up to, by their rounding: less than a report's check allows for
+        declared_mu = mu * math.sqrt(1 - left) * (1 + 1e-12)
         parts = (Gaussian(noise_multiplier=1 / declared_mu, adjacency=adjacency),) if shares else ()
         with_noise = solver.mechanism(objective, training, self.bound)
         record = least_noise(with_noise, training, bound=self.bound)
@@ -864,6 +915,18 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             budget,
             replace(conditioned, declared_mu=declared_mu, record=record),
         )
+
+    def _diagnostics(self, solver, budget):
+        """Return the shares of mu^2 of diagnostics, or raise if they cannot be paid for."""
+        if not self.diagnostics:
+            return {}
+        if solver.pure or not budget.delta > 0 or is_named(self.bound, "langevin"):
+            raise ValueError(
+                f"diagnostics=True: solver={self.solver!r} under bound={self.bound!r} and "
+                f"delta={budget.delta:g} leaves no part of the budget for Gaussian noise on "
+                "counts. Use diagnostics=False"
+            )
+        return shares_of_diagnostics(is_regressor(self))
 
     def _buys_counts(self, solver, budget):
         """Return whether the fit buys class counts, or raise if it needs none but was asked to."""
@@ -893,12 +956,13 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return rows, (0.0, 1.0)
 
 
-def _condition(plan, rows, generator, learn_target, verbose=0):
+def _condition(plan, rows, flags, generator, learn_target, verbose=0):
     """Return mapped rows, the record of training, and what was learnt of rows and targets."""
     conditioned, adjacency = plan.conditioning, plan.budget.adjacency
     conditioner = conditioned.conditioner
     releases = Releases(conditioned.mu, adjacency, generator)
     with Progress(n_parts_of(conditioner.shares), "conditioning", verbose) as releases.told:
+        diagnostics = diagnose(rows, flags, conditioner, releases)
         rows, record, units, weights = _learn(plan, rows, releases, learn_target)
     # What was learnt chooses maps and steps, never what is spent
     spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
@@ -906,7 +970,7 @@ def _condition(plan, rows, generator, learn_target, verbose=0):
         raise CalibrationError(
             "the parts of this fit cost more than it declares: please report this"
         )
-    return rows, record, tuple(releases.parts), units, weights
+    return rows, record, tuple(releases.parts), units, weights, diagnostics
 
 
 def _learn(plan, rows, releases, learn_target):
@@ -963,6 +1027,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
         class_weight: Any = None,
+        diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -981,6 +1046,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.bound = bound
         self.adjacency = adjacency
         self.max_rows_per_person = max_rows_per_person
+        self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -1201,6 +1267,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         bound: str = "tightest",
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
+        diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -1218,6 +1285,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         self.bound = bound
         self.adjacency = adjacency
         self.max_rows_per_person = max_rows_per_person
+        self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -1241,8 +1309,14 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         units = _scaling(*bounds, self.fit_intercept)
         encode = partial(numbers_within, bounds=bounds, units=units)
         values, bounds = None if y is None else encode(y), tuple(bounds)
-        attributes = {"target_bounds_": bounds}
-        return Target(values, self._loss_of(bounds), attributes, leaks, encode=encode)
+        attributes, clipped = {"target_bounds_": bounds}, self._clipped(y, *bounds)
+        return Target(values, self._loss_of(bounds), attributes, leaks, encode=encode, **clipped)
+
+    def _clipped(self, y, low, high):
+        """Return what a `Target` says of targets outside of their bounds, where it is asked for."""
+        flags = partial(outside, bounds=(low, high))
+        asked = self.diagnostics and y is not None
+        return {"flags": flags, "clipped": flags(y) if asked else None}
 
     def _bounds_of(self, y):
         """Return the target's bounds, taken from y if none were passed, and what they leak."""

@@ -75,6 +75,9 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         sum of so much smaller weights under the same noise: raise the budget or weigh less where
         that drowns. "private": in inverse proportion to noisy counts, which take 0.01 of mu^2.
         "balanced" is refused, for the counts that it needs are private.
+    diagnostics : bool, default=False
+        Whether to spend 1 % of mu^2 on knowing which part of the rows is longer than ``data_norm``,
+        as ``diagnostics_`` and the report say.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.
@@ -127,6 +130,10 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
         ones, are scaled to that length. None: rows are scaled into the ball of radius
         ``data_norm``.
+    diagnostics_ : dict
+        With ``diagnostics=True``: the part of the rows that is shortened, released with noise, each
+        as a dict of ``share`` and of the ends ``low`` and ``high`` of an interval that holds the
+        share without noise with a probability of 95 %.
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str

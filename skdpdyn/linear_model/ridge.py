@@ -76,6 +76,10 @@ class PrivateRidge(PrivateLinearRegressor):
         more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
         100, fewer of more than a million persons. "objective_perturbation", which pays for them,
         needs a number.
+    diagnostics : bool, default=False
+        Whether to spend 1 % of mu^2 on knowing which part of the rows is longer than ``data_norm``,
+        and which part of the targets is outside of ``target_bounds``, as ``diagnostics_`` and the
+        report say.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.
@@ -128,6 +132,10 @@ class PrivateRidge(PrivateLinearRegressor):
         ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
         ones, are scaled to that length. None: rows are scaled into the ball of radius
         ``data_norm``.
+    diagnostics_ : dict
+        With ``diagnostics=True``: the part of the rows that is shortened and of the targets that is
+        clipped, released with noise, each as a dict of ``share`` and of the ends ``low`` and
+        ``high`` of an interval that holds the share without noise with a probability of 95 %.
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str

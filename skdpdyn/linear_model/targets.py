@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.losses import Loss
 
 
@@ -14,7 +15,8 @@ class Target:
     """Targets for the loss, the fitted attributes that describe them, and what is not private.
 
     ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
-    ``values`` is None and ``encode`` makes them of some targets.
+    ``values`` is None and ``encode`` makes them of some targets. ``flags`` says of targets which
+    ones public bounds clip, and ``clipped`` what it says of all; None where nothing is clipped.
     """
 
     values: np.ndarray | None
@@ -23,6 +25,8 @@ class Target:
     leaks: tuple = ()
     exposure: np.ndarray | None = None
     encode: Callable[[np.ndarray], np.ndarray] | None = None
+    flags: Callable[[np.ndarray], np.ndarray] | None = None
+    clipped: np.ndarray | None = None
 
 
 def as_labels(y: Any, classes: Any) -> Any:
@@ -59,6 +63,13 @@ def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
     centre, half_range = units
     # bounds as close as their rounding
     return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
+
+
+def outside(y: Any, bounds: Any) -> Any:
+    """Return 1 where a target is outside of its bounds by more than rounding, else 0."""
+    low, high = bounds
+    room, y = ROUNDING * (high - low), numbers_of(y)
+    return ((y < low - room) | (y > high + room)).astype(np.float64)
 
 
 def numbers_of_labels(y: Any, classes: Any) -> Any:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -164,6 +164,7 @@ class PrivacyReport:
                 f"{name}: {_shown(value)}" for name, value in theorem.items() if name != "bound"
             ),
             "",
+            *_measured(self.sections.get("diagnostics", {})),
             "## How to check it",
             "",
             *_how_to_check(mechanism, guarantee, theorem["bound"], spent),
@@ -268,6 +269,7 @@ def privacy_report(
     randomness: str = "not told",
     leaks: Any = (),
     unit: str = "record",
+    diagnostics: dict[str, Any] | None = None,
 ) -> PrivacyReport:
     """Report on a release, from public values only.
 
@@ -291,6 +293,9 @@ def privacy_report(
         What the guarantee does not hold for in this very run.
     unit : {"record", "person"}, default="record"
         Whom the guarantee is for: a record that is one row, or a person with any number of them.
+    diagnostics : dict or None, default=None
+        What was bought to know of the records besides, by name: numbers with noise, which the
+        guarantee covers.
 
     Returns
     -------
@@ -334,6 +339,7 @@ def privacy_report(
         "attacker": attacker,
         "theorem": theorem,
         "other bounds": others,
+        "diagnostics": diagnostics or {},
         "assumed": {
             "public": [*public],
             "randomness": randomness,
@@ -395,7 +401,10 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
         isinstance(report.get(name), dict) for name in _SECTIONS
     ):
         raise ValueError(f"this is no report: one has the sections {', '.join(_SECTIONS)}")
-    if report["assumed"].keys() != _ASSUMED or not isinstance(report.get("other bounds", {}), dict):
+    optional = ("other bounds", "diagnostics")
+    if report["assumed"].keys() != _ASSUMED or not all(
+        isinstance(report.get(name, {}), dict) for name in optional
+    ):
         raise ValueError(
             f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}"
         )
@@ -568,6 +577,21 @@ def _how_to_check(
     ]
 
 
+def _measured(diagnostics: dict[str, Any]) -> list[str]:
+    """Lines of Markdown on what was bought to know of the records."""
+    if not diagnostics:
+        return []
+    entries = (f"{name}: {_shown(value)}" for name, value in diagnostics.items())
+    return [
+        "## What is known of the records",
+        "",
+        "With noise, paid for:",
+        "",
+        *_bullets(entries),
+        "",
+    ]
+
+
 def _bullets(texts: Any) -> list[str]:
     return [f"- {text}" for text in texts]
 
@@ -584,7 +608,16 @@ def _plain(value: Any) -> Any:
 def _summary(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return f"{value.size} values from {value.min():.6g} to {value.max():.6g}"
+    if isinstance(value, tuple) and all(map(is_dataclass, value)):
+        return "; ".join(map(_in_words, value))
     return value if value is None or isinstance(value, (int, float)) else str(value)
+
+
+def _in_words(record: Any) -> str:
+    """Return a record of several as its type and its fields."""
+    entries = {field.name: _summary(getattr(record, field.name)) for field in fields(record)}
+    words = ", ".join(f"{name}={_shown(value)}" for name, value in entries.items())
+    return f"{type(record).__name__}({words})"
 
 
 def _other(other: Guarantee, delta: float) -> Any:

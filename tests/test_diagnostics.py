@@ -1,0 +1,245 @@
+"""What public bounds change, bought on request: paid for in full, true, and told in the report."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from test_models import CASES, LOGISTIC, POISSON, RIDGE
+from test_report import SCHEMA, validate
+from test_solvers_conformance import DEFAULTS, label, model
+from test_streamed import GeneratedRows
+
+from skdpdyn import PrivateRidge
+from skdpdyn.conditioning import Conditioner
+from skdpdyn.data.local import rows_of
+from skdpdyn.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
+from skdpdyn.linear_model.targets import outside
+from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.privacy import (
+    Budget,
+    Composition,
+    Gaussian,
+    Ledger,
+    check_report,
+    composition,
+    tightest,
+)
+from skdpdyn.solvers import ObjectivePerturbation, OutputPerturbation
+
+REGRESSORS = RIDGE, POISSON
+BOUNDS = (-1.0, 3.0)
+
+
+def true_shares(X, y, weight=None):
+    long = np.linalg.norm(X, axis=1) > 1
+    clipped = (y < BOUNDS[0]) | (y > BOUNDS[1])
+    return {name: np.average(of, weights=weight) for name, of in ((ROWS, long), (TARGETS, clipped))}
+
+
+def assert_true(diagnostics, truth):
+    """Within six standard deviations of the noise, beyond which it is with probability 2e-9."""
+    assert diagnostics.keys() == truth.keys()
+    for name, found in diagnostics.items():
+        deviation = (found["high"] - found["low"]) / 2 / 1.96
+        assert 0 < found["low"] < found["share"] < found["high"] < 1
+        assert abs(found["share"] - truth[name]) <= 6 * deviation, name
+
+
+def data(n_samples=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.7, 0.7, (n_samples, 4))
+    return X, 1 + 3 * X[:, 0] + rng.standard_normal(n_samples)
+
+
+# --- what they cost -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", DEFAULTS, ids=label)
+def test_every_solver_pays_for_them_and_says_so(problem, tmp_path):
+    """A hundredth of mu^2, in the cost beforehand, in the record, the report, the total and the
+    books.
+    """
+    case, name = problem
+    X, y = case.data(60)
+    private = model(case, name, diagnostics=True)
+    cost, ledger = private.privacy_cost(60, 3), Ledger(tmp_path / "books.json", cap=(2.1, 1e-4))
+    with ledger.reserve("fit", cost) as entry:
+        fitted = private.fit(X, y)
+        entry.settle(fitted)
+    assert fitted.privacy_ == cost == ledger.entries["fit"].cost
+    assert fitted.epsilon_ <= 2
+    names = (ROWS, TARGETS)[: 1 + (case in REGRESSORS)]
+    assert tuple(fitted.diagnostics_) == names
+    bought = fitted.mechanism_.mechanisms[: len(names)]
+    assert all(isinstance(part, Gaussian) for part in bought)
+    paid = composition(Composition(bought)).mu / Budget(2.0, 1e-4).mu
+    assert paid**2 == pytest.approx(0.01, rel=1e-6)
+    whole = tightest(fitted.mechanism_, delta=fitted.delta_).guarantee
+    assert whole.epsilon(fitted.delta_) <= fitted.epsilon_ * (1 + 1e-9)
+    assert total_privacy(fitted).epsilon(1e-4) == pytest.approx(fitted.epsilon_)
+
+    report = fitted.privacy_report()
+    entries = report.as_dict()["diagnostics"]
+    assert entries[ROWS] == fitted.diagnostics_[ROWS]["share"]
+    assert len(entries) == 2 * len(names)
+    validate(report.as_dict(), SCHEMA)
+    assert check_report(report.to_json())["diagnostics"] == entries
+    assert f"- {ROWS}: " in report.to_model_card()
+    entries[ROWS] += 1e-3
+    with pytest.raises(ValueError, match="checksum"):
+        check_report({**report.as_dict(), "diagnostics": entries})
+
+
+@pytest.mark.parametrize("conditioning", ["auto", None, 0.3])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_they_are_paid_for_beside_conditioning(case, conditioning):
+    X, y = case.data(500)
+    options = {"conditioning": conditioning, "epsilon": 4.0}
+    fitted = case.model(diagnostics=True, **options).fit(X, y)
+    assert fitted.privacy_ == case.model(diagnostics=True, **options).privacy_cost(500, 3)
+    assert tightest(fitted.mechanism_, delta=1e-4).guarantee.epsilon(1e-4) <= 4
+    plain = case.model(**options).fit(X, y)
+    parts = [getattr(one.mechanism_, "mechanisms", (0,)) for one in (fitted, plain)]
+    assert len(parts[0]) == len(parts[1]) + 1 + (case in REGRESSORS)
+    assert not hasattr(plain, "diagnostics_")
+    assert "diagnostics" not in plain.privacy_report().as_dict()
+
+
+# --- that they are true ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr", "float32", "read in order"])
+@pytest.mark.parametrize("conditioning", ["auto", None])
+def test_they_are_those_of_the_records(layout, conditioning):
+    X, y = data()
+    private = PrivateRidge(
+        20.0, 1e-6, target_bounds=BOUNDS, conditioning=conditioning, diagnostics=True
+    )
+    if layout == "read in order":
+        private.fit(GeneratedRows(X, y))
+    else:
+        private.fit({"csr": sparse.csr_array, "float32": np.float32}.get(layout, np.asarray)(X), y)
+    assert_true(private.diagnostics_, true_shares(X, y))
+
+
+def test_a_count_and_a_label():
+    X, y = POISSON.data(1000)
+    truth = np.mean(y > 3)
+    fitted = POISSON.model(epsilon=20.0, target_bounds=(0, 3), diagnostics=True).fit(X, y)
+    found = fitted.diagnostics_[TARGETS]
+    assert abs(found["share"] - truth) <= 6 * (found["high"] - found["low"]) / 2 / 1.96
+    assert found["low"] < found["high"]
+
+
+@pytest.mark.parametrize("most_rows", ["auto", 2])
+def test_the_rows_of_a_person_weigh_one_together(most_rows):
+    X, y = data()
+    persons = np.sort(np.random.default_rng(1).integers(1200, size=len(y)))
+    _, persons = np.unique(persons, return_inverse=True)
+    private = PrivateRidge(
+        20.0, 1e-6, target_bounds=BOUNDS, diagnostics=True, max_rows_per_person=most_rows
+    )
+    private.fit(X, y, groups=persons)
+    used = rows_of(X, y, persons, 100 if most_rows == "auto" else most_rows)
+    assert_true(private.diagnostics_, true_shares(used.X, used.y, used.weight))
+
+
+def test_what_is_rounding_is_not_counted():
+    """Rows of norm 1, in single precision too, and targets on their bounds are left as they are."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 7))
+    X = (X / np.linalg.norm(X, axis=1)[:, None]).astype(np.float32)
+    y = rng.choice(np.array([0.1, 0.7], np.float32), 2000)
+    private = PrivateRidge(50.0, 1e-3, target_bounds=(0.1, 0.7), diagnostics=True).fit(X, y)
+    for found in private.diagnostics_.values():
+        assert found["low"] == 0
+        assert found["share"] < 0.05
+
+
+class Exact:
+    """Releases without noise, and what each may be moved by."""
+
+    def __init__(self):
+        self.told = []
+
+    def release(self, value, sensitivity, share):
+        self.told.append((float(value), sensitivity))
+        return value
+
+    def noise_multiplier(self, share):
+        return 0.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_person_moves_each_count_by_its_sensitivity_at_the_most(seed):
+    """Any number of rows of one person, all of them different ones in a neighbour."""
+    rng = np.random.default_rng(seed)
+    n_persons, told, most = 9, [], int(rng.choice([3, 100]))
+    others = rng.integers(1, n_persons, 40)
+    others[: n_persons - 1] = np.arange(1, n_persons)
+    beside = rng.choice([0.1, 5.0], (40, 2))
+    for size in (1.0, 9.0):
+        own = int(rng.integers(1, 30))
+        X = np.concatenate([np.full((own, 2), size / 10), beside])
+        y, codes = 2 * X[:, 0], np.append(np.zeros(own, int), others)
+        rows = rows_of(X, y, codes, most)
+        flags = rows_of(X, outside(y, (0.0, 1.0)), codes, most)
+        conditioner = Conditioner(n_persons, 1.0, shares_of_diagnostics(with_targets=True))
+        exact = Exact()
+        diagnose(rows, flags, conditioner, exact)
+        told.append(exact.told)
+    for (one, sensitivity), (other, _) in zip(*told, strict=True):
+        assert 0.99 < other - one <= sensitivity
+
+
+# --- refusals, and where they travel --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": OutputPerturbation(noise="gamma")},
+        {"solver": ObjectivePerturbation(noise="gamma"), "delta": 0},
+        {"bound": "langevin"},
+    ],
+)
+def test_what_has_no_part_for_gaussian_noise_is_refused(options):
+    with pytest.raises(ValueError, match="diagnostics=True: solver="):
+        LOGISTIC.model(diagnostics=True, **options).privacy_cost(100, 3)
+
+
+def test_more_than_there_is_is_refused():
+    with pytest.raises(ValueError, match="leave nothing of the budget for training"):
+        LOGISTIC.model(diagnostics=True, conditioning=0.995).privacy_cost(1000, 3)
+    with pytest.raises(ValueError, match="diagnostics='yes' must be"):
+        LOGISTIC.model(diagnostics="yes").privacy_cost(1000, 3)
+
+
+def test_a_model_that_does_not_say_what_it_clips_is_refused():
+    class Silent(PrivateRidge):
+        def _clipped(self, y, low, high):
+            return {}
+
+    with pytest.raises(ValueError, match="Silent does not say which targets it clips"):
+        Silent(target_bounds=BOUNDS, diagnostics=True).fit(*data(100))
+
+
+def test_a_search_pays_for_those_of_its_winner():
+    X, y = LOGISTIC.data(400)
+    private = LOGISTIC.estimator(classes=[0, 1], diagnostics=True)
+    search = PrivateSearchCV(private, {"clip": [0.3, 0.6]}, epsilon=8.0, random_state=0).fit(X, y)
+    assert search.privacy_ == search.privacy_cost(400, 3)
+    assert search.best_estimator_.diagnostics_.keys() == {ROWS}
+
+
+def test_a_model_of_an_earlier_version_has_none():
+    X, y = LOGISTIC.data(60)
+    fitted = LOGISTIC.model().fit(X, y)
+    state = fitted.__getstate__()
+    del state["diagnostics"]
+    old = LOGISTIC.model()
+    old.__setstate__(state)
+    assert old.diagnostics is False
+    assert old.privacy_report().as_dict() == fitted.privacy_report().as_dict()
+    assert pickle.loads(pickle.dumps(old)).fit(X, y).epsilon_ == fitted.epsilon_
