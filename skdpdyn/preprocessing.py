@@ -572,9 +572,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
             mean = rows.column_sums(within) / n_samples
             mean = shrunk(release(mean, mean_std, generator), mean_std, radius)
-            norms = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within).lengths(
-                X, rows.norms
-            )[1]
+            plain = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within)
+            norms = plain.lengths(X)[1]
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
         low, high = 0, thresholds.size - 1
         for count_std in noise:  # a record changes a count by 1 under both adjacencies

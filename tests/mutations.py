@@ -43,14 +43,14 @@ MUTATIONS = [
     ),
     Mutation(
         "intercept left out of the limit of a residual",
-        "objective.clip / np.hypot(norms, objective.intercept_scaling)",
-        "objective.clip / norms",
+        "limit = clip / np.sqrt(norms[i] * norms[i] + scaling * scaling)",
+        "limit = clip / norms[i]",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
         "clip by max",
-        "limit = np.minimum(\n                objective.clip",
-        "limit = np.maximum(\n                objective.clip",
+        "norms[i] = limit if limit < largest else largest",
+        "norms[i] = limit if limit > largest else largest",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(

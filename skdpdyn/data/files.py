@@ -1,4 +1,4 @@
-"""Memory maps: rows in a file of their own, read in order and never mapped into memory."""
+"""Memory maps and large frames: rows that are read in order, and of which no array is made."""
 
 import mmap
 import os
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.data import frames
+from skdpdyn.data.frames import Frame
 from skdpdyn.data.streamed import StreamedRows, refuse
 
 
@@ -84,19 +86,20 @@ class ArrayFile:
         self._finish()
 
 
-class MappedRows(StreamedRows):
-    """Rows of a memory map, whose targets are in memory or in a memory map.
+class TabledRows(StreamedRows):
+    """Rows of a memory map or of a frame, whose targets are in memory or in a memory map.
 
     Parameters
     ----------
-    X : ArrayFile
+    X : ArrayFile or Frame
         Rows, of any numbers.
     y : ndarray of shape (n_samples,)
         Targets, as a user has them.
     """
 
     def __init__(self, X, y):
-        super().__init__(X.shape, "float32" if X.dtype == np.float32 else "float64")
+        dtype = "float32" if X.dtype == np.float32 else "float64"
+        super().__init__(X.shape, dtype, getattr(X, "feature_names", None))
         self._X, self._y = X, ArrayFile.of(y)
         self._files = [file for file in (self._X, self._y) if file is not None]
         self._targets = y[:] if self._y is None else None
@@ -122,7 +125,9 @@ class MappedRows(StreamedRows):
             file.close()
 
 
-def file_of_rows(X: Any) -> ArrayFile | None:
-    """Return the file of a memory map of rows; None of anything else."""
-    is_table = isinstance(X, np.memmap) and X.ndim == 2 and X.size and X.dtype.kind in "biuf"
-    return ArrayFile.of(X) if is_table else None
+def table_of(X: Any) -> ArrayFile | Frame | None:
+    """Return the file of a memory map of rows, or a large frame; None of anything else."""
+    if isinstance(X, np.memmap):
+        return ArrayFile.of(X) if X.ndim == 2 and X.size and X.dtype.kind in "biuf" else None
+    frame = Frame.of(X)
+    return None if frame is None or frame.nbytes < frames.LEAST_BYTES else frame

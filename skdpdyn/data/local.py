@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,9 +13,10 @@ from scipy import sparse
 from skdpdyn.data.base import Rows
 from skdpdyn.data.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.persons import Persons, by_person
-from skdpdyn.data.row_map import RowMap, block_size, scaled_csr
+from skdpdyn.data.row_map import block_size, norms_of_mapped, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.kernels.lengths import compiled_limit
 from skdpdyn.kernels.passes import LocalSums
 
 _EPS = np.finfo(np.float64).eps
@@ -98,20 +98,6 @@ class LocalRows(Rows):
         self._check_map(map)
         self.map: Any = map  # RowMap or None
 
-    def with_map(self, map: RowMap) -> "LocalRows":
-        """Return the same rows under another map; what is known of the rows without one is kept."""
-        rows: Any = super().with_map(map)
-        for name in ("lengths", "_mapped"):
-            rows.__dict__.pop(name, None)
-        return rows
-
-    def with_norm(self, norm: float) -> "LocalRows":
-        """Return the same rows under the map with another ``norm``; their lengths are kept."""
-        rows = copy.copy(self)
-        rows.__dict__.pop("_mapped", None)
-        rows.map = replace(self.map, norm=norm)
-        return rows
-
     def weighted_by(self, factor: np.ndarray) -> "LocalRows":
         """Return the same rows with weights times ``factor``, a number in [0, 1] for each row."""
         rows = copy.copy(self)
@@ -154,10 +140,8 @@ class LocalRows(Rows):
         part, rows = copy.copy(self), slice(first, last)
         part.X, part.y = self.X[rows], self.y[rows]
         part.weight, part.exposure = self.weight[rows], self.exposure[rows]
-        for name in {"norms", "lengths", "_mapped"} & vars(self).keys():
-            known = vars(self)[name]
-            of_part = known[rows] if name == "norms" else tuple(numbers[rows] for numbers in known)
-            part.__dict__[name] = of_part
+        if "norms" in vars(self):
+            part.__dict__["norms"] = self.norms[rows]
         return part
 
     def pieces(self):
@@ -193,15 +177,6 @@ class LocalRows(Rows):
         """Norm of each row of X, without the map."""
         return row_norms(self.X)
 
-    @cached_property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Factor and length of each row under the map, see `RowMap.lengths`."""
-        return self.map.lengths(self.X, self.norms)
-
-    @cached_property
-    def _mapped(self):
-        return self.map.divided(*self.lengths)
-
     def factors(self, data_norm: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ``scale``, ``offset`` and norm of each row, see `RowMap.factors`.
 
@@ -220,7 +195,7 @@ class LocalRows(Rows):
             return scale, np.empty(0), scale * self.norms
         if data_norm != 1:
             raise ValueError(f"data_norm={data_norm!r}: mapped rows are in the unit ball. Use 1.0")
-        return self._mapped
+        return self.map.factors(self.X)
 
     def bounded(self, objective, n_chunks=64, dtype=None, aligned=True) -> BoundedRows:
         """Return what kernels know of each row: it bounds each row's gradient.
@@ -258,7 +233,8 @@ class LocalRows(Rows):
         """
         room = self._allowance(objective, n_chunks, dtype, aligned)
         bounded = self._bounded(objective)
-        return bounded._replace(limit=bounded.limit * (1 - room))
+        bounded.limit[:] *= 1 - room
+        return bounded
 
     def bounded_without_room(self, objective) -> BoundedRows:
         """Return what kernels know of each row where the record itself pays for rounding.
@@ -274,12 +250,11 @@ class LocalRows(Rows):
         return self.bounded_without_room(what.objective)
 
     def _bounded(self, objective):
-        scale, offset, norms = self.factors(objective.data_norm)
+        scale, offset, limit = self.factors(objective.data_norm)
+        vars(self).pop("norms", None)  # of no more use, and beside X in memory for the whole run
         with np.errstate(divide="ignore"):
-            limit = np.minimum(
-                objective.clip / np.hypot(norms, objective.intercept_scaling),
-                objective.loss.lipschitz,
-            )
+            scaling, largest = objective.intercept_scaling, objective.loss.lipschitz
+            compiled_limit()(limit, objective.clip, scaling, largest)
         if not self.exposure.size:
             return BoundedRows(scale, limit, offset, self.weight)
         weight = self._weighted(self.exposure)
@@ -309,7 +284,7 @@ class LocalRows(Rows):
         """Return what `Rows.counts` counts, of each row."""
         if of == "distances":
             return np.abs(self.y - centre)
-        return self.norms if of == "norms" else self.lengths[1]
+        return self.norms if of == "norms" else self.map.lengths(self.X)[1]
 
     def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
         """See `Rows.counts`: they are counted when they are asked for."""
@@ -399,14 +374,13 @@ class LocalRows(Rows):
         """Yield which rows, and these rows mapped."""
         if self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
-        factor = row_factors(self.norms, self.map.radius, self.X)
-        scale, _, _ = self.factors()
-        divisor = np.divide(scale, factor, out=np.zeros_like(scale), where=factor > 0)
-        for part, rows in self.map.blocks(self.X, factor):
+        for part, factor, rows in self.map.blocks(self.X):
+            scale, _, _ = self.map.divided(factor.copy(), norms_of_mapped(rows))
+            divisor = np.divide(scale, factor, out=np.zeros_like(scale), where=factor > 0)
             if sparse.issparse(rows):
-                rows = scaled_csr(rows, divisor[part])
+                rows = scaled_csr(rows, divisor)
             else:
-                rows *= divisor[part, None]
+                rows *= divisor[:, None]
             yield part, rows
 
 

@@ -3,11 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data.rows import row_factors, row_norms
+from skdpdyn.data.rows import (
+    inner_radius,
+    largest_square,
+    refuse_long,
+    row_factors,
+    row_norms,
+)
+from skdpdyn.kernels import lengths as of_dense
 from skdpdyn.kernels.blas import one_blas_thread
 
 _EPS = np.finfo(np.float64).eps
@@ -170,7 +178,7 @@ class RowMap:
         """
         return self.divided(*self.lengths(X))
 
-    def lengths(self, X, norms: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def lengths(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return the factor of each row and the norm of W (factor x - centre), before any division.
 
         A length is a function of its own row alone, to the last bit.
@@ -179,51 +187,67 @@ class RowMap:
         ----------
         X : ndarray or CSR array of shape (n_samples, n_features)
             The rows.
-        norms : ndarray of shape (n_samples,) or None, default=None
-            Norms of the rows of X, where they are known.
 
         Returns
         -------
         factor : ndarray of shape (n_samples,)
         lengths : ndarray of shape (n_samples,)
         """
-        factor = row_factors(row_norms(X) if norms is None else norms, self.radius, X)
-        lengths = np.empty(X.shape[0])
-        for part, rows in self.blocks(X, factor):
-            lengths[part] = _norms(rows)
+        self._check(X)
+        if of_dense.takes(X):
+            radius = inner_radius(self.radius, X)
+            *found, within = of_dense.dense_lengths(X, radius, largest_square(X), *self._padded)
+            if not within:
+                refuse_long(X)
+            return tuple(found)
+        factor, lengths = np.empty(X.shape[0]), np.empty(X.shape[0])
+        for part, factor_there, rows in self.blocks(X):
+            factor[part], lengths[part] = factor_there, norms_of_mapped(rows)
         return factor, lengths
+
+    @cached_property
+    def _padded(self):
+        """Return minus the centre, and the transpose of W, as compiled code takes them."""
+        n_features = self.n_features
+        shift = np.zeros(-(-n_features // 8) * 8)
+        if self.centre is not None:
+            shift[:n_features] = -self.centre
+        weights = np.zeros(self.weights.shape[:-1] + shift.shape)
+        weights[..., :n_features] = self.weights.T
+        return shift, weights
 
     def divided(
         self, factor: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what `factors` does from the answer of `lengths`, which knows no ``norm``."""
-        factor, norms = factor.copy(), lengths.copy()
-        if self.unit:
-            zero = norms < _ZERO
-            divisor = np.where(zero, 1.0, norms)
-            factor[zero] = norms[zero] = 0
-        else:
-            divisor = np.maximum(norms, self.norm)
-        divisor /= 1 - self.error
-        norms /= divisor
-        norms += self.error * (norms if self.is_exact else 1.0)
-        offset = np.empty(0) if self.centre is None else 1 / divisor
-        return factor / divisor, offset, np.minimum(norms, 1.0)
+        """Return what `factors` does from the answer of `lengths`, which knows no ``norm``.
 
-    def blocks(self, X, factor: np.ndarray) -> Iterator[tuple[slice, object]]:
-        """Yield W (factor x - centre) for some rows at a time, and which rows these are.
+        Both arrays are written over.
+        """
+        offset = np.empty(0 if self.centre is None else factor.size)
+        of_map = self.norm, 1 - self.error, self.error, self.is_exact, self.unit, _ZERO
+        with np.errstate(all="ignore"):
+            of_dense.compiled_divide()(factor, lengths, offset, *of_map)
+        return factor, offset, lengths
+
+    def blocks(self, X) -> Iterator[tuple[slice, np.ndarray, Any]]:
+        """Yield which rows, their factors, and W (factor x - centre), for some rows at a time.
 
         The bits of a row do not depend on the rows beside it, nor on its place: products of dense
         rows with a matrix are always of equally many rows.
         """
+        self._check(X)
+        size = block_size(self.n_features)
+        for first in range(0, X.shape[0], size):
+            part = slice(first, min(first + size, X.shape[0]))
+            rows = X[part]
+            factor = row_factors(row_norms(rows), self.radius, X)
+            yield part, factor, self._mapped(rows, factor, size)
+
+    def _check(self, X):
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} columns: the map is of {self.n_features}")
         if sparse.issparse(X) and self.centre is not None:
             raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
-        size = block_size(self.n_features)
-        for first in range(0, X.shape[0], size):
-            part = slice(first, min(first + size, X.shape[0]))
-            yield part, self._mapped(X[part], factor[part], size)
 
     def _mapped(self, rows, factor, size):
         if sparse.issparse(rows):
@@ -316,7 +340,8 @@ def scaled_csr(rows, factor, weights=None):
     return sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
 
 
-def _norms(rows):
+def norms_of_mapped(rows):
+    """Return the norm of each mapped row."""
     if not sparse.issparse(rows):
         return np.sqrt(np.einsum("ij,ij->i", rows, rows))
     squares = np.zeros(rows.shape[0])

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.kernels import lengths
+
 _EPS = np.finfo(np.float64).eps
 
 
@@ -99,18 +101,28 @@ def row_norms(X):
         row, like being finite.
     """
     with np.errstate(over="ignore"):
-        squares = (
-            _squared_norms(canonical_rows(X))
-            if sparse.issparse(X)
-            else np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        )
-    if not np.all(squares <= np.finfo(X.dtype).max):
-        raise ValueError(
-            f"X holds rows whose norm exceeds {math.sqrt(np.finfo(X.dtype).max):.2g}, the "
-            f"largest that {X.dtype} can train on: "
-            "rescale X"
-        )
-    return np.sqrt(squares)
+        if sparse.issparse(X):
+            squares = _squared_norms(canonical_rows(X))
+        elif lengths.takes(X):
+            squares = lengths.squared_norms(X)
+        else:
+            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    if not np.all(squares <= largest_square(X)):
+        refuse_long(X)
+    return np.sqrt(squares, out=squares)
+
+
+def largest_square(X):
+    """Return the largest square of a norm that the precision of X can train on."""
+    return float(np.finfo(X.dtype).max)
+
+
+def refuse_long(X):
+    """Refuse rows whose norm cannot be computed."""
+    raise ValueError(
+        f"X holds rows whose norm exceeds {math.sqrt(largest_square(X)):.2g}, the largest that "
+        f"{X.dtype} can train on: rescale X"
+    )
 
 
 def _squared_norms(X, slab=1 << 14):
@@ -127,5 +139,10 @@ def _squared_norms(X, slab=1 << 14):
 
 def row_factors(norms, data_norm, X):
     """Return the factor that scales each row into the ball, however its norm was rounded."""
-    radius = data_norm * (1 - (X.shape[1] + 16) * _EPS)
+    radius = inner_radius(data_norm, X)
     return radius / np.maximum(norms, radius)
+
+
+def inner_radius(data_norm, X):
+    """Return the radius that rows are scaled to, so that rounding keeps them in the ball."""
+    return data_norm * (1 - (X.shape[1] + 16) * _EPS)

