@@ -12,6 +12,7 @@ from sklearn import config_context
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLinearSVC, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.data.local import LocalRows
@@ -21,7 +22,9 @@ from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.minimise import minimise
 from skdpdyn.losses import poisson
+from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.objective import Objective
+from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.solvers.literature.dp_svrg import _Records
 
 LARGEST = 4.0
@@ -194,6 +197,73 @@ def test_the_score_is_that_of_rates_weighted_by_their_exposures():
         model.set_fit_request(exposure=True).set_score_request(exposure=True)
         folds = cross_validate(model, X, y, params={"exposure": exposure}, return_estimator=True)
     assert len(folds["test_score"]) == 5
+
+
+def searched(estimator, prefix="", **changes):
+    grid = {f"{prefix}data_norm": [1.0, 2.0]}
+    options = {"epsilon": 30.0, "delta": 1e-6, "random_state": 0, **changes}
+    return PrivateSearchCV(estimator, grid, **options)
+
+
+def test_a_search_trains_and_scores_by_exposure(monkeypatch):
+    """Each trial is given the exposures of its rows, and its score compares counts with counts."""
+    X, y, exposure = simulated(4000, 3)
+    seen, run = [], private_search.run_trial
+
+    def spy(estimator, score, X, y, X_held, y_held, of_rows, of_held):
+        outcome = run(estimator, score, X, y, X_held, y_held, of_rows, of_held)
+        counts = np.clip(outcome[0].predict(X_held) * of_held["exposure"], 0, 30)
+        error = np.mean((counts - np.clip(y_held, 0, 30)) ** 2)
+        seen.append((X, of_rows["exposure"], outcome[1], 1 - error / 30**2))
+        return outcome
+
+    monkeypatch.setattr(private_search, "run_trial", spy)
+    model = PrivatePoissonRegressor(target_bounds=(0, 30))
+    search = searched(model).fit(X, y, exposure=exposure)
+    place = {row.tobytes(): number for number, row in enumerate(X)}
+    for rows, given, score, expected in seen:
+        np.testing.assert_array_equal(given, [exposure[place[row.tobytes()]] for row in rows])
+        assert score == pytest.approx(expected, rel=1e-12)
+    assert search.privacy_ == search.privacy_cost(4000, 3)
+    assert search.score(X, y, exposure=exposure) > 0.3
+    # a tenth of the exposure, ten times the rate
+    tenth = searched(model).fit(X, y, exposure=exposure / 10)
+    assert np.median(tenth.predict(X) / search.predict(X)) == pytest.approx(10, rel=0.5)
+
+
+def test_exposure_reaches_a_search_in_every_way():
+    X, y, exposure = simulated(400, 3)
+    model = PrivatePoissonRegressor(target_bounds=(0, 30))
+    pipeline = make_pipeline(BoundsScaler((-1, 1)), model)
+    persons = np.arange(400) // 2
+    search = searched(pipeline, "privatepoissonregressor__")
+    search.fit(X, y, groups=persons, exposure=exposure)
+    assert search.privacy_unit_ == "person"
+    with config_context(enable_metadata_routing=True):
+        routed = searched(model).set_fit_request(exposure=True).set_score_request(exposure=True)
+        folds = cross_validate(routed, X, y, cv=2, params={"exposure": exposure})
+        whole = make_pipeline(BoundsScaler((-1, 1)), routed).fit(X, y, exposure=exposure)
+    assert np.all(np.isfinite(folds["test_score"]))
+    assert np.isfinite(whole.score(X, y))
+    none = searched(model, trials="poisson", expected_trials=1, random_state=1)
+    for seed in range(20):
+        none.set_params(random_state=seed).fit(X, y, exposure=exposure)
+        if not none.best_params_:
+            break
+    assert none.best_params_ == {}  # by chance there was no trial
+    assert none.score(X, y, exposure=exposure) < 1
+
+
+def test_exposures_that_no_trial_can_take_are_refused():
+    X, y, exposure = simulated(100, 3)
+    ridge = PrivateRidge(target_bounds=(0, 30))
+    with pytest.raises(TypeError, match="PrivateRidge takes none"):
+        searched(ridge).fit(X, y, exposure=exposure)
+    model = PrivatePoissonRegressor(target_bounds=(0, 30))
+    for bad in (exposure[:-1], np.where(exposure > 0.5, exposure, -7.125)):
+        with pytest.raises(ValueError, match="one finite number > 0 for each row") as caught:
+            searched(model).fit(X, y, exposure=bad)
+        assert "7.125" not in str(caught.value)
 
 
 def test_what_is_public_of_counts():

@@ -253,7 +253,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         low, high, leaks = self._bounds_of(y)
         unit = _residual_limit(high)
         # with an intercept, a raw prediction of 0 is the rate that is one unit
-        counts, exposure = np.clip(y, low, high) / unit, _exposures(exposure, y)
+        counts, exposure = np.clip(y, low, high) / unit, exposures(exposure, y)
         exposure = exposure if self.fit_intercept else exposure / unit
         self._largest = high / unit
         loss, bounds = self._loss_of((low, high)), {"target_bounds_": (low, high)}
@@ -334,7 +334,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
         def d2_of_counts(y, rates, sample_weight):
             if exposure is not None:
-                of_rows = _exposures(exposure, y)
+                of_rows = exposures(exposure, y)
                 y = np.asarray(y, dtype=np.float64) / of_rows
                 sample_weight = of_rows * (1 if sample_weight is None else sample_weight)
             return d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1)
@@ -357,7 +357,7 @@ def _residual_limit(high):
     return min(high, math.sqrt(high))
 
 
-def _exposures(exposure, y):
+def exposures(exposure, y):
     """Return one exposure for each of the targets, or raise an error that quotes none."""
     if exposure is None:
         return np.ones(len(y))

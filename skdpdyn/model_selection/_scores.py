@@ -38,16 +38,16 @@ class Score(ABC):
         """Range of the score in its own units."""
 
     @abstractmethod
-    def terms(self, estimator, X, y):
+    def terms(self, estimator, X, y, exposure=None):
         """Return the score of each record, 1 for the best."""
 
     @abstractmethod
     def constant(self):
         """Return the constant prediction of a search without a trial, from public numbers alone."""
 
-    def mean(self, estimator, X, y, weight=None):
+    def mean(self, estimator, X, y, weight=None, exposure=None):
         """Return the exact mean over held-out records, which needs noise before it is released."""
-        terms = self.terms(estimator, X, y)
+        terms = self.terms(estimator, X, y, exposure)
         # NaN too: one record must not decide
         terms = np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)
         if weight is None:
@@ -88,7 +88,7 @@ class Accuracy(_OfClasses):
 
     best = width = 1.0
 
-    def terms(self, estimator, X, y):
+    def terms(self, estimator, X, y, exposure=None):
         """Return whether each label is predicted."""
         return np.asarray(estimator.predict(X) == y, dtype=float)
 
@@ -101,7 +101,7 @@ class LogLoss(_OfClasses):
         """Where the loss is clipped."""
         return 3 * math.log(self.classes.size)
 
-    def terms(self, estimator, X, y):
+    def terms(self, estimator, X, y, exposure=None):
         """Return scaled log probabilities of the labels, 0 for labels that are not classes."""
         position = {label: code for code, label in enumerate(estimator.classes_.tolist())}
         codes = np.array([position.get(label, -1) for label in y.tolist()])
@@ -110,7 +110,10 @@ class LogLoss(_OfClasses):
 
 
 class SquaredError(Score):
-    """Negative mean squared error of targets and predictions within the bounds."""
+    """Negative mean squared error of targets and predictions within the bounds.
+
+    Of counts with an exposure, the prediction is that of the count: rate times exposure.
+    """
 
     def __init__(self, bounds):
         self.bounds = None if bounds is None else tuple(map(float, bounds))
@@ -120,13 +123,11 @@ class SquaredError(Score):
         """The largest error."""
         return (self.bounds[1] - self.bounds[0]) ** 2
 
-    def terms(self, estimator, X, y):
+    def terms(self, estimator, X, y, exposure=None):
         """Return a term for each record from the error of its prediction."""
-        return (
-            1
-            - (np.clip(estimator.predict(X), *self.bounds) - np.clip(y, *self.bounds)) ** 2
-            / self.width
-        )
+        predicted = estimator.predict(X) * (1 if exposure is None else exposure)
+        error = np.clip(predicted, *self.bounds) - np.clip(y, *self.bounds)
+        return 1 - error**2 / self.width
 
     def constant(self):
         """Return the middle of the bounds."""

@@ -37,24 +37,30 @@ class _Silence:
 _SILENCE = _Silence()
 
 
-def run_trial(estimator, score, X, y, X_held, y_held, groups=None, weight=None):
-    """Fit a candidate, and return it with its exact score."""
+def run_trial(estimator, score, X, y, X_held, y_held, of_rows=None, of_held=None):
+    """Fit a candidate, and return it with its exact score.
+
+    ``of_rows`` is what its model is given of each row by name, ``of_held`` what the score is.
+    """
     # in this worker; a warning for each trial would tell how many there were
     with _SILENCE, silent_arithmetic():
-        if groups is None:
-            quoting_no_records(estimator.fit, X, y)
-        else:  # by name, whatever is requested
+        if of_rows:  # by name, whatever is requested
+            given = {name_of(name, estimator): values for name, values in of_rows.items()}
             with config_context(enable_metadata_routing=False):
-                quoting_no_records(estimator.fit, X, y, **{name_of_groups(estimator): groups})
-        return estimator, quoting_no_records(score.mean, estimator, X_held, y_held, weight)
+                quoting_no_records(estimator.fit, X, y, **given)
+        else:
+            quoting_no_records(estimator.fit, X, y)
+        return estimator, quoting_no_records(
+            score.mean, estimator, X_held, y_held, **(of_held or {})
+        )
 
 
-def name_of_groups(estimator):
-    """Return the name by which the model at the end of an estimator is given groups."""
+def name_of(parameter, estimator):
+    """Return the name by which the model at the end of an estimator is given a parameter."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        return f"{name}__{name_of_groups(last)}"
-    return "groups"
+        return f"{name}__{name_of(parameter, last)}"
+    return parameter
 
 
 def number_of_trials(mechanism, generator):

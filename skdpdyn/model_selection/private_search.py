@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_re
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from skdpdyn.base import (
     PrivateEstimatorMixin,
@@ -30,6 +30,7 @@ from skdpdyn.base import (
 )
 from skdpdyn.data.persons import person_codes
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.linear_model.poisson import exposures
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._costs import largest
@@ -207,7 +208,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, exposure: Any = None) -> Self:
         """Search, spending at most (epsilon, delta).
 
         Parameters
@@ -221,6 +222,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             out, the model is fitted by person, a score is the mean over persons, and the guarantee
             is for a whole person. ``n_samples_`` is the number of persons. With ``test_size``, not
             with ``holdout``.
+        exposure : array-like of shape (n_samples,), default=None
+            What each count is of, for `skdpdyn.PrivatePoissonRegressor`: see its ``fit``. The score
+            compares counts with their predictions, rate times exposure.
 
         Returns
         -------
@@ -256,10 +260,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_n_jobs(self.n_jobs)
         check_verbose(self.verbose)
         with all_or_nothing(self) as search, silent_arithmetic():
-            search._fit(X, y, groups)
+            search._fit(X, y, groups, exposure)
         return self
 
-    def _fit(self, X, y, groups):
+    def _fit(self, X, y, groups, exposure):
         refuse_unreadable(X, y)
         X, y = quoting_no_records(indexable, X, self._target(y))
         n_samples, codes = X.shape[0] if hasattr(X, "shape") else len(X), None
@@ -271,12 +275,16 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
         warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         held, train = self._held_out(n_samples, splitting)
-        n_held, by_person = len(held), ()
+        n_held, of_rows, of_held = len(held), {}, {}
         candidates = self._candidates()
         if codes is not None:
             self._check_persons(candidates, plan, public)
             held, train = (np.flatnonzero(np.isin(codes, persons)) for persons in (held, train))
-            by_person = codes[train], 1 / np.bincount(codes)[codes[held]]
+            of_rows["groups"], of_held["weight"] = codes[train], 1 / np.bincount(codes)[codes[held]]
+        if exposure is not None:
+            self._check_exposure(candidates, plan, public)
+            exposure = exposures(exposure, y)
+            of_rows["exposure"], of_held["exposure"] = exposure[train], exposure[held]
         if self.verbose:
             self._tell(plan)
         number = number_of_trials(plan.mechanism, drawing)
@@ -287,13 +295,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             else [None] * number
         )
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
+        parts += (of_rows, of_held) if of_rows else ()
         # what is printed for each trial would tell how many there were
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
             delayed(run_trial)(
                 candidates.build(candidate, plan.trial_budget, public, seed),
                 plan.score,
                 *parts,
-                *by_person,
             )
             for candidate, seed in zip(drawn, seeds, strict=True)
         )
@@ -384,9 +392,16 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 "groups: holdout holds positions of rows, and whole persons must be held out. "
                 "Use test_size"
             )
-        for candidate in candidates.pool():
-            model = last_step(candidates.build(candidate, plan.trial_budget, public, None))
+        for model in _models(candidates, plan, public):
             model._check_persons(model._options()[-1])
+
+    def _check_exposure(self, candidates, plan, public):
+        """Refuse models that take no exposure, whichever candidates are drawn."""
+        for model in _models(candidates, plan, public):
+            if not has_fit_parameter(model, "exposure"):
+                raise TypeError(
+                    f"exposure: {type(model).__name__} takes none. Search PrivatePoissonRegressor"
+                )
 
     def _candidates(self):
         return Candidates(self.estimator, self.param_distributions)
@@ -620,7 +635,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """
         return self._by_winner("decision_function", X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return the winner's own score, without noise: for data that need no privacy.
 
         Parameters
@@ -631,15 +646,21 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
+        exposure : array-like of shape (n_samples,), default=None
+            What each count is of, see ``PrivatePoissonRegressor.score``.
 
         Returns
         -------
         float
         """
         refuse_unreadable(y)
-        return self._by_winner(
-            "score", X, y, **({} if sample_weight is None else {"sample_weight": sample_weight})
-        )
+        options = {"sample_weight": sample_weight, "exposure": exposure}
+        given = {name: value for name, value in options.items() if value is not None}
+        if exposure is not None and isinstance(getattr(self, "best_estimator_", None), CONSTANTS):
+            of_rows = exposures(given.pop("exposure"), y)  # the constant is a rate
+            y = np.asarray(y, dtype=np.float64) / of_rows
+            given["sample_weight"] = of_rows * (1 if sample_weight is None else sample_weight)
+        return self._by_winner("score", X, y, **given)
 
     @property
     def classes_(self) -> Any:
@@ -708,6 +729,13 @@ class _SearchPlan:
                 f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: "
                 "search over lists of values"
             )
+
+
+def _models(candidates, plan, public):
+    """Return the models of all candidates; of distributions, that of the estimator as it is."""
+    budget = plan.trial_budget
+    pool = candidates.pool()
+    return [last_step(candidates.build(one, budget, public, None)) for one in pool]
 
 
 def _rows(X, positions):
