@@ -3,8 +3,11 @@
 import html
 import re
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial, wraps
 from numbers import Integral
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +17,7 @@ from sklearn.utils import check_array, check_X_y, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn.data.base import Rows
+from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.frames import Frame
 from skdpdyn.data.rows import check_indices
 from skdpdyn.diagnostics import reported
@@ -238,6 +242,41 @@ def refuse_rows(X):
         )
 
 
+_Method = TypeVar("_Method", bound=Callable)
+
+
+def by_blocks(method: _Method) -> _Method:
+    """Have a method that takes rows answer for a Dask collection by another, block by block."""
+
+    @wraps(method)
+    def answer(self, X: Any, *arguments: Any) -> Any:
+        if is_collection(X):
+            from skdpdyn.data.cluster.dask import mapped  # an extra, and slow to load
+
+            return mapped(partial(method, self), X)
+        return method(self, X, *arguments)
+
+    return answer  # type: ignore[return-value]
+
+
+def form_of(X):
+    """Return X, or a few rows of the form of a Dask collection, whose values are not used."""
+    if not is_collection(X):
+        return X
+    from skdpdyn.data.cluster.dask import example  # an extra, and slow to load
+
+    return example(X)
+
+
+def refuse_collections(estimator, *collections):
+    """Refuse Dask collections where arrays are needed: numpy would bring them here in silence."""
+    if any(map(is_collection, collections)):
+        raise TypeError(
+            f"{type(estimator).__name__} takes arrays in memory here, not Dask collections. Fit a "
+            "model on the cluster by its own fit, or pass X.compute() where it fits into memory"
+        )
+
+
 def _validated(estimator, X, *y, reset=True, **options):
     """Call `validate_data`, which would make float64 of the float32 of polars and pyarrow."""
     frame = None if type(X).__module__.startswith("pandas") else Frame.of(X)
@@ -253,6 +292,7 @@ def _validated(estimator, X, *y, reset=True, **options):
 def validated(estimator, X, *y, **options):
     """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
     refuse_rows(X)
+    refuse_collections(estimator, X, *y)
     refuse_dates(X)
     refuse_unreadable(X, *y)
     try:

@@ -24,6 +24,7 @@ __all__ = [
     "largest_norm",
     "largest_point",
     "release",
+    "secret_key",
     "seed_leaks",
     "source_of",
     "standard_noise",
@@ -80,6 +81,11 @@ def generators(random_state, n_streams=1, stacklevel=3):
         children = np.random.SeedSequence(check_random_state(random_state)).spawn(n_streams)
         keys = [int.from_bytes(child.generate_state(2, np.uint64).tobytes()) for child in children]
     return [np.random.Generator(AESCounter(key=key)) for key in keys]
+
+
+def secret_key(n_bytes: int) -> bytes:
+    """Return bytes that nobody can guess: for tokens, and keys of generators on other machines."""
+    return os.urandom(n_bytes)
 
 
 def standard_noise(distribution, size, generator):

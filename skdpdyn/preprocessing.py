@@ -1,6 +1,7 @@
 """Scaling: by public bounds, free of charge, and by a private mean, which says what it cost."""
 
 import math
+from contextlib import closing, nullcontext
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,9 @@ from skdpdyn.base import (
     DTYPES,
     PrivateEstimatorMixin,
     all_or_nothing,
+    by_blocks,
     forget_fit,
+    form_of,
     of_persons,
     silent_arithmetic,
     validated,
@@ -30,7 +33,8 @@ from skdpdyn.conditioning import (
     shares_of,
     shrunk,
 )
-from skdpdyn.data.base import sum_rounding
+from skdpdyn.data.base import Rows, sum_rounding
+from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.row_map import RowMap, scaled_csr
@@ -127,11 +131,12 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "high, both finite"
             )
         with all_or_nothing(self) as scaler:
-            validated(scaler, X, dtype=DTYPES)
+            validated(scaler, form_of(X), dtype=DTYPES)
             scaler.bounds_ = _bounds_by_column(self.bounds, "bounds", scaler)
             scaler.feature_range_ = (low, high)
         return self
 
+    @by_blocks
     def transform(self, X: Any) -> Any:
         """Scale and clip.
 
@@ -261,10 +266,11 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The transformer. If an error is raised, it is left as it was before.
         """
         with all_or_nothing(self) as mapper:
-            validated(mapper, X, accept_sparse="csr", dtype=DTYPES)
+            validated(mapper, form_of(X), accept_sparse="csr", dtype=DTYPES)
             mapper._row_map(mapper.n_features_in_)
         return self
 
+    @by_blocks
     def transform(self, X: Any) -> Any:
         """Map rows.
 
@@ -542,18 +548,25 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def _fit(self, X, groups):
         X = self._rows(X, reset=True)
+        if isinstance(X, Rows) and groups is not None:
+            raise ValueError("groups needs all rows in memory, and X is a Dask collection")
+        with closing(X) if isinstance(X, Rows) else nullcontext():
+            self._learn(X, groups)
+
+    def _learn(self, X, groups):
         (n_samples, n_features), codes = X.shape, None
         if groups is not None:
             codes = person_codes(groups, n_samples)
             n_samples = int(codes.max()) + 1
         plan = self._plan(n_samples, n_features)
         mechanism, most_rows = plan.mechanism, self._most_rows(n_samples)
-        rows, radius = rows_of(X, None, codes, most_rows), float(self.data_norm)
+        rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
+        rows.most_rows, radius = most_rows, float(self.data_norm)
         crude, ranges = None, None
         if self.bounds is not None:
             crude = _bounds_by_column(self.crude_bounds, "crude_bounds", self)
-        (generator,) = generators(self.random_state, stacklevel=4)
-        warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
+        (generator,) = generators(self.random_state, stacklevel=5)
+        warn_of_weak_budget(plan.budget, n_samples, stacklevel=4)
         releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
         if crude is not None:
             ranges = learn_ranges(rows, crude, _RANGE_SHARE, releases)
@@ -565,20 +578,20 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             self._learn_map(rows, plan, releases)
             self._publish(plan, n_samples, codes, ranges)
             return
-        X, noise = rows.X, [part.noise_multiplier for part in mechanism.mechanisms[n_parts:]]
+        noise = [part.noise_multiplier for part in mechanism.mechanisms[n_parts:]]
         within = radius * (1 - sum_rounding(n_samples, n_features, most_rows=most_rows))
-        mean, norms = None, rows.norms * row_factors(rows.norms, within, X)
+        mean = None
         if self.with_mean:
             mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
             mean = rows.column_sums(within) / n_samples
             mean = shrunk(release(mean, mean_std, generator), mean_std, radius)
-            plain = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within)
-            norms = plain.lengths(X)[1]
         thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
+        unit = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within)
+        n_within = rows.with_map(unit).counts("lengths", thresholds)
         low, high = 0, thresholds.size - 1
         for count_std in noise:  # a record changes a count by 1 under both adjacencies
             middle = (low + high) // 2
-            (count,) = release([rows.count(norms <= thresholds[middle])], count_std, generator)
+            (count,) = release([float(n_within[middle])], count_std, generator)
             low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         forget_fit(self)
         self.mean_, self.scale_ = mean, float(thresholds[high])
@@ -623,6 +636,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         left = 1.0 if self.bounds is None else 1 - _RANGE_SHARE
         return {name: left * share / math.fsum(shares.values()) for name, share in shares.items()}
 
+    @by_blocks
     def transform(self, X: Any) -> Any:
         """Centre and scale rows into the unit ball, each by itself.
 
@@ -669,6 +683,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def _rows(self, X, reset):
         """Return finite rows in C order or CSR; refuse sparse rows that would become dense."""
+        if is_collection(X):
+            return self._rows_on_cluster(X)
         if sparse.issparse(X) and (self.with_mean if reset else self.mean_ is not None):
             raise ValueError("X is sparse, and centring would make it dense: pass with_mean=False")
         if sparse.issparse(X) and (self.equalize if reset else hasattr(self, "weights_")):
@@ -680,6 +696,18 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             raise ValueError("X is sparse: bounds='private' takes dense rows. Pass X.toarray()")
         X = validated(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=reset)
         return canonical_rows(X)
+
+    def _rows_on_cluster(self, X):
+        """Return the rows of a Dask collection; refuse what needs them in memory."""
+        from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
+
+        if self.bounds is not None:
+            raise ValueError(
+                "bounds='private' needs all rows in memory, and X is a Dask collection. Give "
+                "BoundsScaler public bounds"
+            )
+        self._rows(form_of(X), reset=True)
+        return cluster_rows(X, None, numeric=False, has_target=False)
 
     def _plan(self, n_samples, n_features):
         """Return the record with the least noise for the budget, and what it costs."""

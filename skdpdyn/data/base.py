@@ -259,7 +259,7 @@ class Rows(ABC):
 
     def target_sum(self) -> float:
         """Return the sum of the targets, by weight; it rounds by `target_rounding` at the most."""
-        return float(self._summed(lambda piece: piece.target_terms(), ()))
+        return float(self._summed("target_terms", ()))
 
     def column_sums(self, radius: float | None = None) -> np.ndarray:
         """Return the sum of ``weight * x`` over all rows x, without the map.
@@ -275,7 +275,7 @@ class Rows(ABC):
             Its rounding in two runs together is at most `sum_rounding` times the largest norm of
             a term.
         """
-        return self._summed(lambda piece: piece.row_terms(radius), (self.shape[1],))
+        return self._summed("row_terms", (self.shape[1],), radius)
 
     def column_squares(self) -> np.ndarray:
         """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
@@ -286,7 +286,7 @@ class Rows(ABC):
             Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
             a term.
         """
-        return self._summed(lambda piece: piece.square_terms(), (self.shape[1],))
+        return self._summed("square_terms", (self.shape[1],))
 
     def second_moment(self, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
@@ -304,7 +304,7 @@ class Rows(ABC):
             `sum_rounding` times 1 + constant**2, the largest norm of a term.
         """
         size = self.shape[1] + (constant > 0)
-        return _symmetric(self._summed(lambda piece: piece.outer_terms(constant), (size, size)))
+        return _symmetric(self._summed("outer_terms", (size, size), constant))
 
     def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
@@ -322,7 +322,7 @@ class Rows(ABC):
             Symmetric; it rounds as `second_moment` does.
         """
         size = projection.shape[1] + (constant > 0)
-        terms = self._summed(lambda piece: piece.sketch_terms(projection, constant), (size, size))
+        terms = self._summed("sketch_terms", (size, size), projection, constant)
         return _symmetric(terms)
 
     def products(self, radius: float, constant: float = 0.0) -> np.ndarray:
@@ -342,15 +342,15 @@ class Rows(ABC):
             clipped to [-1, 1].
         """
         size = self.shape[1] + (constant > 0)
-        terms = self._summed(lambda piece: piece.product_terms(radius, constant), (size, size + 1))
+        terms = self._summed("product_terms", (size, size + 1), radius, constant)
         terms[:, :-1] = _symmetric(terms[:, :-1])
         return terms
 
-    def _summed(self, terms, shape):
-        """Sum of the terms of all pieces, chunk by chunk."""
+    def _summed(self, terms, shape, *arguments):
+        """Sum of what a method of the pieces yields, chunk by chunk."""
         total, of_chunk = Total(shape), Total(shape)
         for piece, ends in self.pieces():
-            for term in terms(piece):
+            for term in getattr(piece, terms)(*arguments):
                 of_chunk.add(term)
             if ends:
                 total.add(of_chunk.value())

@@ -169,9 +169,11 @@ class LocalSums:
         Where the chunks of these rows begin and end.
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
+    keep : bool, default=False
+        Whether the sum of each chunk is kept, for `of_chunks`.
     """
 
-    def __init__(self, what, rows, edges, n_threads=1):
+    def __init__(self, what, rows, edges, n_threads=1, keep=False):
         n_chunks, objective = edges.size - 1, what.objective
         self._kernel = compiled_some_chunks(what.family, rows.dtype.name, what.precision)
         numbers = rows.bounded_for(what)
@@ -179,7 +181,8 @@ class LocalSums:
         self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums
         self._n_threads = affordable_threads(rows, n_threads, n_chunks, what.n_sums)
         self._pool = ThreadPoolExecutor(max(1, self._n_threads - 1))
-        self._sums = chunk_sums(n_chunks if self._n_threads > 1 else 1, what.n_sums)
+        kept = n_chunks if keep or self._n_threads > 1 else 1
+        self._sums = chunk_sums(kept, what.n_sums)
         own, *others = pairwise(thread_shares(n_chunks, self._n_threads).tolist())
         size = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
         self._own = _pieces(*own, size)
@@ -199,14 +202,29 @@ class LocalSums:
 
     def add_to(self, total, weights, intercept, shift):
         """Add the sum of each chunk to a `Total` of those before them, in order."""
+        self._sum(total.parts, weights, intercept, shift)
+        if len(self._sums) > 1:
+            total.add_rows(self._sums)
+
+    def of_chunks(self, weights, intercept, shift, go_on=None):
+        """Return the sum of each chunk, of shape (n_chunks, n_sums), where they are kept.
+
+        ``go_on`` is called now and then, and raises where nobody waits for the sums any more.
+        """
+        self._sum(np.zeros((2, self._n_sums)), weights, intercept, shift, go_on)
+        return self._sums[:, : self._n_sums]
+
+    def _sum(self, total, weights, intercept, shift, go_on=None):
         point = weights, intercept, shift, self._scaling, self._edges
-        to = self._sums, total.parts
+        to = self._sums, total
         tasks = [
             self._pool.submit(self._kernel, *self._problem, *point, *piece, *to)
             for piece in self._others
         ]
         try:
             for piece in self._own:
+                if go_on is not None:
+                    go_on()
                 self._kernel(*self._problem, *point, *piece, *to)
             for task in tasks:
                 task.result()
@@ -214,9 +232,6 @@ class LocalSums:
             for task in tasks:
                 task.cancel()
             raise
-        if len(self._sums) > 1:
-            for of_chunk in self._sums:
-                total.add(of_chunk[: self._n_sums])
 
 
 def _pieces(first, last, size):

@@ -36,6 +36,12 @@ def _add(total, term):
     add(total, term)
 
 
+@entry((writable(np.float64, 2), readonly(np.float64, 2)))
+def _add_rows(total, terms):
+    for i in range(terms.shape[0]):
+        add(total, terms[i, : total.shape[1]])
+
+
 class Total:
     """A sum of arrays, which are added one after the other.
 
@@ -66,6 +72,10 @@ class Total:
     def add(self, array):
         """Add an array."""
         _add(self.parts, np.ravel(np.asarray(array, dtype=np.float64)))
+
+    def add_rows(self, rows):
+        """Add the rows of a C-ordered array, which may have columns more than the sum."""
+        _add_rows(self.parts, rows)
 
     def value(self):
         """Return the sum of all arrays so far."""

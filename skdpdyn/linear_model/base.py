@@ -20,6 +20,7 @@ from skdpdyn.base import (
     DTYPES,
     PrivateEstimatorMixin,
     all_or_nothing,
+    by_blocks,
     check_n_jobs,
     check_verbose,
     forget_fit,
@@ -51,6 +52,7 @@ from skdpdyn.conditioning import (
     strength_of,
 )
 from skdpdyn.data.base import Rows
+from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.files import TabledRows, table_of
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
@@ -411,6 +413,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def _checked(self, X, y, groups, of_records):
         """Return the rows, an array or a source of them, and the Target."""
+        if is_collection(X):
+            from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
+
+            X, y = cluster_rows(X, y, is_regressor(self)), None
         if isinstance(X, Rows):
             if y is not None:
                 raise ValueError(f"y must be None: X is a {type(X).__name__}, which has targets")
@@ -1162,6 +1168,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
         return LogisticRegression(), self.classes_
 
+    @by_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict class labels.
 
@@ -1226,6 +1233,7 @@ class PrivateBinaryClassifier(PrivateLinearClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
+    @by_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return raw predictions: positive for the second class.
 
@@ -1364,6 +1372,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
         return Ridge(), np.zeros(2)
 
+    @by_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
+from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateBinaryClassifier
 from skdpdyn.losses import logistic
 
@@ -172,6 +173,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         # half of the largest gradient halves the noise and hardly changes the classifier
         return 0.5
 
+    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities.
 
@@ -187,6 +189,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         raw = self.decision_function(X)
         return np.column_stack([expit(-raw), expit(raw)])
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the class probabilities.
 

@@ -7,7 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpdyn.base import all_or_nothing, quoting_no_records, scored, silent_arithmetic
+from skdpdyn.base import (
+    all_or_nothing,
+    by_blocks,
+    quoting_no_records,
+    scored,
+    silent_arithmetic,
+)
 from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE
 from skdpdyn.linear_model.base import PrivateLinearRegressor, refuse_in_fit
 from skdpdyn.linear_model.targets import Target, numbers_of
@@ -293,6 +299,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
         return PoissonRegressor(), np.ones(2)
 
+    @by_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict rates: expected counts for an exposure of 1.
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from skdpdyn import losses
+from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 
 
@@ -197,6 +198,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     def _raw_predictions(self, X):
         return self._scaled_products(X) + self.intercept_
 
+    @by_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the raw predictions of the classes.
 
@@ -216,6 +218,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     def _predicted_codes(self, X):
         return np.argmax(self._raw_predictions(X), axis=1)
 
+    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities.
 
@@ -230,6 +233,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         """
         return softmax(self._raw_predictions(X), axis=1)
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the class probabilities.
 

@@ -23,6 +23,7 @@ from skdpdyn.base import (
     forget_fit,
     of_persons,
     quoting_no_records,
+    refuse_collections,
     refuse_rows,
     refuse_unreadable,
     silent_arithmetic,
@@ -256,6 +257,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
+        refuse_collections(self, X, y)
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
         check_verbose(self.verbose)
