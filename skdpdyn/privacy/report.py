@@ -17,7 +17,7 @@ from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
-from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
+from skdpdyn.privacy.serialization import VERSION, checksum, from_dict, load_json, to_dict
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 
@@ -352,7 +352,11 @@ def privacy_report(
             for number, text in enumerate(NOT_COVERED, 1)
         },
     }
-    stored = {"mechanism": to_dict(mechanism), "guarantee": to_dict(guarantee)}
+    stored = {
+        "version": VERSION,
+        "mechanism": to_dict(mechanism),
+        "guarantee": to_dict(guarantee),
+    }
     return PrivacyReport({title: entries for title, entries in sections.items() if entries}, stored)
 
 
@@ -363,6 +367,8 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     number of the report is computed again from that guarantee. Numbers may differ by rounding
     (1e-9, and the grid's accuracy for numerical composition); what no record knows, such as the
     list of what was public, is held against the checksum.
+
+    Reports of versions 0.2 and 0.3.0rc1, which store no version, are recomputed in the same way.
 
     Whoever changes the record, all numbers and the checksum alike has written the report of
     another run: compare ``stored["mechanism"]`` with the model's own ``mechanism_``.
@@ -380,7 +386,8 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If a number does not agree, by its name; or if it is no report.
+        If a number does not agree, by its name; or if it is no report. Of a report without a
+        version, it says that an older one may have counted in another way.
 
     Examples
     --------
@@ -408,9 +415,27 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
         raise ValueError(
             f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}"
         )
-    spent, bound = report["spent"], report["theorem"].get("bound")
-    mechanism = _restored(report["stored"], "mechanism")
-    guarantee = _restored(report["stored"], "guarantee")
+    try:
+        _recompute(report)
+    except ValueError as error:
+        if "version" in report["stored"]:
+            raise
+        raise ValueError(
+            f"{error} (an older version of skdpdyn wrote this report, 0.3.0rc1 or before, and may "
+            "have counted in another way: check it with that version)"
+        ) from None
+    content = {name: value for name, value in report.items() if name != "checksum"}
+    if report.get("checksum") != checksum(content):
+        raise ValueError(
+            "checksum: it is not that of the report, so that something in it was changed"
+        )
+    return report
+
+
+def _recompute(report: dict[str, Any]) -> None:
+    """Recompute a report from its record, or name the first entry that disagrees."""
+    stored, spent, bound = report["stored"], report["spent"], report["theorem"].get("bound")
+    mechanism, guarantee = _restored(stored, "mechanism"), _restored(stored, "guarantee")
     if not isinstance(guarantee, Guarantee):
         raise ValueError(f"stored, guarantee: a {type(guarantee).__name__} is none")
     delta = spent.get("delta")
@@ -423,18 +448,18 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     again = privacy_report(
         mechanism, guarantee, delta=delta, bound=bound, unit=_unit(spent)
     ).as_dict()
+    if "version" not in stored:
+        again["theorem"] |= _as_before(mechanism, stored["mechanism"], report["theorem"])
+        lacks = {field.name for field in fields(mechanism)} - stored["mechanism"].keys()
+        for name in lacks - report["theorem"].keys():
+            del again["theorem"][name]
     for title in ("spent", "attacker", "theorem"):
         _compare(report[title], again[title], title, max(_ROUNDING, guarantee.accuracy))
     for name, claimed in report.get("other bounds", {}).items():
         _compare_other(name, claimed, mechanism, delta)
-    content = {name: value for name, value in report.items() if name != "checksum"}
-    if report.get("checksum") != checksum(content):
-        raise ValueError(
-            "checksum: it is not that of the report, so that something in it was changed"
-        )
-    return report
 
 
+_FIRST = 1  # version of the records of 0.2, the first whose reports were stored
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
 _ASSUMED = {"public", "randomness", LEAKS}
 _ROUNDING = 1e-9  # by which another machine's numbers may differ
@@ -442,11 +467,41 @@ _ROOM = 5e-9  # of mu: a fit that learns a map of rows keeps that much for the r
 
 
 def _restored(stored: dict[str, Any], name: str) -> Any:
-    """Return the record or guarantee that a report stores."""
+    """Return the record or guarantee that a report stores, without a version as of the first."""
+    version = stored.get("version", _FIRST)
+    if type(version) is not int or not _FIRST <= version <= VERSION:
+        raise ValueError(
+            f"stored, version: {version!r} must be an integer from {_FIRST} to {VERSION}: a later "
+            "skdpdyn wrote it"
+        )
     try:
-        return from_dict(stored.get(name))
+        return from_dict(stored.get(name), version)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"stored, {name}: {error}") from None
+
+
+def _as_before(mechanism: Any, stored: dict[str, Any], theorem: dict[str, Any]) -> dict[str, Any]:
+    """Return several records as the text of earlier versions, where a report has such."""
+    texts = {}
+    for name, entries in stored.items():
+        records = getattr(mechanism, name, None)
+        if isinstance(records, tuple) and str(theorem.get(name)).startswith("("):
+            words = [
+                f"{type(record).__name__}({', '.join(_arguments(record, entry))})"
+                for record, entry in zip(records, entries, strict=True)
+            ]
+            texts[name] = f"({', '.join(words)}{',' * (len(words) == 1)})"
+    return texts
+
+
+def _arguments(record: Any, stored: dict[str, Any]) -> list[str]:
+    """Return the fields of a record that is stored, as Python writes them."""
+    kept = [
+        field.name
+        for field in fields(record)
+        if field.name in stored or field.metadata.get("optional")
+    ]
+    return [f"{name}={getattr(record, name)!r}" for name in kept]
 
 
 def _forms(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
