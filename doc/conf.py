@@ -33,6 +33,7 @@ default_role = "py:obj"
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"  # beside a class its methods are short names
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -38,6 +38,7 @@ SEEN = [
     for page in PAGES
     if not page.startswith(("generated/", "_modules/")) and "sg_execution" not in page
 ]
+SEEN += [page for page in PAGES if page.endswith("skdpdyn.PrivateLogisticRegression.html")]
 WIDTHS = {"desk": (1400, 1000), "phone": (390, 844)}
 
 
@@ -161,6 +162,9 @@ for (const code of document.querySelectorAll('.bd-article pre')) {
     if (page.clientWidth > 1200 && code.scrollWidth > code.clientWidth + 1)
         problems.push(`code is ${code.scrollWidth} wide, its box ${code.clientWidth}: ${text}`);
 }
+for (const link of document.querySelectorAll('.bd-sidebar-secondary a'))
+    if (page.clientWidth > 1200 && link.getBoundingClientRect().right > page.clientWidth + 1)
+        problems.push(`beside the page, ${link.textContent.trim()} is cut off`);
 for (const image of document.images)
     if (image.complete && image.naturalWidth === 0) problems.push(`no image ${image.src}`);
 const background = getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number);
