@@ -200,7 +200,7 @@ def refuse_unreadable(*arrays):
         If one of the arrays is one of these.
     """
     for array in arrays:
-        if isinstance(array, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(array)):
+        if _has_masked_cells(array):
             raise ValueError(
                 f"X or y is a masked array with masked cells. {_FILL_ROWS}. {_FILL_TARGETS}"
             )
@@ -208,9 +208,16 @@ def refuse_unreadable(*arrays):
             check_indices(array)
 
 
+def _has_masked_cells(array):
+    """Return whether numpy would read cells that are masked, in a list of rows too."""
+    if isinstance(array, list | tuple):
+        return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in array)
+    return isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array)
+
+
 def scored(metric, y, predictions, sample_weight=None) -> float:
     """Return a metric of scikit-learn, or an error that quotes no label."""
-    refuse_unreadable(y)
+    refuse_unreadable(y, sample_weight)
     with config_context(array_api_dispatch=False):
         return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
 

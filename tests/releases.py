@@ -26,6 +26,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
     conditioning,
+    progress,
 )
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
@@ -125,6 +126,9 @@ def listening(listener, run, *arguments):
         for name, module in list(sys.modules.items()):
             if name.startswith("skdpdyn") and getattr(module, "release", None) is release:
                 patches.enter_context(patch.object(module, "release", listener))
+        # neither a bar nor the time left
+        patches.enter_context(patch.object(progress, "_bar", lambda total, unit: None))
+        patches.enter_context(patch.object(progress, "_time_left", lambda seconds: ""))
         printed = patches.enter_context(redirect_stdout(io.StringIO()))
         caught = patches.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+from functools import partial
 from itertools import pairwise
 
 import numba
@@ -22,11 +23,19 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
 from skdpdyn.base import all_or_nothing, quoting_no_records
 from skdpdyn.data.rows import check_indices
+from skdpdyn.evaluation import evaluate
+from skdpdyn.inference import private_summary
 from skdpdyn.model_selection import PrivateSearchCV, private_search
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import SOLVERS, ObjectivePerturbation, OutputPerturbation
 
 RNG = np.random.default_rng(0)
@@ -37,7 +46,26 @@ MODELS = {
     "logistic": lambda **options: PrivateLogisticRegression(classes=[0, 1], **options),
     "softmax": lambda **options: PrivateSoftmaxRegression(classes=[0, 1], **options),
     "ridge": lambda **options: PrivateRidge(target_bounds=(0, 1), **options),
+    "svc": lambda **options: PrivateLinearSVC(classes=[0, 1], **options),
+    "counts": lambda **options: PrivatePoissonRegressor(target_bounds=(0, 3), **options),
 }
+# models whose coefficients have standard errors
+SUMMARISED = {
+    "logistic": lambda: PrivateLogisticRegression(
+        classes=[0, 1], clip=3.0, conditioning=None, solver="objective_perturbation"
+    ),
+    "ridge": lambda: PrivateRidge(target_bounds=(0, 1), conditioning=None),
+}
+
+
+def every_method(fitted):
+    """Return names and functions of X and y of what reads records with a fitted model."""
+    for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+        if hasattr(fitted, method):
+            yield method, lambda X, y, method=method: getattr(fitted, method)(X)
+    yield "score", fitted.score
+    if hasattr(fitted, "predict_proba") or not hasattr(fitted, "classes_"):
+        yield "evaluate", lambda X, y: evaluate(fitted, X, y, epsilon=1.0)
 
 
 def with_index(value):
@@ -88,18 +116,17 @@ def refused(function, *arguments):
 @pytest.mark.parametrize("change", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_sparse_rows_are_refused_by_name(change):
     """Compiled code would follow the indices out of the arrays."""
-    fitted = {name: model(random_state=0).fit(DENSE, LABELS) for name, model in MODELS.items()}
     scaler = PrivateScaler(with_mean=False).fit(DENSE)
-    for name, model in MODELS.items():
-        bad = malformed(change)
+    bad = malformed(change)
+    for model in MODELS.values():
         for solver in SOLVERS:
             refused(model(solver=solver).fit, bad, LABELS)
-        refused(fitted[name].predict, bad)
-        refused(fitted[name].score, bad, LABELS)
         refused(PrivateSearchCV(model(), {"clip": [0.1, 0.2]}).fit, bad, LABELS)
-        if name != "ridge":
-            refused(fitted[name].decision_function, bad)
-            refused(fitted[name].predict_proba, bad)
+        for _, function in every_method(model(random_state=0).fit(DENSE, LABELS)):
+            refused(function, bad, LABELS)
+    for model in SUMMARISED.values():
+        refused(partial(private_summary, epsilon=1.0), model().fit(DENSE, LABELS), bad, LABELS)
+    refused(RowMapper(1.0).fit(DENSE).transform, bad)
     for format in ("csr", "csc"):
         bad = malformed(with_index(N) if format == "csc" else change, format)
         refused(PrivateScaler(with_mean=False).fit, bad)
@@ -128,24 +155,35 @@ def test_duplicate_and_unsorted_entries_train_as_their_sum():
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_masked_cells_are_refused(model):
-    X = np.ma.masked_array(DENSE, mask=np.zeros_like(DENSE, dtype=bool))
-    y = np.ma.masked_array(LABELS, mask=np.zeros(N, dtype=bool))
-    fitted = model().fit(X, y)  # nothing is masked
-    X.mask[0, 0] = y.mask[0] = True
-    search = PrivateSearchCV(model(), {"clip": [0.1]})
-    for function, arguments in (
-        (model().fit, (X, LABELS)),
-        (model().fit, (DENSE, y)),
-        (fitted.predict, (X,)),
-        (fitted.score, (DENSE, y)),
-        (search.fit, (X, LABELS)),
-        (search.fit, (DENSE, y)),
-        (PrivateScaler().fit, (X,)),
-        (BoundsScaler((0, 1)).fit, (X,)),
-    ):
-        with pytest.raises(ValueError, match="masked cells"):
+def masked(array):
+    """The array with its first cell masked; the cell itself would do."""
+    return np.ma.masked_array(array, mask=np.arange(np.size(array)).reshape(np.shape(array)) == 0)
+
+
+def test_masked_cells_are_refused():
+    """In rows, targets, ids, exposures and weights of a score."""
+    X, y, groups = masked(DENSE), masked(LABELS), np.arange(N) // 2
+    calls = [(PrivateScaler().fit, X), (BoundsScaler((0, 1)).fit, X), (RowMapper(1.0).fit, X)]
+    for model in MODELS.values():
+        search = PrivateSearchCV(model(), {"clip": [0.1]}, epsilon=20.0)
+        fitted = model().fit(np.ma.masked_array(DENSE), np.ma.masked_array(LABELS))
+        for fit in (model().fit, search.fit):
+            calls += [(fit, X, LABELS), (fit, DENSE, y), (fit, DENSE, LABELS, masked(groups))]
+        calls.append((fit, [*X], LABELS))  # a list of masked rows
+        for method, function in every_method(fitted):
+            calls.append((function, X, LABELS))
+            calls += [(function, DENSE, y)] * (method in ("score", "evaluate"))
+        calls.append((fitted.score, DENSE, LABELS, masked(np.ones(N))))
+    for model in SUMMARISED.values():
+        fitted = model().fit(DENSE, LABELS)
+        summary = partial(private_summary, fitted, epsilon=1.0)
+        calls += [(summary, X, LABELS), (summary, DENSE, y)]
+    counts = MODELS["counts"]()
+    calls.append((partial(counts.fit, exposure=masked(np.ones(N))), DENSE, LABELS))
+    calls.append((partial(counts.fit(DENSE, LABELS).score, exposure=masked(np.ones(N))), DENSE, y))
+    calls.append((partial(PrivateScaler().fit, groups=masked(groups)), DENSE))
+    for function, *arguments in calls:
+        with pytest.raises(ValueError, match="masked"):
             function(*arguments)
 
 
@@ -244,25 +282,34 @@ def tells(function, *arguments):
 
 
 def probes():
-    """Names and functions of X and y of all that reads records."""
+    """Return names and functions of X and y of all that reads records."""
     for name, model in MODELS.items():
-        fitted = model().fit(DENSE, LABELS)
         yield f"{name}.fit", model().fit
-        yield f"{name}.predict", lambda X, y, fitted=fitted: fitted.predict(X)
-        yield f"{name}.score", fitted.score
-        if name != "ridge":
-            for method in ("decision_function", "predict_proba", "predict_log_proba"):
-                yield (
-                    f"{name}.{method}",
-                    lambda X, y, fitted=fitted, method=method: getattr(fitted, method)(X),
-                )
+        fitted = model().fit(DENSE, LABELS)
+        for method, function in every_method(fitted):
+            yield f"{name}.{method}", function
+        yield f"ids of {name}.fit", lambda X, y, model=model: model().fit(DENSE, LABELS, groups=y)
+        yield (
+            f"weights of {name}.score",
+            lambda X, y, fitted=fitted: fitted.score(DENSE, LABELS, sample_weight=y),
+        )
     yield "labels from y", PrivateLogisticRegression().fit
     yield "bounds from y", PrivateRidge().fit
-    for scaler in (PrivateScaler(), BoundsScaler((0, 1))):
+    counts = MODELS["counts"]()
+    yield "exposures of fit", lambda X, y: counts.fit(DENSE, LABELS, exposure=y)
+    with_counts = MODELS["counts"]().fit(DENSE, LABELS)
+    yield "exposures of score", lambda X, y: with_counts.score(DENSE, LABELS, exposure=y)
+    for name, model in SUMMARISED.items():
+        summary = partial(private_summary, model().fit(DENSE, LABELS), epsilon=1.0)
+        yield f"private_summary of {name}", summary
+    for scaler in (PrivateScaler(), BoundsScaler((0, 1)), RowMapper(1.0)):
         name = type(scaler).__name__
         yield f"{name}.fit", lambda X, y, scaler=scaler: scaler.fit(X)
         fitted = clone(scaler).fit(DENSE)
         yield f"{name}.transform", lambda X, y, fitted=fitted: fitted.transform(X)
+    ranges = PrivateScaler(bounds="private", crude_bounds=(-1, 1))
+    yield "PrivateScaler.fit by ranges", lambda X, y: ranges.fit(X)
+    yield "ids of PrivateScaler.fit", lambda X, y: PrivateScaler().fit(DENSE, groups=y)
     piped = make_pipeline(OneHotEncoder(categories=[[0.0, 1.0]] * 4), MODELS["logistic"]())
     bits = (DENSE > 0).astype(float)
     for name, estimator, rows, key in (
@@ -272,11 +319,15 @@ def probes():
     ):
         search = PrivateSearchCV(estimator, {key: [0.1]}, epsilon=20.0, expected_trials=1)
         yield f"{name}.fit", search.fit
+        yield (
+            f"ids of {name}.fit",
+            lambda X, y, search=search, rows=rows: search.fit(rows, LABELS, groups=y),
+        )
         fitted = PrivateSearchCV(estimator, {key: [0.1]}, epsilon=20.0, expected_trials=1).fit(
             rows, LABELS
         )
-        yield f"{name}.score", fitted.score
-        yield f"{name}.predict", lambda X, y, fitted=fitted: fitted.predict(X)
+        for method, function in every_method(fitted):
+            yield f"{name}.{method}", function
 
 
 def test_no_error_and_no_warning_quotes_a_record():
@@ -410,7 +461,7 @@ def test_an_interrupted_fit_changes_nothing():
 # --- a search without a trial ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["logistic", "softmax", "three classes", "ridge"])
+@pytest.mark.parametrize("kind", [*MODELS, "three classes"])
 def test_a_search_without_a_trial_has_the_methods_of_any_other(kind, monkeypatch):
     labels, estimator = (LABELS, MODELS[kind]()) if kind in MODELS else (
         np.arange(N) % 3, PrivateSoftmaxRegression(classes=[0, 1, 2]),
@@ -425,7 +476,7 @@ def test_a_search_without_a_trial_has_the_methods_of_any_other(kind, monkeypatch
             fitted.append(search.fit(DENSE, labels))
     methods = ["predict", "predict_proba", "predict_log_proba", "decision_function"]
     none, one = ([method for method in methods if hasattr(search, method)] for search in fitted)
-    assert none == one == (methods[:1] if kind == "ridge" else methods)
+    assert none == one == [method for method in methods if hasattr(estimator, method)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         answers = [{method: getattr(search, method)(DENSE) for method in none} for search in fitted]
@@ -566,3 +617,76 @@ def test_an_interrupt_ends_a_fit_within_a_second(case):
     seconds, unchanged = json.loads(run.stdout)
     assert unchanged
     assert seconds < 1.0
+
+
+ONE_AFTER_THE_OTHER = """
+import json, os, signal, threading, time, warnings
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np
+from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
+from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.evaluation import evaluate
+from skdpdyn.inference import private_summary
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.preprocessing import PrivateScaler
+
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).uniform(-0.2, 0.2, (1_000_000, 5)).astype(np.float32)
+y = (X[:, 0] > 0).astype(int)
+
+class InOrder(StreamedRows):
+    def __init__(self):
+        super().__init__(X.shape, X.dtype)
+    def read(self):
+        for first in range(0, len(X), 50_000):
+            yield X[first:first + 50_000], y[first:first + 50_000]
+
+def model(**options):
+    return PrivateLogisticRegression(classes=[0, 1], **options)
+
+persons = np.arange(len(X)) // 3
+ridge = PrivateRidge(target_bounds=(0, 1), solver="sufficient_statistics")
+search = PrivateSearchCV(model(), {"clip": [0.1, 0.2]}, epsilon=3.0)
+ready = model(clip=1.1, conditioning=None, solver="objective_perturbation").fit(X, y)
+cases = {
+    **{name: (one := model(solver=name), lambda one=one: one.fit(X, y))
+       for name in ("bassily_sgd", "dp_svrg")},
+    "sufficient_statistics": (ridge, lambda: ridge.fit(X, y)),
+    "counts": (one := PrivatePoissonRegressor(target_bounds=(0, 1)), lambda one=one: one.fit(X, y)),
+    "persons": (one := model(), lambda one=one: one.fit(X, y, groups=persons)),
+    "rows in order": (one := model(), lambda one=one: one.fit(InOrder())),
+    "scaler": (one := PrivateScaler(equalize=True), lambda one=one: one.fit(X)),
+    "search": (search, lambda: search.fit(X, y)),
+    "cost of a search": (search, lambda: search.privacy_cost(10**6, 5)),
+    "evaluate": (ready, lambda: evaluate(ready, X, y, epsilon=1.0)),
+    "private_summary": (ready, lambda: private_summary(ready, X, y, epsilon=1.0)),
+    "predict": (ready, lambda: ready.predict(X)),
+}
+for name, (estimator, call) in cases.items():
+    before, at = dict(vars(estimator)), []
+    def interrupt(at=at):
+        at.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    timer = threading.Timer(0.4, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        while True:
+            before = dict(vars(estimator))
+            call()
+    except KeyboardInterrupt:
+        seconds = time.monotonic() - at[0]
+    print(json.dumps([name, seconds, vars(estimator) == before]), flush=True)
+"""
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_an_interrupt_ends_all_else_within_a_second():
+    command = [sys.executable, "-c", ONE_AFTER_THE_OTHER]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(lines) == 12, run.stderr
+    for name, seconds, unchanged in lines:
+        assert unchanged, name
+        assert seconds < 1.0, name

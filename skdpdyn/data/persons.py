@@ -84,6 +84,8 @@ def person_codes(groups, n_rows: int) -> np.ndarray:
     >>> person_codes(["b", "a", "b", "c"], 4).tolist()
     [0, 1, 0, 2]
     """
+    if isinstance(groups, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(groups)):
+        raise ValueError(_MISSING)
     try:
         ids = np.asarray(groups)
         if ids.dtype.kind in "US" and not isinstance(groups, np.ndarray):
@@ -115,8 +117,8 @@ def person_codes(groups, n_rows: int) -> np.ndarray:
 
 
 _MISSING = (
-    "groups holds missing ids (None or NaN): every row needs an owner. Give rows of unknown owners "
-    "ids of their own only if each is of another person"
+    "groups holds missing ids (None, NaN or masked): every row needs an owner. Give rows of "
+    "unknown owners ids of their own only if each is of another person"
 )
 _KINDS = "groups must hold integers, or strings: one kind of ids, equal for rows of one person"
 

@@ -11,6 +11,7 @@ from skdpdyn.base import (
     all_or_nothing,
     by_blocks,
     quoting_no_records,
+    refuse_unreadable,
     scored,
     silent_arithmetic,
 )
@@ -368,6 +369,7 @@ def exposures(exposure, y):
     """Return one exposure for each of the targets, or raise an error that quotes none."""
     if exposure is None:
         return np.ones(len(y))
+    refuse_unreadable(exposure)
     exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
     if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
         raise ValueError("exposure must hold one finite number > 0 for each row of X")

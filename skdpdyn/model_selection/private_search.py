@@ -573,9 +573,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             return n_held
         if n_held == n_samples:
             return np.arange(n_samples), np.arange(n_samples)
-        if self.holdout is None:
-            held = np.sort(generator.permutation(n_samples)[:n_held])
-        return held, np.setdiff1d(np.arange(n_samples), held)
+        is_held = np.zeros(n_samples, dtype=bool)
+        is_held[generator.permutation(n_samples)[:n_held] if self.holdout is None else held] = True
+        return np.flatnonzero(is_held), np.flatnonzero(~is_held)
 
     @available_if(_can("predict"))
     def predict(self, X: Any) -> np.ndarray:
