@@ -1,14 +1,15 @@
-"""What every solver and scaler claims to leak at most, beside what its worst-case neighbours show.
+"""What all that releases claims to leak at most, beside what its worst-case neighbours show.
 
 ``python -m benchmarks audit`` prints two tables; ``--rst FILE`` writes them as a page.
 
 - Exact: claim and loss as mu. Solvers of steps and output perturbation learn a loss whose gradient
   does not depend on the parameters, so that what they release is normal; the loss is the distance
   of two runs with a billionth of the noise, over the standard deviation of the coordinates that
-  hold noise alone (20,000 of them: a standard error of 0.5 %). Sufficient statistics, the scaler
-  and the default on conditioned rows are replayed: their releases are recorded on one data set and
-  repeated on its neighbour, and the loss is the root of the sum of squares of distance over noise,
-  the largest over some pairs of neighbours.
+  hold noise alone (20,000 of them: a standard error of 0.5 %). Sufficient statistics, scalers, the
+  default on conditioned rows, evaluations, tables of intervals and the score of a trial are
+  replayed: their releases are recorded on one data set and repeated on its neighbour, and the loss
+  is the root of the sum of squares of distance over noise, the largest over some pairs of
+  neighbours.
 - Many runs: claim and loss as advantage, the largest TPR - FPR of an attacker. Four records of one
   column, of which three have empty rows; one record has a row of full norm and another label, or an
   empty row under add_remove. The attack is a threshold on the line through the means of some runs,
@@ -27,19 +28,24 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpdyn import (
     PrivateLogisticRegression,
     PrivateRidge,
     PrivateSoftmaxRegression,
     conditioning,
+    evaluation,
     preprocessing,
 )
 from skdpdyn.data.local import LocalRows
+from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.inference import private_summary
 from skdpdyn.kernels import descent
 from skdpdyn.linear_model.base import _condition
 from skdpdyn.losses import Loss
+from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Gaussian, composition
@@ -270,6 +276,119 @@ def scaler(adjacency, with_mean):
     )
 
 
+def maps(adjacency):
+    """Return the losses of the scaler's other releases: of private ranges, and of equalizing."""
+    X = np.tile([0.8, 0.6], (N_SAMPLES, 1))
+    weight = np.ones(N_SAMPLES)
+    long, empty = X[-1], np.zeros(2)
+    changes = [(long, -long, 1.0), (long, empty, 1.0)]
+    if adjacency == Adjacency.ADD_REMOVE:
+        changes = [(long, long, 0.0), (empty, empty, 0.0)]  # a record that is not there
+    for name, options, n_parts in (
+        ("bounds='private': ranges", {"bounds": "private", "crude_bounds": (-1, 1)}, 2 * 6),
+        ("equalize=True: map", {"equalize": True}, None),
+    ):
+        losses = []
+        for seed, (row, another, of_last) in product(range(5), changes):
+            model = PrivateScaler(**BUDGET, **options, adjacency=adjacency, random_state=seed)
+
+            def run(data, model=model):
+                rows_of = lambda X, *_: LocalRows(X, weight=data[1])  # noqa: E731
+                with patch.object(preprocessing, "rows_of", rows_of):
+                    model.fit(data[0])
+
+            data = np.vstack([X[:-1], row]), weight
+            neighbour = np.vstack([X[:-1], another]), np.append(weight[:-1], of_last)
+            loss = replay([preprocessing, conditioning], run, data, neighbour)
+            losses.append(loss[:n_parts])
+        parts = gaussian_parts(model.mechanism_)[:n_parts]
+        names = [name.split(": ")[-1]] * len(parts)
+        title = f"PrivateScaler {name.split(':')[0]}"
+        yield from replayed(title, names, adjacency, parts, model.privacy_.mu, losses)
+
+
+def evaluations(adjacency):
+    """Return the losses of evaluations of public models on a record that is scored at its best or
+    its worst, and of one that is not there.
+    """
+    X = np.linspace(-1, 1, N_SAMPLES)[:, None]
+    binary = LogisticRegression(C=1e4).fit(X, X[:, 0] > 0)
+    three = LogisticRegression(C=1e4).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    line = LinearRegression().fit(X, X[:, 0])
+    cases = {
+        "two classes": (binary, {}, (-1.0, False), (1.0, True), ("histogram",)),
+        "three classes": (three, {}, (-1.0, 0), (1.0, 0), ("counts", "log loss")),
+        "regression": (line, {"target_bounds": (-1, 1)}, (-1.0, -1.0), (-1.0, 1.0), ("sums",)),
+    }
+    for title, (model, options, right, wrong, names) in cases.items():
+        rows, targets = (np.repeat(column, N_SAMPLES) for column in wrong)
+
+        results = []
+
+        def run(data, model=model, options=options, results=results):
+            results.append(evaluate(model, *data, **BUDGET, **options, adjacency=adjacency))
+
+        changed = rows[:-1, None], targets[:-1]
+        if adjacency == Adjacency.REPLACE_ONE:
+            changed = (np.append(rows[:-1], right[0])[:, None], np.append(targets[:-1], right[1]))
+        losses = [replay([evaluation], run, (rows[:, None], targets), changed)]
+        record = results[0].mechanism_
+        parts = [composition(part) for part in getattr(record, "mechanisms", (record,))]
+        total = results[0].privacy_.mu
+        yield from replayed(f"evaluate {title}", names, adjacency, parts, total, losses)
+
+
+def intervals(adjacency):
+    """Return the losses of the standard errors of a logistic and of a linear regression."""
+    last, first = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+    X, y = np.tile(last, (N_SAMPLES, 1)), np.ones(N_SAMPLES, dtype=int)
+    shared = BUDGET | {"adjacency": adjacency, "fit_intercept": False, "conditioning": None}
+    shared["random_state"] = 0
+    for title, model in {
+        "logistic": PrivateLogisticRegression(
+            **shared, classes=[0, 1], clip=1.0, solver="objective_perturbation"
+        ),
+        "linear": PrivateRidge(**shared, target_bounds=(-1, 1), solver="sufficient_statistics"),
+    }.items():
+        model.fit(X, y)
+        changes = [(np.zeros(2), 0)]
+        if adjacency == Adjacency.REPLACE_ONE:
+            changes += [(first, 0), (-last, 0)]
+        losses, results = [], []
+
+        def run(data, model=model, results=results):
+            results.append(private_summary(model, *data, **BUDGET, robust=True))
+
+        for row, target in changes:
+            neighbour = np.vstack([X[:-1], row]), np.append(y[:-1], target)
+            losses.append(replay([conditioning], run, (X, y), neighbour))
+        names = ("Hessian" if title == "logistic" else "moments", "scores")
+        parts, total = gaussian_parts(results[0].mechanism_), results[0].own_privacy_.mu
+        yield from replayed(f"private_summary {title}", names, adjacency, parts, total, losses)
+
+
+def scores_of_search():
+    """Return the loss of the score of a trial, where a record that is held out is scored right or
+    wrong.
+    """
+    X, y = np.tile([1.0], (N_SAMPLES, 1)), np.ones(N_SAMPLES, dtype=int)
+    held = np.arange(N_SAMPLES // 2, N_SAMPLES)
+    search = PrivateSearchCV(
+        PrivateLogisticRegression(classes=[0, 1], solver="output_perturbation"),
+        {"clip": [0.5]},
+        epsilon=3.0,
+        delta=BUDGET["delta"],
+        expected_trials=1,
+        holdout=held,
+        random_state=0,
+    )
+    neighbour = y.copy()
+    neighbour[-1] = 0
+    loss = replay([private_search], lambda labels: search.fit(X, labels), y, neighbour)[0]
+    adjacency = Adjacency.REPLACE_ONE
+    yield Row("PrivateSearchCV: a score", adjacency, search._plan(len(X), X, {}).score_mu, loss)
+
+
 def default(adjacency):
     """Return the losses of a whole fit of the default: of what it learns of rows, of all its
     steps, and of all.
@@ -320,6 +439,10 @@ def exact():
         yield from statistics(adjacency)
         yield from scaler(adjacency, True)
         yield from scaler(adjacency, False)
+        yield from maps(adjacency)
+        yield from evaluations(adjacency)
+        yield from intervals(adjacency)
+    yield from scores_of_search()
 
 
 def many_runs(name, options, adjacency, n_runs):
@@ -389,9 +512,9 @@ def as_rst(rows):
 PAGE = """Audits
 ======
 
-``python -m benchmarks audit --rst doc/audit.rst`` writes this page: what every solver and scaler
-claims to leak at most, beside what its worst-case neighbours show, at epsilon = 1 and delta = 0.01.
-A true claim is exceeded by chance alone.
+``python -m benchmarks audit --rst doc/audit.rst`` writes this page: what every solver, scaler,
+search, evaluation and table of intervals claims to leak at most, beside what its worst-case
+neighbours show, at epsilon = 1 and delta = 0.01. A true claim is exceeded by chance alone.
 
 Exact losses
 ------------
@@ -402,11 +525,12 @@ the loss is the distance of two runs with a billionth of the noise, over the sta
 the coordinates that hold noise alone (a standard error of 0.5 %). ``noisy_gd`` with equal steps
 attains its claim: the bound is that of the last iterate, and no smaller one is true. With momentum
 it pays for every step, and the last iterate alone, which is what a fit releases, shows less.
-Sufficient statistics, the scaler and the default are replayed: the outcomes on one data set are
-repeated on its neighbour, and the loss is that of the pair that shows most. Of the default all is
-replayed: what it learns of rows, and every step. Under add_remove all the statistics of the first
-two attain their claims together; under replace_one no pair moves all of them as far as it can move
-one.
+Sufficient statistics, scalers, the default, evaluations, tables of intervals and the score of a
+trial are replayed: the outcomes on one data set are repeated on its neighbour, and the loss is that
+of the pair that shows most. Of the default all is replayed: what it learns of rows, and every step.
+Under add_remove all the statistics of the first two attain their claims together; under replace_one
+no pair moves all of them as far as it can move one. Evaluations attain their claims under both. Of
+a table of intervals the scores move less: the residuals of such records are far from their bound.
 
 {exact}
 

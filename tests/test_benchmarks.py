@@ -90,7 +90,12 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
         len({what for what in attained if what.startswith(("noisy_gd", "output_perturbation"))})
         == 3
     )
-    assert {"sufficient_statistics: all", "PrivateScaler: all"} <= attained
+    assert {
+        "sufficient_statistics: all",
+        "PrivateScaler: all",
+        "PrivateSearchCV: a score",
+    } <= attained
+    assert {"evaluate three classes: all", "evaluate regression: sums"} <= attained
     last = [row for row in rows if re.match(r"noisy_gd n_steps=\d+ momentum=0\.[1-9]", row.what)]
     assert [row.adjacency for row in last] == ["replace_one", "add_remove"]
 
@@ -129,5 +134,8 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
         "output_perturbation",
         "sufficient_statistics",
         "PrivateScaler",
+        "PrivateSearchCV",
         "default",
+        "evaluate",
+        "private_summary",
     }
