@@ -35,11 +35,10 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
     conditioning,
-    evaluation,
     preprocessing,
 )
 from skdpdyn.data.local import LocalRows
-from skdpdyn.evaluation import evaluate
+from skdpdyn.evaluation import evaluate, scoring
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.inference import private_summary
 from skdpdyn.kernels import descent
@@ -331,7 +330,7 @@ def evaluations(adjacency):
         changed = rows[:-1, None], targets[:-1]
         if adjacency == Adjacency.REPLACE_ONE:
             changed = (np.append(rows[:-1], right[0])[:, None], np.append(targets[:-1], right[1]))
-        losses = [replay([evaluation], run, (rows[:, None], targets), changed)]
+        losses = [replay([scoring], run, (rows[:, None], targets), changed)]
         record = results[0].mechanism_
         parts = [composition(part) for part in getattr(record, "mechanisms", (record,))]
         total = results[0].privacy_.mu

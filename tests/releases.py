@@ -349,6 +349,13 @@ WAYS_OUT = {
         partial(logistic, conditioning=0.3, class_weight="private")
     ),
     "PrivateLogisticRegression conditioned, sparse": of_sparse(partial(logistic, conditioning=0.3)),
+    "PrivateLogisticRegression diagnosed": fit(
+        by(NoisyGD(n_steps=3), partial(plain, diagnostics=True, data_norm=0.9))
+    ),
+    "PrivateRidge diagnosed": fit(
+        by(NoisyGD(n_steps=3), partial(ridge, target_bounds=(-0.1, 0.1), diagnostics=True)),
+        "target",
+    ),
     "PrivateLogisticRegression with a matrix": with_matrix(partial(logistic, conditioning=0.3)),
     "PrivateSoftmaxRegression": fit(by(NoisyGD(n_steps=3), partial(softmax, **unconditioned))),
     "PrivateSoftmaxRegression clipped": fit(
