@@ -15,7 +15,13 @@ import numpy as np
 from scipy import sparse, special
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import DTYPES, quoting_no_records, silent_arithmetic, validated
+from skdpdyn.base import (
+    DTYPES,
+    quoting_no_records,
+    silent_arithmetic,
+    validated,
+    warn_of_weak_budget,
+)
 from skdpdyn.conditioning import ROUNDS_DOWN, Releases
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
@@ -312,6 +318,8 @@ def private_summary(
 
     Warns
     -----
+    PrivacyWeakWarning
+        If ``epsilon`` is above 20, or ``delta`` above 1/n.
     PrivacyLeakWarning
         If ``random_state`` is an int.
 
@@ -358,6 +366,7 @@ def private_summary(
         epsilon, delta, n_samples=model.n_samples_, adjacency=model.privacy_.adjacency
     )
     mu = budget.mu * ROUNDS_DOWN  # refuses delta=0
+    warn_of_weak_budget(budget, model.n_samples_, stacklevel=2)
     with silent_arithmetic():
         rows, y = _rows(model, X, y)
         (generator,) = generators(random_state)
@@ -403,6 +412,14 @@ class _Estimate:
     wanting: np.ndarray
 
 
+def _training_of(model):
+    """Return the records of training; those of diagnostics come before it."""
+    parts = getattr(model.mechanism_, "mechanisms", (None,))[
+        len(getattr(model, "diagnostics_", ())) :
+    ]
+    return getattr(parts[0], "mechanisms", parts)
+
+
 def _check_model(model):
     """Refuse a model whose coefficients have no interval, and say what to fit in its place."""
     if not isinstance(model, PrivateLogisticRegression | PrivateRidge):
@@ -432,7 +449,7 @@ def _check_model(model):
             "model "
             "with class_weight=None"
         )
-    parts = getattr(model.mechanism_, "mechanisms", (None,))
+    parts = _training_of(model)
     if not isinstance(parts[0], ObjectivePerturbation):
         raise UnsupportedMechanismError(
             f"solver={model.solver_!r} stops before it reaches a minimiser, or adds noise of "
@@ -480,7 +497,7 @@ def _rows(model, X, y):
 
 def _logistic(model, rows, codes, releases, robust):
     """Return intervals of a logistic regression by objective perturbation, for unit rows."""
-    linear, output = model.mechanism_.mechanisms
+    linear, output = _training_of(model)
     radius, alpha = model.data_norm_, model.alpha_
     constant = model.intercept_scaling_ / radius
     units = np.append(np.full(model.n_features_in_, 1 / radius), [constant] * (constant > 0))

@@ -11,7 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
+from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyWeakWarning
+from skdpdyn.inference import private_summary
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.solvers import SOLVERS, NoisyGD, ObjectivePerturbation, OutputPerturbation
@@ -50,6 +52,19 @@ def test_weak_budgets_are_warned_of_once_at_the_line_of_the_user(name, epsilon, 
         assert warning.filename == __file__
 
 
+def test_weak_budgets_of_scores_and_tables_are_warned_of():
+    model = clone(FITS["logistic"]).set_params(
+        clip=2.0, conditioning=None, solver="objective_perturbation"
+    )
+    model.set_params(epsilon=1.0, delta=1e-4).fit(X, Y)
+    for release in (evaluate, private_summary):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            release(model, X, Y, epsilon=25.0, delta=0.5)
+        assert [w.category for w in caught] == [PrivacyWeakWarning] * 2
+        assert {w.filename for w in caught} == {__file__}
+
+
 def test_a_pure_budget_names_the_solvers_that_can_keep_it():
     model = PrivateLogisticRegression(delta=0, classes=[0, 1])
     with pytest.raises(
@@ -71,11 +86,20 @@ def test_a_pure_budget_names_the_solvers_that_can_keep_it():
         ("max_iter", r"solver=NoisyGD\(n_steps=...\)"),
         ("tol", "a number of steps that is fixed beforehand"),
         ("warm_start", "begins anew"),
+        ("class_weight", "a threshold on decision_function"),
     ],
 )
 def test_parameters_of_scikit_learn_are_answered(model, name, answer):
-    with pytest.raises(ValueError, match=f"{name} is no parameter of private models: .*{answer}"):
+    """By set_params, and where most are written: in the call that makes the model."""
+    if name in model.get_params():
+        return
+    answer = f"{name} is no parameter of private models: .*{answer}"
+    with pytest.raises(ValueError, match=answer):
         model.set_params(**{name: 1.0})
+    with pytest.raises(TypeError, match=answer):
+        type(model)(**{name: 1.0})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        type(model)(nonsense=1.0)
     with pytest.raises(ValueError, match="Invalid parameter"):
         model.set_params(nonsense=1.0)
 

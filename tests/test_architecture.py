@@ -92,6 +92,7 @@ LAYERS = {
     "solvers/literature/*.py": (7, 1),
     "base.py": (8, 0),
     "linear_model/targets.py": (8, 1),
+    "linear_model/answers.py": (8, 1),
     "linear_model/base.py": (8, 2),
     "linear_model/__init__.py": (8, 4),
     "linear_model/*.py": (8, 3),

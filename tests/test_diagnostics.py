@@ -10,12 +10,15 @@ from test_report import SCHEMA, validate
 from test_solvers_conformance import DEFAULTS, label, model
 from test_streamed import GeneratedRows
 
-from skdpdyn import PrivateRidge
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.conditioning import Conditioner
 from skdpdyn.data.local import rows_of
 from skdpdyn.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
+from skdpdyn.evaluation import evaluate
+from skdpdyn.inference import private_summary
 from skdpdyn.linear_model.targets import outside
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import (
     Budget,
     Composition,
@@ -231,6 +234,49 @@ def test_a_search_pays_for_those_of_its_winner():
     search = PrivateSearchCV(private, {"clip": [0.3, 0.6]}, epsilon=8.0, random_state=0).fit(X, y)
     assert search.privacy_ == search.privacy_cost(400, 3)
     assert search.best_estimator_.diagnostics_.keys() == {ROWS}
+
+
+def test_the_table_of_a_model_with_diagnostics_is_that_of_its_training():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (20_000, 2))
+    y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-X @ [3.0, -2.0]))
+    model = PrivateLogisticRegression(
+        4.0,
+        classes=[False, True],
+        clip=2.0,
+        conditioning=None,
+        solver="objective_perturbation",
+        diagnostics=True,
+    ).fit(X, y)
+    summary = private_summary(model, X, y, epsilon=2.0)
+    assert np.all(np.abs(summary.coef - [3.0, -2.0, 0.0]) < 6 * summary.std_err)
+    assert np.all(summary.std_err < 1)
+
+
+def test_everything_that_has_a_price_has_an_entry(tmp_path):
+    """A fit with diagnostics, a scaler, a search and an evaluation of one data set."""
+    X, y = LOGISTIC.data(400)
+    ledger = Ledger(tmp_path / "books.json", cap=(8.0, 1e-4))
+    model = LOGISTIC.model(diagnostics=True)
+    search = PrivateSearchCV(LOGISTIC.model(), {"clip": [0.3, 0.6]}, epsilon=2.0, delta=1e-4)
+    for name, private in {
+        "fit": model,
+        "scaler": PrivateScaler(1.0, 1e-4),
+        "search": search,
+    }.items():
+        with ledger.reserve(name, private.privacy_cost(*X.shape)) as entry:
+            entry.settle(private.fit(X, y))
+    scores = evaluate(model, X, y, epsilon=1.0, delta=1e-4)
+    ledger.reserve("scores", scores)
+    assert {name: event.state for name, event in ledger.entries.items()} == {
+        "fit": "settled",
+        "scaler": "settled",
+        "search": "settled",
+        "scores": "reserved",
+    }
+    costs = [model.privacy_, search.privacy_]
+    assert ledger.epsilon > max(cost.epsilon(1e-4) for cost in costs)
+    assert ledger.epsilon <= 8
 
 
 def test_a_model_of_an_earlier_version_has_none():

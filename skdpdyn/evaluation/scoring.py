@@ -6,7 +6,7 @@ from typing import Any
 from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import quoting_no_records, silent_arithmetic
+from skdpdyn.base import quoting_no_records, silent_arithmetic, warn_of_weak_budget
 from skdpdyn.evaluation.counts import counted
 from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.noise import check_random_state, generators, release, seed_leaks
@@ -95,6 +95,8 @@ def evaluate(
 
     Warns
     -----
+    PrivacyWeakWarning
+        If ``epsilon`` is above 20, or ``delta`` above 1/n.
     PrivacyLeakWarning
         If ``random_state`` is an int.
 
@@ -126,6 +128,7 @@ def evaluate(
         y, wanted = counted(model, X, y, thresholds, target_bounds, largest_error, adjacency)
     budget = Budget.for_samples(epsilon, delta, n_samples=y.size, adjacency=adjacency)
     _ = budget.mu  # refuses delta=0
+    warn_of_weak_budget(budget, y.size, stacklevel=2)
 
     def record(noise_multiplier):
         parts = tuple(

@@ -59,6 +59,7 @@ from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
+from skdpdyn.linear_model.answers import answering, refuse_elsewhere, refuse_in_fit
 from skdpdyn.linear_model.targets import (
     Target,
     as_labels,
@@ -1016,6 +1017,7 @@ def _in_units_of_x(coef, intercept, row_map, centre, scale):
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     """Base of the classifiers: class labels, public or taken from y with a warning."""
 
+    @answering
     def __init__(
         self,
         epsilon: float | Budget = 1.0,
@@ -1259,6 +1261,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     and by ``_auto_clip`` what ``clip="auto"`` is. Parameters are those of `PrivateRidge`.
     """
 
+    @answering
     def __init__(
         self,
         epsilon: float | Budget = 1.0,
@@ -1412,55 +1415,6 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 def _scaling(low, high, centred):
     """Return the centre and half-range that map the target's bounds to [-1, 1]."""
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
-
-
-_ELSEWHERE = {
-    "C": (
-        "the strength of the penalty is alpha: scikit-learn's C is 1/(n_samples * alpha). "
-        "alpha='auto' needs no tuning"
-    ),
-    "class_weight": (
-        "weigh classes by a threshold on decision_function that is chosen without the records"
-    ),
-    "sample_weight": "a weight is a part of the record, and would change how far one record can "
-    "move the model: every record "
-    "counts once. For counts of unequal exposure see PrivatePoissonRegressor's exposure",
-    "max_iter": (
-        "the number of steps is a parameter of a solver, which noise depends on: "
-        "solver=NoisyGD(n_steps=...)"
-    ),
-    "tol": (
-        "training takes a number of steps that is fixed beforehand: stopping by what the "
-        "records say would be a release"
-    ),
-    "warm_start": "every fit spends its own budget and begins anew",
-}
-"""Where to find what users of scikit-learn look for."""
-
-
-def refuse_elsewhere(names: Any) -> Any:
-    """Refuse parameters of scikit-learn's models that private ones lack, and say what to do."""
-    for name in sorted(names & _ELSEWHERE.keys()):
-        raise ValueError(f"{name} is no parameter of private models: {_ELSEWHERE[name]}")
-
-
-def refuse_in_fit(estimator: Any, not_taken: Any) -> Any:
-    """Refuse what fit does not take; say of weights what to do instead."""
-    for name in not_taken:
-        if name != "sample_weight":
-            raise TypeError(f"{type(estimator).__name__}.fit takes no argument {name!r}")
-        instead = "for several rows of one person pass groups"
-        if hasattr(estimator, "class_weight"):
-            instead += ", to weigh classes class_weight={label: weight} of public numbers"
-        else:
-            instead += ", for counts of unequal exposure exposure to PrivatePoissonRegressor.fit"
-        raise TypeError(
-            "fit takes no sample_weight: a weight is a part of the record, and would change how "
-            "far one record can move "
-            f"the model, so that every record counts once. Instead, {instead}. To repeat "
-            "records is no way round: "
-            "k copies of a record cost as k records"
-        )
 
 
 # floating point can square these, and multiply them by the shape of any data

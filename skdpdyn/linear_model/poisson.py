@@ -16,7 +16,8 @@ from skdpdyn.base import (
     silent_arithmetic,
 )
 from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE
-from skdpdyn.linear_model.base import PrivateLinearRegressor, refuse_in_fit
+from skdpdyn.linear_model.answers import refuse_in_fit
+from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.targets import Target, numbers_of
 from skdpdyn.losses import poisson
 
