@@ -245,7 +245,8 @@ def refuse_rows(X):
         name = type(X).__name__
         raise TypeError(
             f"X is a {name}, which only fit of a model takes: pass an array or a frame. For "
-            "predictions, take some rows at a time: for X, y in rows.read()"
+            "predictions, take some rows at a time, as a frame: for X, y in rows.read(), and "
+            "columns=rows.feature_names"
         )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data import frames
 from skdpdyn.data.frames import Frame
 from skdpdyn.data.streamed import StreamedRows, refuse
+
+_SHORTER = "the file of X or y is shorter than it was"
 
 
 class ArrayFile:
@@ -28,7 +29,15 @@ class ArrayFile:
         Shape of the array, in C order.
     dtype : dtype
         What the file holds.
+
+    Attributes
+    ----------
+    least_bytes : int
+        Files of fewer bytes become an array: a fit is then faster, and the array small.
     """
+
+    least_bytes = 1 << 26
+    feature_names = None
 
     def __init__(self, path, offset, shape, dtype):
         self.shape, self.dtype = shape, dtype
@@ -57,13 +66,21 @@ class ArrayFile:
         except OSError:  # a file that is gone is still mapped
             return None
         if opened._state[0] < offset + array.nbytes:
-            opened.close()
-            return None
+            raise ValueError(f"{_SHORTER}: open it anew")
         return opened
 
     def _stat(self):
         state = os.fstat(self._file)
         return state.st_size, state.st_mtime_ns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return self.shape[0] * self._row
+
+    def whole(self, array: Any) -> np.ndarray:
+        """Return all rows, for a fit in memory, in place of their map."""
+        return self.part(0, self.shape[0])
 
     def part(self, first: int, last: int) -> np.ndarray:
         """Return rows first, ..., last - 1."""
@@ -72,7 +89,7 @@ class ArrayFile:
         while todo:
             done = os.preadv(self._file, [todo], place)
             if not done:
-                raise refuse("the file of X or y is shorter than it was")
+                raise refuse(_SHORTER)
             todo, place = todo[done:], place + done
         return rows
 
@@ -126,8 +143,7 @@ class TabledRows(StreamedRows):
 
 
 def table_of(X: Any) -> ArrayFile | Frame | None:
-    """Return the file of a memory map of rows, or a large frame; None of anything else."""
+    """Return the file of a memory map of rows, or a frame of numbers; None of anything else."""
     if isinstance(X, np.memmap):
         return ArrayFile.of(X) if X.ndim == 2 and X.size and X.dtype.kind in "biuf" else None
-    frame = Frame.of(X)
-    return None if frame is None or frame.nbytes < frames.LEAST_BYTES else frame
+    return Frame.of(X)

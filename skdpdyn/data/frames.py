@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 
-LEAST_BYTES = 1 << 28
-"""Frames of fewer bytes become an array: a fit is then faster, and the array small."""
-
 
 class Frame:
     """Columns of numbers of a pandas, polars or pyarrow frame, of which some rows are taken.
@@ -22,7 +19,14 @@ class Frame:
         float32 if all columns go into it without loss, or else float64.
     take : callable
         ``take(first, last)`` returns rows as an array.
+
+    Attributes
+    ----------
+    least_bytes : int
+        Frames of fewer bytes become an array: a fit is then faster, and the array small.
     """
+
+    least_bytes = 1 << 28
 
     def __init__(self, frame, names, dtype, take):
         self.shape, self.feature_names = (frame.shape[0], len(names)), names
@@ -50,6 +54,10 @@ class Frame:
     def part(self, first: int, last: int) -> np.ndarray:
         """Return rows first, ..., last - 1."""
         return np.ascontiguousarray(self._take(first, last), self.dtype)
+
+    def whole(self, frame: Any) -> Any:
+        """Return what a fit in memory takes: the frame, whose names are validated."""
+        return frame
 
     def check(self) -> None:
         """Do nothing: a frame stays as it is."""

@@ -250,8 +250,9 @@ class LocalRows(Rows):
         return self.bounded_without_room(what.objective)
 
     def _bounded(self, objective):
+        if self.map is not None:  # of no more use, and beside X in memory for the whole run
+            vars(self).pop("norms", None)
         scale, offset, limit = self.factors(objective.data_norm)
-        vars(self).pop("norms", None)  # of no more use, and beside X in memory for the whole run
         with np.errstate(divide="ignore"):
             scaling, largest = objective.intercept_scaling, objective.loss.lipschitz
             compiled_limit()(limit, objective.clip, scaling, largest)

@@ -120,10 +120,22 @@ class StreamedRows(Rows):
         return y if self._units == (0.0, 1.0) else (y - centre) / scale
 
     def _portions(self, edges):
-        """Yield the rows between edges: where they end, X and y."""
+        """Yield the rows between edges, while another thread reads on: where they end, X and y."""
+        reader = self._assembled(edges)
+        with closing(reader), ThreadPoolExecutor(1) as pool:
+            waiting = deque(pool.submit(next, reader, None) for _ in range(_AHEAD))
+            try:
+                while (portion := waiting.popleft().result()) is not None:
+                    waiting.append(pool.submit(next, reader, None))
+                    yield portion
+            finally:
+                for task in waiting:
+                    task.cancel()
+
+    def _assembled(self, edges):
+        """Yield the rows between edges, from portions that end elsewhere."""
         parts, held, first = deque(), 0, 0
-        portions = self._ahead(edges)
-        try:
+        with closing(self._checked(edges)) as portions:
             for last in edges[1:]:
                 while held < last - first:
                     portion = next(portions, None)
@@ -136,25 +148,10 @@ class StreamedRows(Rows):
                 first = last
             if held or next(portions, None) is not None:
                 self._refuse_number(None)
-        finally:
-            portions.close()
 
     def _source(self, edges):
         """Yield all rows and their targets in order, best between these edges."""
         yield from self.read()
-
-    def _ahead(self, edges):
-        """Yield rows and targets, checked, while the next portions are read on another thread."""
-        reader = self._checked(edges)
-        with closing(reader), ThreadPoolExecutor(1) as pool:
-            waiting = deque(pool.submit(next, reader, None) for _ in range(_AHEAD))
-            try:
-                while (portion := waiting.popleft().result()) is not None:
-                    waiting.append(pool.submit(next, reader, None))
-                    yield portion
-            finally:
-                for task in waiting:
-                    task.cancel()
 
     def _checked(self, edges):
         """Yield rows, with targets as the loss takes them; refuse what no kernel may see."""

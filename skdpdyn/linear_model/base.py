@@ -439,19 +439,26 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             self._know_columns(X.shape[1], getattr(X, "feature_names", None))
             return X, target
         y, numeric = as_labels(y, getattr(self, "classes", None)), is_regressor(self)
-        table = table_of(X) if self._streams(groups, of_records) else None
-        if table is not None:
-            # what stands in for X takes no memory
-            stand_in = np.broadcast_to(np.zeros(1), (len(X), 1))
-            _, y = validated(self, stand_in, y, dtype=DTYPES, y_numeric=numeric)
-            self._know_columns(X.shape[1], getattr(table, "feature_names", None))
-            public = getattr(self, "classes", None), getattr(self, "target_bounds", None)
-            target = self._encode_target(y if public == (None, None) else None)
-            return TabledRows(table, y), replace(target, values=None)
+        # of every map: reading from a file that has become too short would end the process
+        table = table_of(X)
+        if table is not None and self._streams(groups, of_records):
+            if table.nbytes >= table.least_bytes:
+                return self._tabled(table, y, numeric)
+            X = table.whole(X)
         X, y = validated(
             self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=numeric
         )
         return canonical_rows(X), self._encode_target(y, **of_records)
+
+    def _tabled(self, table, y, numeric):
+        """Return rows that are read in order, and the Target, of which nothing is kept."""
+        # what stands in for X takes no memory
+        stand_in = np.broadcast_to(np.zeros(1), (table.shape[0], 1))
+        _, y = validated(self, stand_in, y, dtype=DTYPES, y_numeric=numeric)
+        self._know_columns(table.shape[1], table.feature_names)
+        public = getattr(self, "classes", None), getattr(self, "target_bounds", None)
+        target = self._encode_target(y if public == (None, None) else None)
+        return TabledRows(table, y), replace(target, values=None)
 
     def _streams(self, groups, of_records):
         """Return whether a fit needs no more of rows than that they are read in order."""
