@@ -10,11 +10,13 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,
+    NoisySGD,
     ObjectivePerturbation,
     OutputPerturbation,
     SufficientStatistics,
@@ -55,6 +57,7 @@ MODELS = {
         **BINARY, solver=OutputPerturbation("gradient_descent", n_epochs=5)
     ),
     "objective": PrivateLogisticRegression(**BINARY, solver=ObjectivePerturbation()),
+    "cyclic": PrivateLogisticRegression(**BINARY, solver=NoisySGD("cyclic", n_epochs=2)),
     "softmax": PrivateSoftmaxRegression(classes=[0, 1, 2]),
     "ridge": PrivateRidge(target_bounds=(-5, 5)),
     "ridge, no intercept": PrivateRidge(target_bounds=(-5, 5), fit_intercept=False),
@@ -82,6 +85,30 @@ def test_the_same_bits_as_from_an_array(name, dtype, monkeypatch):
     np.testing.assert_array_equal(model.intercept_, expected[1])
     assert model.coef_.dtype == dtype
     assert model.privacy_ == model.privacy_cost(*X.shape)
+
+
+def test_batches_are_in_order_where_rows_are_read_in_order():
+    X, y = data(3000)
+    model = PrivateLogisticRegression(**BINARY, solver="noisy_sgd", random_state=0)
+    assert model.fit(X, y > 0).mechanism_.order == "shuffled_once"
+    model.fit(GeneratedRows(X, y > 0))
+    assert model.mechanism_.order == "fixed"
+    in_memory = PrivateLogisticRegression(**BINARY, solver=NoisySGD("cyclic"), random_state=0)
+    np.testing.assert_array_equal(in_memory.fit(X, y > 0).coef_, model.coef_)
+    assert model.privacy_ == in_memory.privacy_
+    # what is only found out at the end of the last epoch
+    rows, passes, n_epochs = GeneratedRows(X, y > 0), [], model.mechanism_.n_epochs
+
+    def read():
+        passes.append(True)
+        yield from GeneratedRows.read(rows)
+        if len(passes) == n_epochs:
+            yield X[:1], y[:1] > 0
+
+    rows.read = read
+    with pytest.raises(ValueError, match="more than n_samples"):
+        model.fit(rows)
+    assert len(passes) == n_epochs
 
 
 def _changed(X, y, last):
@@ -131,7 +158,7 @@ def test_a_fault_in_the_last_portion_leaves_nothing_fitted(fault):
 def test_what_cannot_stream_says_so():
     X, y = data(3000)
     rows = GeneratedRows(X, y > 0)
-    for solver in (DPSGD(), OutputPerturbation("permutation_sgd")):
+    for solver in (DPSGD(), OutputPerturbation("permutation_sgd"), NoisySGD("shuffled_once")):
         with pytest.raises(ValueError, match="needs all rows in memory, and X is a GeneratedRows"):
             PrivateLogisticRegression(**BINARY, solver=solver).fit(rows)
     with pytest.raises(ValueError, match="y must be None"):
@@ -156,6 +183,8 @@ def test_what_cannot_stream_says_so():
         StreamedRows.__init__(rows, X.shape, np.int64)
     with pytest.raises(ValueError, match="cannot draw batches"):
         rows.batch_sums(None, None)
+    with pytest.raises(ValueError, match="cannot give batches in the order"):
+        Rows.batches(rows, 1, 1)
 
 
 @pytest.mark.parametrize("stop", [None, KeyboardInterrupt])

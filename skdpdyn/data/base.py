@@ -112,6 +112,18 @@ class Rows(ABC):
             f"{type(self).__name__} cannot draw batches. Use solver='auto', or an array in memory"
         )
 
+    def batches(self, size: int, n_epochs: int) -> Iterator[Any]:
+        """Yield batches of rows in their order, epoch after epoch, each a `LocalRows`.
+
+        Raises
+        ------
+        ValueError
+            If these rows are not read in order.
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot give batches in the order of rows. Use solver='auto'"
+        )
+
     def close(self) -> None:  # noqa: B027
         """Let go of what a fit holds: of workers, files, sockets."""
 

@@ -103,6 +103,13 @@ class StreamedRows(Rows):
         """See `Rows.gradient_sums`: on one thread, while another one reads."""
         return _Sums(self, what)
 
+    def batches(self, size: int, n_epochs: int) -> Iterator[LocalRows]:
+        """See `Rows.batches`; the last of each epoch may be short."""
+        edges = [*range(0, self.shape[0], size), self.shape[0]]
+        for _ in range(n_epochs):
+            for _, X, y in self._portions(edges):
+                yield self._piece(X, y)
+
     # --- how rows are read ------------------------------------------------------------------------
 
     def _rows_at_a_time(self):

@@ -259,8 +259,9 @@ def descend_on_batches(
         The start, chosen without the data. Receives the result.
     objective : Objective
         The problem.
-    rows : LocalRows
-        The rows and targets, with the public map that rows go through.
+    rows : LocalRows or StreamedRows
+        The rows and targets, with the public map that rows go through. Rows that are read in order
+        come in batches of that order.
     batches : PoissonBatches, FreshBatches or FixedBatches
         The sampler.
     divisor : float
@@ -291,19 +292,24 @@ def descend_on_batches(
     exact = exact or momentum > 0 or average_weights is not None or distribution != "gaussian"
     family, dtype = kernel_family(rows.is_sparse, objective.n_outputs), rows.dtype.name
     slot, n_weights = family.layout(objective.n_outputs, objective.n_features)
-    data = family.rows(rows.X)
-    n_rows, gathered = family.room(data)
     check_noise(noise_std)
-    if exact:
-        n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
-        bounded_rows = rows.bounded(objective, n_chunks, np.float64, aligned=False)
-    else:
-        bounded_rows = rows.bounded_without_room(objective)
-    of_gathered = (
-        *np.zeros((3, n_rows)),
-        *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
-    )
-    problem = data, rows.y, *bounded_rows, gathered, *of_gathered
+
+    def problem_of(part, index):
+        """Return where the sampler keeps its rows, and what the loop knows of them."""
+        data = family.rows(part.X)
+        n_rows, gathered = family.room(data)
+        if exact:
+            n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
+            bounded_rows = part.bounded(objective, n_chunks, np.float64, aligned=False)
+        else:
+            bounded_rows = part.bounded_without_room(objective)
+        of_gathered = (
+            *np.zeros((3, n_rows)),
+            *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
+        )
+        records = _rows_of_records(part)
+        return index, *records, data, part.y, *bounded_rows, gathered, *of_gathered
+
     weights, (intercept, shift) = aligned_empty(n_weights), np.zeros((2, objective.n_outputs))
     weights[:] = 0
     step_size, noise_std = (
@@ -315,23 +321,15 @@ def descend_on_batches(
     chunk = compiled_chunk(family, family.gathered_dtype(dtype))
     draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
     functions = draw, compiled_gather(family, dtype), chunk, residual
-    fixed = (
-        *functions,
-        generator,
-        batches.size,
-        batches.index(objective.n_samples),
-        *_rows_of_records(rows),
-        *problem,
+    point = (
         weights,
         intercept,
-    )
-    fixed += (
         shift,
         objective.intercept_scaling,
         aligned_empty(n_weights + 2 * objective.n_outputs),
         slot.astype(np.uintp),
+        *map_arguments(rows.map),
     )
-    fixed += map_arguments(rows.map)
     velocity = np.zeros(theta.size)
     run = compiled_run(family, dtype)
     work = (
@@ -344,12 +342,30 @@ def descend_on_batches(
     piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size, int(_PATIENCE / work)))
     noise = np.empty((piece, theta.size))
 
+    if rows.in_memory:
+        problem = problem_of(rows, batches.index(objective.n_samples))
+        in_order = iter(())
+    else:
+        n_batches = -(-objective.n_samples // batches.size)
+        in_order = rows.batches(batches.size, n_steps // n_batches)
+
+    def of_steps(first, last):
+        """Yield some steps, and the rows that their batches are taken from."""
+        if rows.in_memory:
+            yield first, last, problem
+            return
+        for k in range(first, last):
+            part = next(in_order)
+            yield k, k + 1, problem_of(part, np.arange(part.shape[0], dtype=np.uintp))
+
     def steps(first, last, radius, alpha=objective.alpha):
-        now = slice(first, last)
-        run(
-            *fixed, alpha, divisor, first, step_size[now], noise_std[now], noise[: last - first],
-            momentum, radius, theta, velocity,
-        )  # fmt: skip
+        for start, end, of_rows in of_steps(first, last):
+            now = slice(start, end)
+            run(
+                *functions, generator, batches.size, *of_rows, *point, alpha, divisor, start,
+                step_size[now], noise_std[now], noise[start - first : end - first], momentum,
+                radius, theta, velocity,
+            )  # fmt: skip
 
     released = (
         range(0 if exact else n_steps - 1, n_steps)
@@ -388,6 +404,7 @@ def descend_on_batches(
             if average_weights is not None:
                 average += average_weights[k] * theta
             told(k + 1)
+    next(in_order, None)  # the end of the last epoch, which may refuse it
     if average_weights is not None:
         theta[:] = average
 

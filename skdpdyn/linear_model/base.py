@@ -321,7 +321,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             n_samples = int(codes.max()) + 1
         elsewhere = isinstance(X, Rows)
         is_sparse = X.is_sparse if elsewhere else sparse.issparse(X)
-        plan = self._plan(n_samples, X.shape[1], target.loss, is_sparse)
+        plan = self._plan(n_samples, X.shape[1], target.loss, is_sparse, elsewhere)
         if codes is not None:
             self._check_persons(plan.solver)
         if elsewhere and not plan.solver.streams:
@@ -624,13 +624,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         check_verbose(self.verbose)
         return data_norm, alpha, clip, intercept_scaling, Adjacency(self.adjacency), solver
 
-    def _plan(self, n_samples, n_features, loss, is_sparse=False):
+    def _plan(self, n_samples, n_features, loss, is_sparse=False, in_order=False):
         """Return what a fit on data of this shape will run and spend.
 
         What it spends does not depend on ``is_sparse``, nor on any value of a record.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
+        solver = solver.in_order() if in_order else solver
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=adjacency
         )

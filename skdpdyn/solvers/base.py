@@ -85,6 +85,10 @@ class Solver(BaseEstimator, ABC):
         """Whether size and number of steps follow from what conditioning learns."""
         return False
 
+    def in_order(self) -> Any:
+        """Return the solver for rows that are read in their order: this one, where all is said."""
+        return self
+
     def check_loss(self, loss: Any) -> Any:
         """Raise a ValueError if the loss lacks a fact that this solver needs.
 

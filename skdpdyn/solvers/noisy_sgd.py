@@ -5,6 +5,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from skdpdyn.data.chunks import gathered_in_order
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
@@ -162,6 +163,15 @@ class NoisySGD(Solver):
     def takes_persons(self) -> Any:  # type: ignore[override]
         """Whether records may be persons: batches must not follow the order of the rows."""
         return not is_named(self.sampling, "cyclic", "one_pass")
+
+    @property
+    def streams(self) -> Any:  # type: ignore[override]
+        """Whether batches may be in the order of the rows, in which these can be read."""
+        return is_auto(self.sampling) or is_named(self.sampling, "cyclic")
+
+    def in_order(self) -> Any:
+        """See `Solver.in_order`: "auto" becomes "cyclic"."""
+        return clone(self).set_params(sampling="cyclic") if is_auto(self.sampling) else self
 
     @property
     def pure(self) -> Any:  # type: ignore[override]
