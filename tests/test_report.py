@@ -133,6 +133,9 @@ def test_reports_of_all_solvers_follow_the_schema_and_pass_the_check(case, name,
     X, y = case.data(20)
     report = model(case, name).fit(X, y).privacy_report()
     validate(report.as_dict(), SCHEMA)
+    spent = report.as_dict()["spent"]
+    if "mu" in spent:  # and not what rounding costs, which others call mu
+        assert GaussianDP(spent["mu"]).epsilon(spent["delta"]) == pytest.approx(spent["epsilon"])
     report.to_json(tmp_path / "report.json")
     assert check_report((tmp_path / "report.json").read_text()) == report.as_dict()
 

@@ -438,7 +438,10 @@ class GaussianDP(Guarantee):
         import dp_accounting
 
         if self.failure:
-            return super().dp_event
+            raise UnsupportedMechanismError(
+                f"failure={self.failure!r}: no dp_accounting event says that a guarantee may fail "
+                "with some probability. Use its epsilon and delta"
+            )
         return (
             dp_accounting.GaussianDpEvent(1 / self.mu)
             if self.mu > 0

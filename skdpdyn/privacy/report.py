@@ -325,7 +325,7 @@ def privacy_report(
         "epsilon": float(guarantee.epsilon(delta)),
         "delta": float(delta),
     }
-    if hasattr(guarantee, "mu") and not getattr(guarantee, "failure", 0.0):
+    if isinstance(guarantee, GaussianDP) and not guarantee.failure:
         spent["mu"] = float(guarantee.mu)
     reached = 1 - np.asarray(guarantee.tradeoff(np.array(FALSE_POSITIVE_RATES)))
     attacker = {"largest advantage (true minus false positive rate)": float(guarantee.advantage)}
