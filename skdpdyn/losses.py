@@ -24,7 +24,7 @@ from skdpdyn.privacy.checks import as_float, checked_count, checked_flag, checke
 
 # exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and
 # unlike a call of libm it vectorises. (Splitting log(2) in two words would not help: reassociation
-# adds them up again.)
+# adds them up again.) What grows with |t| is harmless: exp(-t) t is at most 0.37.
 _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
 _MAX_EXPONENT = 708.0
@@ -156,6 +156,11 @@ class Loss:
     typical : float or None, default=None
         Second derivative that training times and steps on conditioned rows are reckoned by. No
         guarantee rests on it. None: ``smoothness``.
+    rounding : float or None, default=None
+        What ``derivative`` writes is off by at most eps (rounding + abs(dl/dr)), at the raw
+        prediction that it is given and after clipping. None: off by (16 + 2 n_outputs) max(1,
+        smoothness) (1 + abs(r)) eps, which is more and serves all losses that are sums, products
+        and exponentials.
 
     Raises
     ------
@@ -175,6 +180,7 @@ class Loss:
     quadratic: bool = False
     clipped: bool = False
     typical: float | None = None
+    rounding: float | None = None
 
     def __post_init__(self):
         if not callable(self.derivative):
@@ -207,7 +213,10 @@ class Loss:
                 "a finite number, at least the smoothness",
             ),
             ("typical", lambda x: 0 < x < math.inf, "a finite number > 0"),
+            ("rounding", lambda x: 0 <= x < math.inf, "a finite number >= 0, or None"),
         ):
+            if name == "rounding" and self.rounding is None:
+                continue
             checked_number(
                 getattr(self, name), name, is_valid, f"{requirement} (of the {self.name} loss)"
             )
@@ -218,11 +227,24 @@ class Loss:
         return _compiled(self.derivative, self.n_outputs > 1)
 
 
-logistic = Loss("logistic", _logistic_residual, lipschitz=1.0, smoothness=0.25, at_zero=math.log(2))
+logistic = Loss(
+    "logistic",
+    _logistic_residual,
+    lipschitz=1.0,
+    smoothness=0.25,
+    at_zero=math.log(2),
+    rounding=4.0,
+)
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
 squared = Loss(
-    "squared", _squared_residual, lipschitz=math.inf, smoothness=1.0, at_zero=0.5, quadratic=True
+    "squared",
+    _squared_residual,
+    lipschitz=math.inf,
+    smoothness=1.0,
+    at_zero=0.5,
+    quadratic=True,
+    rounding=0.0,
 )
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
@@ -232,6 +254,7 @@ hinge = Loss(
     lipschitz=1.0,
     smoothness=1 / (2 * HINGE_WIDTH),
     at_zero=1.0,
+    rounding=4.0,
 )
 """Hinge loss with a smoothed kink (Chaudhuri, Monteleoni and Sarwate 2011), for y in {0, 1}.
 
@@ -268,6 +291,7 @@ def poisson(largest):
         at_zero=max(1.0, falls),  # 1: of a count of 0
         clipped=True,
         typical=1.0,
+        rounding=100 * (largest + 1),  # of an exponential of up to 708
     )
 
 
@@ -293,6 +317,7 @@ def softmax(n_classes):
         at_zero=math.log(n_classes),
         trace=1 - 1 / n_classes,  # of diag(p) - pp': 1 - |p|^2
         rank=n_classes - 1,  # residuals add up to 0
+        rounding=16.0 + 2 * n_classes,
     )
 
 

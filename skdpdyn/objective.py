@@ -174,8 +174,8 @@ class Objective:
 
         A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the
         most, in whatever order they are added; a residual by its curvature times that, and by its
-        own evaluation. A sum of m vectors whose weights add up to w rounds by m w eps/2 L at the
-        most, and each of them by a few eps L.
+        own evaluation, see ``Loss.rounding``. A sum of m vectors whose weights add up to w rounds
+        by m w eps/2 L at the most, and each of them by a few eps L.
 
         Parameters
         ----------
@@ -200,7 +200,8 @@ class Objective:
             return parts.gradient_rounding(norm, n_terms + 3 * self.n_features, n_summed)
         largest = self.row_norm * norm
         raw = (n_terms / 2 + 8) * largest
-        # an exponential, as of counts, rounds relative to itself, which its derivative bounds
-        evaluation = (16 + 2 * self.n_outputs) * max(1.0, self.loss.smoothness)
-        residual = self.loss.smoothness * raw + evaluation * (1 + largest)
-        return _EPS * (residual * self.row_norm + (8 + n_summed / 2) * self.lipschitz)
+        evaluation = self.loss.rounding
+        if evaluation is None:
+            evaluation = (16 + 2 * self.n_outputs) * max(1.0, self.loss.smoothness) * (1 + largest)
+        residual = self.loss.smoothness * raw + evaluation
+        return _EPS * (residual * self.row_norm + (9 + n_summed / 2) * self.lipschitz)

@@ -380,7 +380,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     max_rows_per_person : int or "auto", default="auto"
         Public number of rows of one person that are looked at at the most, in a fit with
         ``groups``: of more, so many, evenly spaced in their order. "auto": 100, fewer of more than
-        a million persons.
+        100 million persons.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.

@@ -16,6 +16,9 @@ errors on both sides add 2 G_k before the noise and 2 E_k after it. So the shift
 without errors, plus 2 (c_k E_{k-1} + G_k) in every step, leave nothing at the end, and prices add
 up as norms do. Errors are carried for one step only, so that c_k may exceed 1.
 
+Sums of gradients are arranged so that G_k hardly grows with the number of records, see
+`skdpdyn.data.chunks.in_order`; G_k and c_k of a Poisson batch are those of `largest_batch`.
+
 Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within
 `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal ones that they are coupled to; iterates stay within
 the public radius that E_k is computed for, because every step projects onto that ball, which is
@@ -32,6 +35,7 @@ from skdpdyn.kernels.normals import NORMAL_ERROR
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
+_UNCHARGED = 1e-40  # probability of an event that is not charged, see doc/theory/bits.rst
 
 
 def public_radius(objective, step_size, noise_std, n_steps):
@@ -39,8 +43,15 @@ def public_radius(objective, step_size, noise_std, n_steps):
 
     Without noise, steps of a total length T move by at most T L, and no further than L / alpha or a
     few times the norm of the minimiser, or than makes raw predictions of the longest row 1,000, at
-    which no loss asks for more; the noise that piles up exceeds its bound with a probability below
-    exp(-50).
+    which no loss asks for more. Nor further than the root of T (2 l + max(0, step (alpha + beta) -
+    1) L^2/beta), whatever the batches, where step alpha <= 1: with g the gradient of the mean f of
+    a batch's losses, at least 0 and of smoothness beta, and l a bound on f at 0, a step makes of
+    norm(theta)^2
+
+        (1 - step alpha)^2 norm(theta)^2 - 2 step (1 - step alpha) g theta + step^2 norm(g)^2,
+
+    g theta is at least f - l, and 2 f at least norm(g)^2/beta. The noise that piles up exceeds its
+    bound with a probability below exp(-50).
 
     Parameters
     ----------
@@ -60,6 +71,11 @@ def public_radius(objective, step_size, noise_std, n_steps):
     )
     if objective.alpha > 0:
         drift = min(drift, objective.lipschitz / objective.alpha, 4 * objective.minimiser_norm())
+    # learnt units of targets change what a squared loss is at 0
+    if np.max(step_size) * objective.alpha <= 1 and math.isfinite(objective.loss.lipschitz):
+        steep = np.maximum(step_size * (objective.alpha + objective.curvature) - 1, 0.0)
+        gained = 2 * objective.loss.at_zero + steep * objective.lipschitz**2 / objective.curvature
+        drift = min(drift, math.sqrt(_total(step_size * gained, n_steps)))
     piled_up = math.sqrt(_total(np.square(noise_std), n_steps))
     return drift + piled_up * (math.sqrt(objective.n_parameters) + 10)
 
@@ -94,7 +110,8 @@ def rounding_mu(
         Number of vectors that a gradient sums one after the other, see
         `skdpdyn.data.chunks.in_order`.
     repeats : float, default=1.0
-        Most records in a step over its public divisor: 1 / sampling_probability of Poisson batches.
+        Most records in a step over its public divisor: more than 1 of Poisson batches, see
+        `largest_batch`.
     growth : float, default=1.0
         How much more the sums of mapped rows may round than those of other rows, see
         `skdpdyn.data.local.LocalRows.growth`.
@@ -108,13 +125,13 @@ def rounding_mu(
     gradient = (
         repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
     )
-    largest = (
-        radius
-        + step_size * (repeats * objective.lipschitz + objective.alpha * radius)
+    moved = (
+        step_size * (repeats * objective.lipschitz + objective.alpha * radius)
         + _LARGEST_NORMAL * size * noise_std
     )
     before = step_size * gradient
-    update = 4 * _EPS * largest
+    # two sums of about theta; at most four products, quotients and sums on either side of them
+    update = _EPS * (radius + 4 * moved)
     after = update + PROJECTION_ERROR * _EPS * radius + size * NORMAL_ERROR * noise_std
     # an update that is followed by exact noise counts by itself, others with the step after them
     carried = max(lipschitz, 1.0) * after
@@ -127,6 +144,30 @@ def rounding_mu(
 def _total(values, n_steps):
     """Return the sum over steps of a number, or of one number a step."""
     return float(np.sum(values)) if np.ndim(values) else float(values) * n_steps
+
+
+def largest_batch(n_samples, sampling_probability, n_steps):
+    """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-40.
+
+    By Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
+    exp(-t^2 / (2 b + 2 t / 3)). Sizes tell nothing of the records, and what cannot be told apart
+    whatever the sizes is not told apart better by more than that event's probability.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records.
+    sampling_probability : float
+        Probability that a batch takes a record.
+    n_steps : int
+        Number of batches.
+
+    Returns
+    -------
+    float
+    """
+    mean, log = sampling_probability * n_samples, math.log(n_steps / _UNCHARGED)
+    return min(n_samples, mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log))
 
 
 def step_lipschitz(step_size, strong_convexity, smoothness):

@@ -5,6 +5,7 @@ import *``, and a fixture ``loss`` of its own, see test_extension.py.
 """
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -115,6 +116,56 @@ def test_hinge_derivative():
     expected = [-1.0, -1.0, -1.0, -0.5, -0.25, 0.0, 0.0]
     np.testing.assert_allclose(residuals(hinge, raw, np.ones(7)), expected, atol=1e-15)
     np.testing.assert_allclose(residuals(hinge, -np.array(raw), np.zeros(7)), np.negative(expected))
+
+
+def exact_derivative(loss, raw, y):
+    """The derivative in many digits, of exact raw predictions."""
+    if loss.n_outputs > 1:
+        powers = [mpmath.exp(r - max(raw)) for r in raw]
+        return [p / sum(powers) - (k == y) for k, p in enumerate(powers)]
+    if loss.name == "hinge":
+        sign = 2 * y - 1
+        return [-sign * min(max((mpmath.mpf(1.5) - sign * raw[0]), 0), 1)]
+    mean = {
+        "logistic": lambda r: 1 / (1 + mpmath.exp(-r)),
+        "poisson": mpmath.exp,
+        "squared": lambda r: r,
+    }[loss.name]
+    return [mean(raw[0]) - y]
+
+
+@pytest.mark.parametrize("own", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
+def test_derivatives_are_off_by_what_the_loss_says(own):
+    """At raw predictions of all sizes, and where terms cancel; clipped where kernels clip."""
+    rng = np.random.default_rng(0)
+    eps, worst = np.finfo(float).eps, 0.0
+    for size in (1e-3, 1.0, 5.0, 40.0, 700.0):
+        raw = rng.uniform(-size, size, (40, own.n_outputs))
+        if own.name == "poisson":
+            y = rng.uniform(0, own.smoothness - 1, 40)
+            raw[::2, 0] = np.log(np.maximum(y[::2], 1e-3)) + rng.uniform(-1e-3, 1e-3, 20)
+        elif own.name == "squared":
+            y = rng.uniform(-1, 1, 40)
+        else:
+            y = rng.integers(0, max(2, own.n_outputs), 40).astype(float)
+        computed = residuals(own, raw[:, 0] if own.n_outputs == 1 else raw, y).reshape(40, -1)
+        for got, r, target in zip(computed, raw, y, strict=True):
+            with mpmath.workdps(50):
+                exact = exact_derivative(own, [mpmath.mpf(v) for v in r], mpmath.mpf(target))
+                if own.clipped:
+                    exact = [min(max(e, -own.lipschitz), own.lipschitz) for e in exact]
+                error = mpmath.norm(
+                    [mpmath.mpf(float(g)) - e for g, e in zip(got, exact, strict=True)]
+                )
+                allowed = eps * (own.rounding + mpmath.norm(exact))
+                worst = max(worst, float(error / allowed))
+    assert worst <= 1
+    assert worst > 0.003 or own is hinge  # whose differences are exact
+
+
+def test_a_rounding_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="rounding=-1"):
+        replace(logistic, rounding=-1)
 
 
 def test_squared_derivative():

@@ -127,9 +127,8 @@ def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
     given = LocalRows(X)
-    row_scale, limit, _, _ = given.bounded(
-        objective, given.count_chunks(objective.n_parameters), np.float64
-    )
+    what = Gradients.of(objective.unclamped(), given, with_room=True)
+    row_scale, limit, _, _ = given.bounded_for(what)
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     for i, row in enumerate(X.tolist()):

@@ -293,7 +293,7 @@ def test_rows_beyond_the_public_number_are_left_out_evenly():
     assert np.diff(persons.first).tolist() == [3, 2, 1]
     assert weight == pytest.approx([1 / 3] * 3 + [0.5] * 2 + [1])
     assert by_person(np.arange(3), 1)[0] is None
-    assert (auto_rows(1000), auto_rows(10**7), auto_rows(10**9)) == (100, 10, 1)
+    assert (auto_rows(1000), auto_rows(10**9), auto_rows(10**11)) == (100, 10, 1)
     with pytest.raises(ValueError, match="most_rows"):
         rows(*table(1000, 1.0)).check(Objective(logistic, N, D, 1.0, most_rows=999))
 

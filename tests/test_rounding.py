@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import sparse, special
+from scipy import sparse, special, stats
 
 from skdpdyn.data import chunks
 from skdpdyn.data.chunks import in_order
@@ -15,9 +15,12 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.kernels import batches, descent, sums
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.losses import squared
+from skdpdyn.linear_model import PrivateLogisticRegression
+from skdpdyn.losses import hinge, logistic, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import GaussianDP, last_iterate_mu
+from skdpdyn.rounding import largest_batch, public_radius, rounding_mu
+from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD, ObjectivePerturbation, OutputPerturbation
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
@@ -236,3 +239,212 @@ def test_sums_for_conditioning_keep_what_is_rounded_away(monkeypatch):
     terms = [0.125] + [X[-1, 0]] * (N - 16)
     for total in LocalRows(X).column_sums():
         assert distance(total, terms) <= 2 * in_order(0, 64) * eps / 2
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_round_by_no_more_than_their_bound(layout, seed):
+    """In exact fractions: of a squared loss at raw predictions whose large terms cancel."""
+    rng, d = np.random.default_rng(seed), 8
+    n = 64
+    theta = rng.standard_normal(d) * 2.0 ** rng.integers(0, 12, d)
+    row = rng.standard_normal(d)
+    row -= (row @ theta) / (theta @ theta) * theta  # raw predictions cancel
+    # all rows alike, so that no errors do
+    X = np.tile(row / (1.5 * np.linalg.norm(row)), (n, 1))
+    y = np.full(n, rng.uniform(-1, 1))
+    objective = Objective(squared, n, d, 1.0, clip=2.0)
+    rows = LocalRows(layout(X), y)
+    what = Gradients.of(objective, rows, with_room=False)
+    with rows.gradient_sums(what) as gradient:
+        order, n_weights = what.layout()
+        weights = np.zeros(n_weights)
+        weights[order[:d]] = theta
+        computed = gradient(weights, np.zeros(1), np.zeros(1))[order[:d]]
+    exact = [Fraction(0)] * d
+    for row, target in zip(X.tolist(), y.tolist(), strict=True):
+        residual = sum(Fraction(v) * Fraction(t) for v, t in zip(row, theta.tolist(), strict=True))
+        residual -= Fraction(target)
+        exact = [e + residual * Fraction(v) for e, v in zip(exact, row, strict=True)]
+    error = (
+        np.linalg.norm(
+            [float(Fraction(c) - e) for c, e in zip(computed.tolist(), exact, strict=True)]
+        )
+        / n
+    )
+    bound = objective.gradient_rounding(np.linalg.norm(theta), d, in_order(n, 1))
+    assert 1e-3 * bound < error <= bound
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_rounds_by_no_more_than_its_bound(seed):
+    """The update and the projection, in exact fractions; most of what is lost is theta's."""
+    rng, d, eps = np.random.default_rng(seed), 6, np.finfo(np.float64).eps
+    theta = rng.standard_normal(d) * 100
+    radius = (2.0 if seed % 2 else 0.9) * float(np.linalg.norm(theta))
+    gradient, normals = rng.standard_normal(d), rng.standard_normal(d)
+    step_size, noise_std, alpha, n = 0.37, 1e-3, 1e-4, 3.0
+    before = [Fraction(t) for t in theta.tolist()]
+    exact = [
+        t
+        - Fraction(step_size) * (Fraction(g) / Fraction(n) + Fraction(alpha) * t)
+        + Fraction(noise_std) * Fraction(z)
+        for t, g, z in zip(before, gradient.tolist(), normals.tolist(), strict=True)
+    ]
+    norm = math.sqrt(sum(e * e for e in exact))
+    if norm > radius:
+        exact = [e * Fraction(radius) / Fraction(norm) for e in exact]
+    descent.compiled_step_from("float64")(
+        np.zeros(d),
+        np.zeros(0),
+        np.zeros(0),
+        0.0,
+        gradient,
+        np.arange(d).astype(np.uintp),
+        np.empty((0, 0)),
+        np.empty(0),
+        np.empty(0),
+        n,
+        alpha,
+        np.array([step_size]),
+        np.array([noise_std]),
+        radius,
+        theta,
+        normals[None],
+    )
+    error = np.linalg.norm(
+        [float(Fraction(t) - e) for t, e in zip(theta.tolist(), exact, strict=True)]
+    )
+    # rounding_mu of two steps, the second without noise before it: the error is carried once
+    moved = step_size * (np.linalg.norm(gradient) / n + alpha * radius) + 40 * math.sqrt(d) * 1e-3
+    bound = eps * (radius + 4 * moved + 1.75 * radius)
+    objective = Objective(logistic, 10, d, 1.0)
+    mu = rounding_mu(objective, step_size, noise_std, 1, radius=radius, n_summed=1)
+    assert error <= bound <= mu * noise_std / 2
+    assert error > 0.01 * bound
+
+
+@pytest.mark.parametrize("probability", [1e-6, 1e-3, 0.2, 1.0])
+@pytest.mark.parametrize("n_samples", [10, 10**5, 10**9])
+def test_no_poisson_batch_is_larger_than_its_bound(n_samples, probability):
+    """But for an event of 1e-40 in a thousand batches; the bound is not far above that."""
+    largest = largest_batch(n_samples, probability, 1000)
+    assert probability * n_samples <= largest <= n_samples
+    log_tail = stats.binom.logsf(math.floor(largest), n_samples, probability)
+    assert log_tail <= math.log(1e-43)
+    if largest < n_samples and probability * n_samples >= 100:
+        # half the excess is likely enough to be charged
+        half = (largest + probability * n_samples) / 2
+        assert stats.binom.logsf(math.floor(half), n_samples, probability) > math.log(1e-43)
+
+
+@pytest.mark.parametrize("loss", [logistic, hinge], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (0.3, 1.0)])
+def test_steps_without_noise_stay_within_the_public_radius(loss, alpha, part):
+    """On batches that pull in turns, with steps up to the longest ones; the bound is not idle."""
+    rng, d = np.random.default_rng(0), 2
+    objective = Objective(loss, 4, d, 1.0, alpha=alpha)
+    step_size = part * 2 / (2 * alpha + objective.curvature)
+    X = rng.standard_normal((4, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    for y in (np.ones(4), np.array([0.0, 1.0, 0.0, 1.0])):
+        theta, reached = np.zeros(d), 0.0
+        for k in range(400):
+            slope, row = np.empty(1), X[k % 4]
+            loss.residual(np.array([row @ theta]), y[k % 4 : k % 4 + 1], slope)
+            theta -= step_size * (slope[0] * row + alpha * theta)
+            reached = max(reached, np.linalg.norm(theta))
+            assert reached <= public_radius(objective, step_size, 0.0, k + 1) * (1 + 1e-12)
+    assert reached > 0.001 * public_radius(objective, step_size, 0.0, 400)
+
+
+@pytest.mark.parametrize("solver", [NoisyGD(), NoisySGD(), DPSGD()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(("n_samples", "most"), [(10**6, 1e-3), (10**9, 0.02), (10**10, 0.2)])
+def test_the_room_for_rounding_is_small(solver, n_samples, most, monkeypatch):
+    """How much larger the noise is than in exact arithmetic."""
+    model = PrivateLogisticRegression(
+        1.0, 1e-13, classes=[0, 1], solver=solver, conditioning=None, data_norm=1.0
+    )
+
+    def noise():
+        mechanism = model._plan(n_samples, 20, model._public_loss()).mechanism
+        return float(np.max(mechanism.noise_multiplier)), mechanism.rounding
+
+    computed, rounding = noise()
+    for name in ("noisy_gd", "noisy_sgd", "dp_sgd"):
+        monkeypatch.setattr(f"skdpdyn.solvers.{name}.rounding_mu", lambda *args, **options: 0.0)
+    exact, nothing = noise()
+    assert rounding > nothing == 0.0
+    assert computed <= exact * (1 + most)
+
+
+# --- refused by public numbers --------------------------------------------------------------------
+
+
+SOLVERS = {
+    "noisy_gd": lambda u, step: NoisyGD(
+        **({"n_steps": int(1 + 30 * u)} if u < 0.5 else {}), **step
+    ),
+    "noisy_sgd": lambda u, step: NoisySGD(**step),
+    "dp_sgd": lambda u, step: DPSGD(n_steps=int(1 + 30 * u), **step),
+    "objective": lambda u, step: ObjectivePerturbation(noise="gamma" if u < 0.5 else "gaussian"),
+    "output": lambda u, step: OutputPerturbation(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_cost_that_is_quoted_can_be_had(solver):
+    """Whatever public numbers: what `fit` refuses, `privacy_cost` refuses with the same error."""
+    rng, quoted = np.random.default_rng(0), 0
+    for _ in range(30):
+        n, d = int(rng.integers(2, 40)), int(10 ** rng.uniform(0, 1.5))
+        step = {"step_size": float(10 ** rng.uniform(-3, 2))} if rng.random() < 0.5 else {}
+        model = PrivateLogisticRegression(
+            epsilon=float(10 ** rng.uniform(-4, 1.5)),
+            alpha=float(10 ** rng.uniform(-8, 4)) if rng.random() < 0.8 else 0.0,
+            data_norm=float(10 ** rng.uniform(-4, 4)),
+            solver=SOLVERS[solver](rng.random(), step),
+            classes=[0, 1],
+            conditioning=None,
+        )
+        X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
+        try:
+            cost = model.privacy_cost(n, d)
+        except (ValueError, RuntimeError) as error:
+            with pytest.raises(type(error)):
+                model.fit(X, y)
+        else:
+            assert model.fit(X, y).privacy_ == cost
+            quoted += 1
+    assert quoted > 5
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [NoisyGD(n_steps=40, step_size=1.0), NoisySGD(step_size=1.0), DPSGD(step_size=1.0)],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_steps_that_diverge_are_refused_before_the_fit(solver):
+    """Once, coefficients of 7e36 were fitted, the last fifteen noises lost."""
+    model = PrivateLogisticRegression(1.0, alpha=10, classes=[0, 1], solver=solver)
+    with pytest.raises(ValueError, match="step_size=1, alpha=10: steps of more than 2 / alpha"):
+        model.privacy_cost(1000, 5)
+
+
+def test_a_certificate_has_room_for_its_own_rounding():
+    """Once, each of these fits raised ConvergenceError."""
+    rng = np.random.default_rng(0)
+    model = PrivateLogisticRegression(
+        1e-4,
+        alpha=1e3,
+        classes=[0, 1],
+        data_norm=1.0,
+        solver=ObjectivePerturbation(noise="gamma"),
+    )
+    cost = model.privacy_cost(5, 500)
+    for _ in range(4):
+        assert model.fit(rng.standard_normal((5, 500)), [0, 1, 0, 1, 0]).privacy_ == cost

@@ -390,6 +390,6 @@ def test_a_row_is_mapped_by_itself_to_the_last_bit(n_features):
 
 def test_sums_that_float64_cannot_tell_apart_are_refused():
     rows = LocalRows(np.zeros((1, 3)))
-    rows.X = np.broadcast_to(np.zeros((1, 3)), (10**10, 3))
+    rows.X = np.broadcast_to(np.zeros((1, 3)), (10**12, 3))
     with pytest.raises(ValueError, match="cannot tell one record"):
         rows.sum_rounding()

@@ -4,7 +4,7 @@ import numpy as np
 
 _MIN_CHUNK = 256
 _MAX_CHUNKS = 64  # or more where a chunk would have more rows than _MAX_CHUNK
-_MAX_CHUNK = 16384  # rows that are summed one after the other
+_MAX_CHUNK = 4096  # rows that are summed one after the other
 _CHUNK_MULTIPLE = 16
 _ASSUMED_LENGTH = 32  # values that a CSR row is taken to store
 _EPS = np.finfo(np.float64).eps
@@ -19,7 +19,7 @@ LARGEST_PART = 1 / 4
 def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sums: int) -> int:
     """Return the largest number of chunks: of 256 rows or more, their sums at most a quarter of X.
 
-    There are 64, or more where that keeps a chunk to 16,384 rows.
+    There are 64, or more where that keeps a chunk to 4,096 rows.
 
     How many values CSR rows store is not public: with one more in a record all other records would
     be summed in other chunks, and have other room for rounding. So rows are taken to store 32 each;
@@ -44,10 +44,8 @@ def in_order(n_rows: float, n_chunks: float) -> float:
     """Return how many vectors, summed one after the other, round as much as chunks that are added.
 
     The sums of chunks of ``n_rows`` rows round as their rows one after the other. Adding up c of
-    them as `skdpdyn.kernels.sums` does rounds by u = eps/2 of the result, where all that additions
-    round away joins it, and in the sum of that: it is at most u of each partial sum, c u in all of
-    the sum of norms w, so that adding it up rounds by c^2 u^2 w. These are two additions and c^2
-    eps more.
+    them as `skdpdyn.kernels.sums` does rounds by (2 + c^2 eps) eps/2 of the sum of norms more: the
+    theorem is in doc/theory/bits.rst.
     """
     return n_rows + 2 + _EPS * n_chunks**2
 

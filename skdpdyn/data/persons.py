@@ -14,14 +14,14 @@ AUTO_ROWS = 100
 """Most rows of a person that are used by default: their mean is known well enough from so many."""
 MOST_ROWS = 10**9
 """Most rows of a person that may be asked for."""
-_AUTO_TOTAL = 10**8  # rows in all: beyond, room for the rounding of their sums would be felt
+_AUTO_TOTAL = 10**10  # rows in all: beyond, room for the rounding of their sums would be felt
 _ROOM = 1 - 8 * np.finfo(np.float64).eps  # so that rounded weights of a person add up to at most 1
 
 
 def auto_rows(n_samples: int) -> int:
     """Return how many rows of a person are used by default.
 
-    At most 100, and fewer if there are more than a million persons.
+    At most 100, and fewer if there are more than a hundred million persons.
     """
     return max(1, min(AUTO_ROWS, _AUTO_TOTAL // n_samples))
 

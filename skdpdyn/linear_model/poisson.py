@@ -89,7 +89,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     max_rows_per_person : int or "auto", default="auto"
         Public number of rows of one person that are used at the most, in a fit with ``groups``: of
         more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
-        100, fewer of more than a million persons. "objective_perturbation", which pays for them,
+        100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
         needs a number.
     diagnostics : bool, default=False
         Whether to spend 1 % of mu^2 on knowing which part of the rows is longer than ``data_norm``,

@@ -64,7 +64,7 @@ class PrivateLinearSVC(PrivateBinaryClassifier):
     max_rows_per_person : int or "auto", default="auto"
         Public number of rows of one person that are used at the most, in a fit with ``groups``: of
         more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
-        100, fewer of more than a million persons. "objective_perturbation", which pays for them,
+        100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
         needs a number.
     class_weight : dict, "private" or None, default=None
         Weights of the classes by label, public numbers, 1 for labels that are not there: divided by

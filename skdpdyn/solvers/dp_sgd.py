@@ -10,7 +10,7 @@ from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
+from skdpdyn.rounding import largest_batch, public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     Solver,
     check_stable,
@@ -217,8 +217,9 @@ class DPSGD(Solver):
 
 
 def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probability):
-    """Return what the rounding of all steps costs; a batch may hold all records."""
-    repeats = 1 / sampling_probability
+    """Return what the rounding of all steps costs."""
+    largest = largest_batch(objective.n_samples, sampling_probability, n_steps)
+    repeats = largest / (sampling_probability * objective.n_samples)
     steepest = repeats * objective.curvature + objective.alpha
     return rounding_mu(
         objective,
@@ -227,7 +228,7 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probabi
         n_steps,
         radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
         lipschitz=step_lipschitz(step_size, objective.alpha, steepest),
-        n_summed=gathered_in_order(objective.n_samples * objective.most_rows),
+        n_summed=gathered_in_order(largest * objective.most_rows),
         repeats=repeats,
     )
 

@@ -9,7 +9,7 @@ from skdpdyn.data.chunks import gathered_in_order
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
-from skdpdyn.rounding import rounding_mu, step_lipschitz
+from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
 
 _MOST_STEPS = 4_000_000  # that "auto" takes: a few seconds
@@ -142,7 +142,8 @@ def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability
     """Return what the rounding of all steps costs at most."""
     noise_std = noise_multiplier * objective.lipschitz
     last = _step_size(objective, radius, noise_std, n_steps)
-    repeats = 1 / sampling_probability
+    largest = largest_batch(objective.n_samples, sampling_probability, n_steps)
+    repeats = largest / (sampling_probability * objective.n_samples)
     steepest = repeats * objective.curvature + objective.alpha
     one = rounding_mu(
         objective,
@@ -152,7 +153,7 @@ def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability
         radius=radius,
         # falls as the noise of a step does
         lipschitz=step_lipschitz(last, objective.alpha, steepest),
-        n_summed=gathered_in_order(objective.n_samples),
+        n_summed=gathered_in_order(largest),
         repeats=repeats,
     )
     return 2 * one
