@@ -33,8 +33,8 @@ columns = make_column_transformer(
 X_train, X_test, y_train, y_test = train_test_split(
     adult.data, adult.target, test_size=0.2, random_state=0
 )
-larger_class = np.mean(y_test == "<=50K")
-print(f"{len(X_train)} records, {X_train.shape[1]} columns, {larger_class:.3f} earn <=50K")
+larger_class = float(np.mean(y_test == "<=50K"))
+print(f"{len(X_train)} records, {adult.data.shape[1]} columns, {larger_class:.3f} earn <=50K")
 
 # %%
 # Train at several budgets

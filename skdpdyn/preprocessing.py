@@ -51,6 +51,7 @@ from skdpdyn.privacy.checks import (
     is_auto,
     is_named,
 )
+from skdpdyn.privacy.guarantees import Guarantee
 
 _BLOCK = 4096  # rows that are looked at together
 # of the largest possible norm: what the bound on centred rows is chosen from
@@ -472,7 +473,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
 
-    def privacy_cost(self, n_samples: int, n_features: int) -> Any:
+    def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
         """Return what a fit on data of this shape will spend, from public numbers alone.
 
         Parameters

@@ -28,8 +28,7 @@ for ax, strong_convexity in zip(axes, (1.0, 2.0, 4.0), strict=True):
     )
     PrivacyDynamicsDisplay.from_mechanism(m, order=order, ax=ax)
     ax.set(title=f"strong convexity {strong_convexity:g}", xlabel="number of steps")
-    handles = ax.get_legend_handles_labels()
-    ax.get_legend().remove()
+    ax.legend().remove()
     asymptote = order * sensitivity**2 / (strong_convexity * sigma**2 * n**2)
     ours, exact = langevin(m).rdp(order), last_iterate(m).rdp(order)
     print(
@@ -38,5 +37,7 @@ for ax, strong_convexity in zip(axes, (1.0, 2.0, 4.0), strict=True):
     )
 for ax in axes[1:]:
     ax.set_ylabel("")
-figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
+figure.legend(
+    *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+)
 plt.show()

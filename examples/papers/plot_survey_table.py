@@ -9,7 +9,7 @@ for under the textbook chain, Renyi composition, amplification by iteration and 
 import math
 
 import matplotlib.pyplot as plt
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 
 from skdpdyn.privacy import (
     CyclicBatches,
@@ -28,7 +28,8 @@ strong_convexity, smoothness, step_size = 0.05, 1.0, 0.5
 
 def least_noise(cost):
     """Return the noise multiplier at which the cost is epsilon."""
-    return math.exp(brentq(lambda log_noise: cost(math.exp(log_noise)) - epsilon, -1, 6, xtol=1e-3))
+    above = root_scalar(lambda x: cost(math.exp(x)) - epsilon, bracket=(-1, 6), xtol=1e-3)
+    return math.exp(above.root)
 
 
 analyses = {

@@ -83,6 +83,7 @@ print(private_summary(model, X, y, epsilon=0.3))
 # statsmodels prints it, if it is installed. The private intervals are wider, and hold its numbers
 # about as often as they say.
 
+estimates, errors = np.empty(0), np.empty(0)
 try:
     from statsmodels.api import Logit, add_constant
 except ImportError:
@@ -100,7 +101,7 @@ figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 places = np.arange(len(summary.names))
 half_width = summary.conf_int[:, 1] - summary.coef
 ax.errorbar(summary.coef, places, xerr=half_width, fmt="o", capsize=3, label="private, 95 %")
-if "public" in globals():
+if estimates.size:
     ax.errorbar(
         estimates,
         places + 0.25,

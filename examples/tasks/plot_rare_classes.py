@@ -51,6 +51,6 @@ axes.set(
     xlabel="false alarms: share of the others who are flagged",
     ylabel="recall: share of the rare class that is found",
 )
-axes.get_legend().remove()
+axes.legend().remove()
 figure.legend(loc="outside lower center", ncols=1, frameon=False)
 plt.show()

@@ -50,7 +50,7 @@ for place, (solver, name) in enumerate(solvers.items()):
     beside = np.multiply(epsilons, 1.03 ** (place - 2))  # so that error bars do not hide each other
     mean, spread = np.mean(scores, axis=1), np.std(scores, axis=1)
     ax.errorbar(beside, mean, spread, fmt="osD^v"[place] + "-", capsize=3, label=name)
-larger_class = np.mean(y_test == "<=50K")
+larger_class = float(np.mean(y_test == "<=50K"))
 print(f"{'the larger class':24s} {larger_class:7.3f}")
 ax.axhline(larger_class, color="0.6", linestyle=":", label="always the larger class")
 ax.set(

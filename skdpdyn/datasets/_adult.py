@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -53,6 +53,14 @@ CATEGORIES = {
 }
 
 
+@overload
+def load_adult(
+    *, return_X_y: Literal[False] = False, as_frame: bool = True, complete: bool = True
+) -> Bunch: ...
+@overload
+def load_adult(
+    *, return_X_y: Literal[True], as_frame: bool = True, complete: bool = True
+) -> tuple[Any, Any]: ...
 def load_adult(*, return_X_y: bool = False, as_frame: bool = True, complete: bool = True) -> Any:
     """Load the Adult (Census Income) data.
 

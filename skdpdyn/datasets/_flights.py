@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 from importlib import resources
+from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -39,9 +40,11 @@ CATEGORIES = {
 LATE = 15  # minutes
 
 
-def load_flights(
-    *, return_X_y: bool = False, as_frame: bool = True
-) -> Bunch | tuple[object, object]:
+@overload
+def load_flights(*, return_X_y: Literal[False] = False, as_frame: bool = True) -> Bunch: ...
+@overload
+def load_flights(*, return_X_y: Literal[True], as_frame: bool = True) -> tuple[Any, Any]: ...
+def load_flights(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
     """Load a sample of the flights that left New York in 2013.
 
     Does a flight arrive more than 15 minutes late?

@@ -4,7 +4,7 @@ import html
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,6 +48,10 @@ class PrivateEvaluation(ABC):
     delta_: float
     confidence: float
     leaks_: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # which metrics there are depends on the model
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def epsilon_(self) -> float:

@@ -68,6 +68,7 @@ from skdpdyn.linear_model.targets import (
     numbers_within,
     outside,
 )
+from skdpdyn.losses import Loss
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.preprocessing import RowMapper
@@ -149,7 +150,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     # what a fit sets, for editors and type checkers
     coef_: np.ndarray
     intercept_: Any
-    privacy_: Any
+    privacy_: Guarantee
     mechanism_: Any
     conditioning_: Any
     solver_: str
@@ -172,7 +173,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the Loss to learn, from the parameters alone."""
 
     @abstractmethod
-    def _auto_clip(self, n_parameters, strength):
+    def _auto_clip(self, n_parameters, strength) -> float:
         """Return the bound on the residual that clip="auto" stands for.
 
         ``n_parameters`` includes intercepts; ``strength`` is the number of records times mu, twice
@@ -223,7 +224,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         return super().set_params(**params)
 
-    def privacy_cost(self, n_samples: int, n_features: int) -> Any:
+    def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
         """Return what a fit on data of this shape will spend, from public numbers alone.
 
         Parameters
@@ -1163,7 +1164,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return Target(values, self._loss_of(classes), attributes, leaks, encode=encode)
 
     @abstractmethod
-    def _loss_of(self, classes):
+    def _loss_of(self, classes) -> Loss:
         """Return the Loss for these classes."""
 
     def _unpack(self, coef, intercept):
@@ -1316,7 +1317,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         return tags
 
     @abstractmethod
-    def _loss_of(self, target_bounds):
+    def _loss_of(self, target_bounds) -> Loss:
         """Return the Loss for these bounds of the target; None for those that y has."""
 
     def _public_loss(self):

@@ -345,7 +345,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     def __setstate__(self, state):
         super().__setstate__({"verbose": 0} | state)  # version 0.2 had no such parameter
 
-    def privacy_cost(self, n_samples: int, n_features: int) -> Any:
+    def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
         """Return what a search on data of this shape will spend, from public numbers alone.
 
         Parameters

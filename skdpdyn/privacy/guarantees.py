@@ -105,7 +105,7 @@ class Guarantee(ABC):
     # relative error of epsilon up to which a numerical bound is computed, on the safe side
     accuracy = 0.0
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name == "mu":
             raise AttributeError(
                 f"{type(self).__name__} is no Gaussian guarantee and has no mu: ask its "

@@ -59,26 +59,37 @@ class Solver(BaseEstimator, ABC):
 
     Attributes
     ----------
-    pure : bool
-        Whether its release has a guarantee with delta = 0.
     maps_rows : bool
         Whether ``solve`` trains on rows under ``rows.map``. Others are never given a map.
-    takes_persons : bool
-        Whether a record may be a person with several rows, by ``rows.persons`` and weights that add
-        up to at most 1 for each of them. Others refuse groups.
     pays_for_rows : bool
         Whether its release costs more the more rows a record may have. Then their number is one,
         unless a user declares another.
-    streams : bool
-        Whether ``solve`` asks rows for nothing but what `skdpdyn.data.base.Rows` offers. Others are
-        only given a `LocalRows`.
     """
 
-    pure = False
     maps_rows = False
-    takes_persons = False
     pays_for_rows = False
-    streams = False
+
+    @property
+    def pure(self) -> bool:
+        """Whether its release has a guarantee with delta = 0."""
+        return False
+
+    @property
+    def takes_persons(self) -> bool:
+        """Whether a record may be a person with several rows.
+
+        Such a solver reads ``rows.persons``, and weights that add up to at most 1 for each person.
+        Others refuse groups.
+        """
+        return False
+
+    @property
+    def streams(self) -> bool:
+        """Whether ``solve`` needs no more of rows than `skdpdyn.data.base.Rows` offers.
+
+        Others are only given a `LocalRows`.
+        """
+        return False
 
     @property
     def adapts(self) -> bool:

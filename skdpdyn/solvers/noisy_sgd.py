@@ -160,7 +160,7 @@ class NoisySGD(Solver):
         self.stopping = stopping
 
     @property
-    def takes_persons(self) -> Any:  # type: ignore[override]
+    def takes_persons(self) -> bool:
         """Whether records may be persons: batches must not follow the order of the rows."""
         return not is_named(self.sampling, "cyclic", "one_pass")
 

@@ -79,7 +79,7 @@ class ObjectivePerturbation(Solver):
         self.tolerance = tolerance
 
     @property
-    def pure(self) -> Any:  # type: ignore[override]
+    def pure(self) -> bool:
         """See `Solver`."""
         return is_named(self.noise, "gamma")
 

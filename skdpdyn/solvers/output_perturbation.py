@@ -192,12 +192,12 @@ class OutputPerturbation(Solver):
         self.tolerance = tolerance
 
     @property
-    def pure(self) -> Any:  # type: ignore[override]
+    def pure(self) -> bool:
         """Whether its release has a guarantee with delta = 0: with gamma noise."""
         return is_named(self.noise, "gamma")
 
     @property
-    def streams(self) -> Any:  # type: ignore[override]
+    def streams(self) -> bool:
         """See `Solver`: not where batches are drawn."""
         return not is_named(self.method, "permutation_sgd")
 
