@@ -1,4 +1,4 @@
-"""What makes the first fit start sooner."""
+"""Work that is started early so that the first fit starts sooner."""
 
 import gc
 import threading

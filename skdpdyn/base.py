@@ -1,4 +1,4 @@
-"""What all estimators share: all-or-nothing fits, validation that quotes no record, displays."""
+"""Shared by all estimators: all-or-nothing fits, validation that quotes no record, displays."""
 
 import html
 import re
@@ -131,7 +131,7 @@ def all_or_nothing(estimator):
 
 
 def forget_fit(estimator):
-    """Remove what earlier fits learnt, but for the number and the names of columns."""
+    """Remove what earlier fits learnt, except the number and the names of columns."""
     kept = "n_features_in_", "feature_names_in_"
     for name in [name for name in vars(estimator) if name.endswith("_") and name not in kept]:
         delattr(estimator, name)
@@ -145,10 +145,10 @@ def silent_arithmetic():
 def quoting_no_records(function, *arguments, **options):
     """Call a function that reads X or y; replace errors that may quote cells.
 
-    An error passes if it left a fit of ours, or is one of our classes, which only public numbers
-    raise. Of all others the text is repeated only where it is known to hold no cell. The new error
-    is raised outside of the handler, so that neither its ``__cause__`` nor its ``__context__`` is
-    the old one.
+    Errors of this package pass, because only public numbers raise them, and so do errors that left
+    one of its fits. Of other errors, the text is kept only if it is known to hold no cell. The new
+    error is raised outside of the handler, so that neither its ``__cause__`` nor its
+    ``__context__`` is the old one.
     """
     try:
         return function(*arguments, **options)

@@ -28,7 +28,7 @@ def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> di
     """Return the noisy shares that were paid for, with their intervals.
 
     One record moves the number of rows that are longer than ``data_norm``, and that of clipped
-    targets, by 1 at the most; a person, whose rows weigh 1 together, as well.
+    targets, by 1 at most; a person, whose rows weigh 1 together, as well.
 
     Parameters
     ----------

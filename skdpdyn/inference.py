@@ -1,9 +1,9 @@
 """Standard errors and confidence intervals for coefficients that were learnt with noise.
 
-Noise and penalty move the coefficients of a private model, and the records do not tell by how much:
-the curvature of the risk is theirs too. `private_summary` buys it, and knows everything else: the
-penalty and the noise are public numbers. So it can take back what the penalty did and say how far
-the noise and the sample may have moved the rest.
+Noise and penalty move the coefficients of a private model. By how much depends on the curvature of
+the risk, which is private. `private_summary` spends a budget on a noisy curvature; penalty and
+noise are public numbers. So it can undo the penalty, and say how far the noise and the sample may
+have moved the rest.
 """
 
 import html
@@ -263,19 +263,19 @@ def private_summary(
 ) -> PrivateSummary:
     """Buy standard errors for the coefficients of a fitted model.
 
-    Of a `PrivateLogisticRegression` that was fitted by objective perturbation. It releases the
+    For a `PrivateLogisticRegression` that was fitted by objective perturbation, it releases the
     Hessian of the log loss at the model's coefficients, with Gaussian noise. With H the noisy
     Hessian of the loss alone, Lambda = n alpha and theta the model's coefficients,
 
-    - the estimate is theta + H^-1 Lambda theta: what the penalty did is taken back;
+    - the estimate is theta + H^-1 Lambda theta, which undoes the penalty;
     - its variance is H^-1 (V + s^2 I + N) H^-1 + s_out^2 (I + Lambda H^-1)^2, with V = H, or with
       ``robust`` a noisy covariance of the scores, s the standard deviation of the model's random
       linear term, s_out that of the noise on its output, and N what the noise on H does to the
       estimate, to first order.
 
-    Of a `PrivateRidge`, whatever its solver, it releases the second moments of rows and targets
-    together, in one matrix. Estimates and variances are those of least squares on these; the
-    model's own coefficients are not used, only its bounds.
+    For a `PrivateRidge` with any solver, it releases the second moments of rows and targets
+    together, in one matrix. Estimates and variances are the least-squares ones for these moments;
+    of the model, only the bounds are used.
 
     Directions in which the noisy matrix is not well above its noise carry no information.
     Coefficients that depend on them are not answered, and the table says which budget could.
@@ -405,7 +405,7 @@ def private_summary(
 
 @dataclass(frozen=True)
 class _Estimate:
-    """Return estimates in units of X and y, and how much mu is missing where there is none."""
+    """Return estimates in units of X and y, and the missing mu of those without an estimate."""
 
     coef: np.ndarray
     std_err: np.ndarray
@@ -421,7 +421,7 @@ def _training_of(model):
 
 
 def _check_model(model):
-    """Refuse a model whose coefficients have no interval, and say what to fit in its place."""
+    """Refuse a model whose coefficients have no interval, and say which model to fit."""
     if not isinstance(model, PrivateLogisticRegression | PrivateRidge):
         hint = ": of a Pipeline pass its last step, and X as the other steps transform it"
         raise UnsupportedMechanismError(

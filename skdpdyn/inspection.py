@@ -350,7 +350,7 @@ class TradeoffDisplay:
         Parameters
         ----------
         mechanism : record
-            What ran.
+            Record of the run.
         delta : float, default=1e-6
             Where bounds are compared.
         **kwargs : dict

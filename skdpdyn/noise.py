@@ -91,8 +91,8 @@ def secret_key(n_bytes: int) -> bytes:
 def standard_noise(distribution, size, generator):
     """Return a vector of noise of scale 1, each coordinate within NOISE_ERROR of an ideal one.
 
-    It is for what is computed with, such as a random linear term. What leaves a fit is noised by
-    `release`.
+    Use it for noise that is computed with, such as a random linear term. The noise on released
+    numbers comes from `release`.
 
     Parameters
     ----------

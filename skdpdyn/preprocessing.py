@@ -332,26 +332,26 @@ class _Plan(NamedTuple):
 class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Centre rows by a private mean and scale them into the unit ball.
 
-    The noise of a private model is proportional to the largest norm of a row, and rows that all lie
-    on one side of the origin waste most of it on their mean. Rows are scaled into the ball of
-    radius ``data_norm``, centred by their noisy mean, divided by a noisy quantile of their centred
-    norms, and those that are still longer than 1 are scaled down to it. The next step of the
-    pipeline then needs no bound from its user: the default ``data_norm=1.0`` of the estimators is
-    right.
+    The noise of a private model is proportional to the largest norm of a row. Rows that all lie on
+    one side of the origin spend most of that norm on their mean. This scaler first scales rows into
+    the ball of radius ``data_norm``, then centres them by their noisy mean, divides them by a noisy
+    quantile of their centred norms, and shortens rows that are still longer than 1. The next step
+    of the pipeline then needs no bound from its user: the default ``data_norm=1.0`` of the
+    estimators is right.
 
-    The fit spends a budget of its own. With the model that is trained on its output it costs what
-    both cost together: `skdpdyn.privacy.split_budget` divides a budget among the two. A tenth for
-    the scaler is a good share.
+    The fit spends a budget of its own, in addition to that of the model.
+    `skdpdyn.privacy.split_budget` divides a total among the two. A tenth for the scaler is a good
+    share.
 
     The mean of n rows of norm R is released with Gaussian noise: replacing a row moves it by 2R/n,
-    dropping one by R/n. The quantile is the outcome of a binary search over 64 thresholds, each of
-    whose six counts a record changes by 1 at the most and gets Gaussian noise too. All compose
-    exactly, mu^2 = sum of mu_i^2. What `transform` does to a row uses nothing else.
+    dropping one by R/n. The quantile is found by a binary search over 64 thresholds, with six noisy
+    counts, each of which one record changes by at most 1. All releases compose exactly, mu^2 = sum
+    of mu_i^2. `transform` uses nothing else that was computed from records.
 
-    With ``bounds="private"`` each column is brought to [-1, 1] / sqrt(n_features) first, by a range
-    that 95 % of its values are within: for columns with long tails, of which only crude bounds are
-    public. A range begins at 0, or at the crude bound nearest to it; its length is found on a log
-    scale, down to a millionth of the crude one, by six such counts for each column, which take 0.3
+    With ``bounds="private"`` each column is first brought to [-1, 1] / sqrt(n_features), by a range
+    that contains 95 % of its values. Use it for columns with long tails, if only crude bounds are
+    public. A range begins at 0, or at the crude bound nearest to it. Its length is found on a log
+    scale, down to a millionth of the crude one, by six noisy counts for each column, which take 0.3
     of mu^2. Values beyond a range count as its end.
 
     Parameters
@@ -415,7 +415,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     data_norm_ : float
         The bound used.
     leaks_ : tuple of str
-        What ``privacy_`` does not cover: a seed. Empty for a private fit.
+        Leaks that ``privacy_`` does not cover: a seed. Empty for a private fit.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -437,7 +437,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     >>> round(model[0].privacy_.compose(model[1].privacy_).epsilon(1e-8), 6)
     1.0
 
-    Incomes, of which no more is public than that they are below 10 million:
+    Incomes, if it is only public that they are below 10 million:
 
     >>> incomes = rng.lognormal(np.log(30_000), 1.0, (10_000, 1))
     >>> scaler = PrivateScaler(bounds="private", crude_bounds=(0, 10_000_000)).fit(incomes)

@@ -1540,7 +1540,7 @@ def test_advice_on_meta_estimators():
         total_privacy(voting)
     assert total_privacy(*voting.estimators_).mu == pytest.approx(voting.estimators_[0].privacy_.mu)
     for other, message in (
-        (BaggingClassifier(model), "copies of records, of which k cost as k"),
+        (BaggingClassifier(model), "copies of records .k copies cost as k"),
         (OneVsOneClassifier(model), "chooses records by their labels"),
         (TunedThresholdClassifierCV(model), "use FixedThresholdClassifier"),
         (AdaBoostClassifier(model), "Nor is a total known of the private fits inside it"),

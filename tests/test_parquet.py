@@ -225,7 +225,7 @@ def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
     refused("no column 'c'", columns=["c"])
     refused("different names", columns=["a", "a"])
     refused("without target", columns=["bought"])
-    refused("'d', which is none of columns", columns=["a"], categories={"d": [1]})
+    refused("'d', which is not one of columns", columns=["a"], categories={"d": [1]})
     refused("column 'colour' has type dictionary")
     refused("column 'grade' has type string", columns=["grade"])
     for categories in ([], ["red", "red"], [None]):

@@ -561,7 +561,7 @@ def test_private_class_weights_are_paid_for(parameters):
     [
         ("balanced", "of each class, and these are private"),
         ("fair", "None, a dict"),
-        ({7: 1.0}, "none of classes"),
+        ({7: 1.0}, "not one of classes"),
         ({0: -1.0}, "number >= 0"),
         ({0: math.nan}, "number >= 0"),
         ({0: 0.0, 1: 0.0}, "above 0"),

@@ -45,7 +45,7 @@ print(f"{len(rows_of_each)} desks")
 # By person, or by row and paid for k times
 # -----------------------------------------
 # All fits promise the same to a desk: epsilon 1 at delta 1e-6. The second leaves the number of
-# rows of a desk open, the third must know that there are 25 at the most. Five fits of each show how
+# rows of a desk open, the third must know that there are 25 at most. Five fits of each show how
 # much the noise does; on private records each would be a release.
 
 budget, most = Budget(1.0, 1e-6), 25

@@ -1,4 +1,4 @@
-"""What solvers and conditioning ask of rows, wherever these are."""
+"""Interface of rows, wherever they are stored, to solvers and conditioning."""
 
 import copy
 import math
@@ -261,7 +261,7 @@ class Rows(ABC):
         Returns
         -------
         sequence of n_thresholds numbers
-            Each of them exact, so that one record moves it by 1 at the most.
+            Each of them exact, so that one record moves it by 1 at most.
         """
         within = np.zeros(len(thresholds) + 1, np.int64)
         for piece, _ in self.pieces():
@@ -379,7 +379,7 @@ def sum_rounding(
 ) -> float:
     """Return how much sums over rows may round in two runs together, over their largest term.
 
-    A block of m rows rounds by m/2 eps times their weight at the most, the sums of blocks and of
+    A block of m rows rounds by m/2 eps times their weight at most, the sums of blocks and of
     chunks as `skdpdyn.data.chunks.in_order` says: a function of public numbers and of the map
     alone.
 

@@ -23,10 +23,11 @@ _EPS = np.finfo(np.float64).eps
 
 
 class BoundedRows(NamedTuple):
-    """What kernels know of each row: four vectors of length n_samples, two of which may be empty.
+    """Public factors and limits of rows, for kernels: four vectors of length n_samples.
 
     A row counts as ``scale * W x - offset * W centre``, its residual (or the norm of several) is
-    clamped to ``limit`` and then multiplied by ``weight``. Empty: no centre, and weights of 1.
+    clamped to ``limit`` and then multiplied by ``weight``. ``offset`` is empty without a centre,
+    ``weight`` if all weights are 1.
     """
 
     scale: np.ndarray
@@ -38,7 +39,7 @@ class BoundedRows(NamedTuple):
 class LocalRows(Rows):
     """Rows in memory with their targets, the weight of each, and the public map they go through.
 
-    X is not copied, but for CSR arrays with duplicate or unsorted entries.
+    X is not copied, unless it is a CSR array with duplicate or unsorted entries.
 
     Parameters
     ----------
@@ -51,10 +52,10 @@ class LocalRows(Rows):
     map : RowMap or None, default=None
         What is done to each row before training; None for scaling into the ball of ``data_norm``.
     exposure : ndarray of shape (n_samples,) or None, default=None
-        Number of each row, > 0 and finite, that the derivative of its loss is multiplied by before
-        it is clipped: it changes what is learnt, and not by how much a row counts. None for 1.
+        Positive finite factor on the derivative of each row's loss, applied before clipping, so
+        that it does not change the influence of a row. None for 1.
     persons : Persons or None, default=None
-        Whose each row is, where a record is a person; the weights of a person's rows add up to at
+        Persons of the rows, if a record is a person; the weights of a person's rows add up to at
         most 1. None: every row is a record.
     most_rows : int, default=1
         Public bound on the number of rows of a record.
@@ -274,7 +275,7 @@ class LocalRows(Rows):
         """Return the weight of the chosen rows, the number of them where all weigh 1.
 
         Weights are rounded down to a public unit in whose multiples sums are exact: a record moves
-        a count by 1 at the most, to the last digit.
+        a count by 1 at most, to the last digit.
         """
         if not self.weight.size:
             return float(np.count_nonzero(chosen))
@@ -409,7 +410,7 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
         Number of each row's person, see `skdpdyn.data.persons.person_codes`; None: every row is a
         record.
     most_rows : int
-        Public number of rows of a person that are used at the most.
+        Public number of rows of a person that are used at most.
     exposure : ndarray of shape (n_rows,) or None, default=None
         Exposure of each row, see `LocalRows`.
 

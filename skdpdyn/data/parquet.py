@@ -221,7 +221,7 @@ def _check_names(schema, names, target, categories):
         )
     for name in categories:
         if name not in names:
-            raise ValueError(f"categories has the name {name!r}, which is none of columns")
+            raise ValueError(f"categories has the name {name!r}, which is not one of columns")
 
 
 def _present(values, name):

@@ -1,4 +1,4 @@
-"""Whose each row is, where the record that is protected is a person with any number of rows.
+"""Rows of persons: the protected record is a person with any number of rows.
 
 Every row of a person with k rows has weight 1/k, so that what a person adds to a sum is a mean of
 what rows add, and no larger than one of them: sensitivity and curvature are those of one row. The
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 AUTO_ROWS = 100
-"""Most rows of a person that are used by default: their mean is known well enough from so many."""
+"""Default limit on the rows of a person, enough to know their mean well."""
 MOST_ROWS = 10**9
 """Most rows of a person that may be asked for."""
 _AUTO_TOTAL = 10**10  # rows in all: beyond, room for the rounding of their sums would be felt
@@ -28,14 +28,14 @@ def auto_rows(n_samples: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Persons:
-    """Whose each row is.
+    """Rows of each person.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows,)
         Numbers of the rows, person by person.
     first : ndarray of shape (n_persons + 1,)
-        Where in ``rows`` those of each person begin, and where the last ones end.
+        Position in ``rows`` of each person's first row, and the number of rows.
     """
 
     rows: np.ndarray
@@ -146,24 +146,24 @@ def _is_missing(value):
 
 
 def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Persons, np.ndarray]:
-    """Return which rows are used, whose they are, and their weights.
+    """Return which rows are used, the person of each, and their weights.
 
-    Of a person with more than ``most_rows`` so many are used, evenly spaced in the order of the
-    rows: which ones depends on no value.
+    From a person with more than ``most_rows`` rows, that many are used, evenly spaced in the order
+    of the rows. The choice depends on no value.
 
     Parameters
     ----------
     codes : ndarray of shape (n_rows,)
         Number of each row's person, as `person_codes` returns it.
     most_rows : int
-        Public number of rows of a person that are used at the most.
+        Public number of rows of a person that are used at most.
 
     Returns
     -------
     used : ndarray of shape (n_used,) or None
         Numbers of the rows that are used; None: all.
     persons : Persons
-        Of the used rows, which are counted anew.
+        Persons of the used rows, which are numbered anew.
     weight : ndarray of shape (n_used,) or (0,)
         1/k of each row of a person with k rows, rounded so that k of them add up to at most 1.
         Empty where everyone has one row.

@@ -149,7 +149,7 @@ class RowMap:
     def error(self) -> float:
         """Bound on the rounding of a mapped row and of its norm.
 
-        A norm of d terms rounds by d eps/2 at the most, a product with a matrix by d eps/2 times
+        A norm of d terms rounds by d eps/2 at most, a product with a matrix by d eps/2 times
         the norms of what is multiplied, and the few other operations by eps/2 each.
         """
         return mapping_error(self.n_features, self.spread)

@@ -27,10 +27,10 @@ _EPS = np.finfo(np.float64).eps
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """Numbers to be released together: how far one record moves them, and what they are sums of.
+    """Numbers to release together, and how far one record moves them.
 
-    ``strategy`` has a row for each of the numbers: which ones of those that are wanted it sums up,
-    None if it is these. ``total``: what those that are wanted sum up to, if that is public.
+    Row i of ``strategy`` says which of the wanted numbers ``values[i]`` sums; None: the values are
+    the wanted numbers. ``total`` is the sum of the wanted numbers, if that is public.
     """
 
     values: np.ndarray
@@ -53,14 +53,14 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What is to be released of the records, and the evaluation that is made of what was."""
+    """Statistics to release, and a function that makes an evaluation of the released numbers."""
 
     parts: tuple[Statistic, ...]
     evaluation: Callable[..., PrivateEvaluation]
 
 
 def counted(model, X, y, thresholds, target_bounds, largest_error, adjacency):
-    """Return the targets as an array, and what is to be released of them and the model's scores."""
+    """Return the targets as an array, and the statistics of the model's scores to release."""
     refuse_dates(X)
     refuse_unreadable(X, y)
     regression = is_regressor(model)
@@ -172,7 +172,7 @@ def _errors(model, X, y, target_bounds, largest_error, adjacency):
 
 
 def _predicted(model, method, X, n_samples):
-    """Return what a method of the model says of the rows, or an error that quotes none of them."""
+    """Call a method of the model on the rows; errors quote no row."""
     if not hasattr(model, method):
         raise ValueError(f"{type(model).__name__} has no {method}: evaluate a model that has one")
     predicted = np.asarray(quoting_no_records(getattr(model, method), X))

@@ -59,7 +59,7 @@ class PrivateRocCurveDisplay:
         Parameters
         ----------
         evaluation : ScoreEvaluation
-            Of a classifier of two classes.
+            Evaluation of a classifier of two classes.
         name : str or None, default=None
             Label of the curve.
         plot : bool, default=True
@@ -158,7 +158,7 @@ class PrivateCalibrationDisplay:
         Parameters
         ----------
         evaluation : ScoreEvaluation
-            Of a classifier of two classes.
+            Evaluation of a classifier of two classes.
         n_groups : int, default=8
             Number of groups that bins are joined to, a divisor of their number.
         name : str or None, default=None

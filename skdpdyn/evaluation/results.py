@@ -18,27 +18,27 @@ from skdpdyn.privacy.report import PrivacyReport
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PrivateEvaluation(ABC):
-    """What `evaluate` returns: metrics with intervals, and what they cost.
+    """Metrics with intervals, and their cost: the result of `evaluate`.
 
-    Everything in it was released: it may be shown to anybody. All metrics come from what was
-    released once, so asking for more of them costs nothing.
+    Everything in it was released and may be shown to anybody. All metrics are computed from one
+    release, so asking for more of them costs nothing.
 
     Parameters
     ----------
     n_samples : int
         Number of records, public.
     noisy : NoisyNumbers
-        What was released, with the covariance of its noise.
+        Released numbers, with the covariance of their noise.
     privacy_ : Guarantee
-        What it cost.
+        Guarantee of the release.
     mechanism_ : record
-        What was released.
+        Record of the release.
     delta_ : float
         Where epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
-        What ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover: a seed.
     """
 
     n_samples: int
@@ -141,15 +141,15 @@ class ScoreEvaluation(PrivateEvaluation):
     noisy : NoisyNumbers
         Counts of the first class by bin and of the second, with the covariance of their noise.
     privacy_ : Guarantee
-        What it cost.
+        Guarantee of the release.
     mechanism_ : record
-        What was released.
+        Record of the release.
     delta_ : float
         Where epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
-        What ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover: a seed.
     thresholds : ndarray of shape (n_bins - 1,)
         Edges between the bins.
 
@@ -371,15 +371,15 @@ class ClassEvaluation(PrivateEvaluation):
     noisy : NoisyNumbers
         Counts by true and predicted label, with the covariance of their noise.
     privacy_ : Guarantee
-        What it cost.
+        Guarantee of the release.
     mechanism_ : record
-        What was released.
+        Record of the release.
     delta_ : float
         Where epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
-        What ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover: a seed.
     classes : ndarray of shape (n_classes,)
         The labels.
     log_loss : Estimate or None, default=None
@@ -476,15 +476,15 @@ class RegressionEvaluation(PrivateEvaluation):
         Sums of absolute and of squared errors over the largest one, and of the target and its
         square in [-1/2, 1/2], with the covariance of their noise.
     privacy_ : Guarantee
-        What it cost.
+        Guarantee of the release.
     mechanism_ : record
-        What was released.
+        Record of the release.
     delta_ : float
         Where epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
-        What ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover: a seed.
     target_bounds : tuple (low, high)
         Bounds that targets and predictions are clipped to.
     largest_error : float

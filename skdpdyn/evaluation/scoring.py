@@ -30,29 +30,30 @@ def evaluate(
 ) -> PrivateEvaluation:
     """Score a model on private records, at a cost of at most (epsilon, delta).
 
-    Of a classifier of two classes one noisy histogram is released: the numbers of records by label
-    and by bin of the probability of the second class, at several resolutions (halves, quarters,
-    ..., single bins), so that sums over many bins have little noise. A record is in one bin of each
-    resolution. All counts together move by sqrt(2 r) if a record is replaced, r resolutions, and by
-    sqrt(r) if it is dropped. Least squares make one histogram of them, whose total is the public
-    number of records.
+    For a classifier of two classes, it releases one noisy histogram: the numbers of records by
+    label and by bin of the probability of the second class. The bins have several resolutions
+    (halves, quarters, ..., single bins), so that sums over many bins have little noise. A record is
+    in one bin of each resolution. With r resolutions, replacing a record moves all counts together
+    by sqrt(2 r), and dropping one by sqrt(r). Least squares make one histogram of the counts, whose
+    total is the public number of records.
 
-    Of more classes the numbers of records by true and predicted label are released, and the mean of
-    the log losses, each cut off at 3 log(number of classes). Of a regression four sums: of absolute
-    and squared errors, cut off at ``largest_error``, and of the target and its square.
+    For more classes, it releases the numbers of records by true and predicted label, and the mean
+    of the log losses, each cut off at 3 log(number of classes). For a regression, it releases four
+    sums: of absolute and squared errors, cut off at ``largest_error``, and of the target and its
+    square.
 
-    An interval holds the metric of these very records without noise, with the probability
-    ``confidence``: it is made of the public distribution of the noise. How far the records are from
-    the population that they were drawn from is another matter.
+    With the probability ``confidence``, an interval contains the metric of these records without
+    noise. It follows from the public distribution of the noise. It does not say how far the records
+    are from the population that they were drawn from.
 
-    If the records were not among those that the model was trained on, a record is in one part only,
-    and both releases together cost what the dearer one costs:
-    ``total_privacy(model, evaluation, disjoint=True)``.
+    If the records were not used to train the model, each record is in one of the two releases only,
+    and both together cost the larger of their costs: ``total_privacy(model, evaluation,
+    disjoint=True)``.
 
     Parameters
     ----------
     model : fitted classifier or regressor
-        It must score each row by itself, as linear models do. Any model that may be shown: one of
+        A model that scores each row by itself, as linear models do, and that may be shown: one of
         skdpdyn, or one that was learnt from public data.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows.
@@ -65,14 +66,14 @@ def evaluate(
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     thresholds : array-like of shape (2^k - 1,), default=None
-        Of two classes: increasing probabilities between 0 and 1 that are the edges of bins. None:
-        1/32, 2/32, ..., 31/32. If a class is rare, put them where its probabilities are. The middle
-        one is known best.
+        Edges of the bins, for two classes: increasing probabilities between 0 and 1. None: 1/32,
+        2/32, ..., 31/32. If a class is rare, put them where its probabilities are. The middle
+        threshold has the least noise.
     target_bounds : tuple (low, high), default=None
-        Of a regression: public bounds that targets and predictions are clipped to. None: those of
+        Public bounds that targets and predictions of a regression are clipped to. None: those of
         the model.
     largest_error : float, default=None
-        Of a regression: where errors are cut off. The noise is in proportion to it. None: the
+        Where errors of a regression are cut off. The noise is in proportion to it. None: the
         distance of the bounds.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).

@@ -345,7 +345,7 @@ def project(theta, radius):
 
 
 class _Point:
-    """What kernels know of theta."""
+    """Parameters as kernels read them."""
 
     def __init__(self, theta, what, rows):
         self._theta, self._map, self._scaling = theta, rows.map, what.objective.intercept_scaling

@@ -1,9 +1,9 @@
 """Standard normals for the steps of a fit, each within a known distance of an ideal one.
 
 A normal of an earlier step need not be exact: the noise of later steps hides a small shift of the
-parameters, and the guarantee has room for shifts of a known size. So every computed normal is
-coupled to an ideal one, the inverse distribution function at a real uniform number of which the
-computed one has seen the leading digits, and the two are never further apart than NORMAL_ERROR.
+parameters, and the guarantee has room for shifts of a known size. Every computed normal is coupled
+to an ideal one: both are quantiles of the same real uniform number, of which the computed one uses
+the leading digits. The two are never further apart than NORMAL_ERROR.
 numpy's ziggurat has no such bound in its tail.
 """
 

@@ -1,13 +1,13 @@
 """The exact release: ideal noise added in exact arithmetic, then rounded to a lattice.
 
-Ordinary noise in floating point gives the data away in its low bits: from a given point not every
-double can be reached. Here the noise is a real number of which only finitely many binary digits
-have been drawn yet. The sum of point and noise is compared with the boundaries between lattice
-points in integers, and more digits are drawn until the comparison is decided. What comes out is a
-function of the ideal sum, so every guarantee of the ideal mechanism holds for it (post-processing).
+Ordinary floating-point noise gives the data away in its low bits: from a given point, some doubles
+cannot be reached. Here the noise is a real number whose binary digits are drawn as they are needed.
+The sum of point and noise is compared with the boundaries between lattice points in integers, and
+more digits are drawn until the comparison is decided. The result is a function of the ideal sum, so
+every guarantee of the ideal mechanism holds for it (post-processing).
 
-A uniform number of [0, 1) is the list of its digits to base 2^20 that have been drawn. All further
-ones are independent of everything that was decided, because nothing has looked at them.
+A uniform number in [0, 1) is stored as the list of its base-2^20 digits that were drawn so far. All
+further digits are independent of every decision, because none was based on them.
 """
 
 import math

@@ -109,7 +109,7 @@ else:  # compiled
     _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
     class _Vector(types.Type):
-        """Type of a vector of so many numbers of ``dtype``."""
+        """Type of a vector of ``size`` numbers of ``dtype``."""
 
         def __init__(self, dtype, width):
             self.dtype, self.width = dtype, width

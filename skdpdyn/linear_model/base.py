@@ -111,7 +111,7 @@ _DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a fit will do and spend, known before it sees a record."""
+    """Plan of a fit: what it will do and spend, known before it sees a record."""
 
     objective: Objective
     solver: Solver
@@ -124,12 +124,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Conditioned:
-    """What a fit learns before it trains, for which shares of mu^2, and what is left."""
+    """Plan of what a fit learns before training, and of the budget that is left."""
 
     conditioner: Conditioner
     mu: float
     training_mu: float
-    # of all that is learnt, and of training where its record is None: what the guarantee counts
+    # mu that the guarantee counts: of all that is learnt, and of training if ``record`` is None
     declared_mu: float
     record: Any = None  # of training; None where its steps follow from what is learnt
 
@@ -139,8 +139,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, which
     need a loss and what ``clip="auto"`` stands for. To derive from this class, write the four
-    methods below besides. All of them see parameters and public numbers only, but for
-    ``_encode_target``, whose targets never leave the fit.
+    methods below as well. They see parameters and public numbers only. ``_encode_target`` also sees
+    targets, which never leave the fit.
 
     A fit goes through few hands: ``fit`` reads and checks X and y, ``_plan`` finds the record that
     the budget pays for, the solver's ``solve`` runs that record in compiled code, and ``_unpack``
@@ -270,11 +270,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         y : array-like of shape (n_samples,) or None, default=None
             Targets. None where ``X`` is a source of rows, which has them.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is: integers or strings, one id a person. The guarantee is then for a
-            whole person with all rows and labels, whatever their number: a row of a person with k
-            rows has weight 1/k, and of more than ``max_rows_per_person`` rows so many are used.
-            ``n_samples_`` is the number of persons, which is public; that of rows is not. None:
-            every row is a record by itself. A source of rows takes none.
+            Id of the person that each row belongs to: integers or strings. The guarantee is then
+            for a whole person with all rows and labels, whatever their number: a row of a person
+            with k rows has weight 1/k, and at most ``max_rows_per_person`` of them are used.
+            ``n_samples_`` is the number of persons, which is public; the number of rows is not.
+            None: every row is a record by itself. A source of rows takes none.
         **not_taken : dict
             Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
@@ -462,7 +462,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return TabledRows(table, y), replace(target, values=None)
 
     def _streams(self, groups, of_records):
-        """Return whether a fit needs no more of rows than that they are read in order."""
+        """Return whether a fit only needs to read the rows in order."""
         others = groups, getattr(self, "class_weight", None), *of_records.values()
         return all(other is None for other in others) and self._options()[-1].streams
 
@@ -490,7 +490,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the products of rows, mapped as in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
-        # models stored by version 0.1 have none
+        # models stored by version 0.1 lack it
         conditioning = getattr(self, "conditioning_", None)
         if conditioning is not None:
             return self._conditioned_products(X, conditioning.row_map)
@@ -511,7 +511,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             scale = (scale * row_map.norm).astype(X.dtype)
             products = products * (scale[:, None] if products.ndim == 2 else scale)
             if row_map.centre is not None:
-                # of what the centre adds, in the intercept already
+                # the intercept contains the shift by the centre already
                 shift = -(self.coef_.astype(np.float64) @ row_map.centre)
                 lost = offset * row_map.norm - 1
                 products += (np.multiply.outer(lost, shift)).astype(X.dtype)
@@ -551,7 +551,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 unit=row_map.unit,
             )
         model, targets = self._sklearn_model()
-        # Rows of zeros, so that scikit-learn sets all that it wants to find; then what was learnt
+        # Fit on zeros, so that scikit-learn sets its attributes; then overwrite the learnt ones
         rows = np.zeros((len(targets), self.n_features_in_))
         pipeline = Pipeline([("rows", mapper), ("model", model)]).fit(rows, targets)
         if hasattr(self, "feature_names_in_"):
@@ -566,11 +566,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return pipeline
 
     def _sklearn_model(self):
-        """Return the model of scikit-learn that predicts alike, and targets to fit it to."""
+        """Return the equivalent model of scikit-learn, and targets to fit it to."""
         raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
 
     def __setstate__(self, state):
-        # version 0.1 had no such parameter, nor what it does
+        # version 0.1 lacked these parameters and what they do
         new = {"conditioning": None, "max_rows_per_person": "auto", "diagnostics": False}
         super().__setstate__(new | state)
 
@@ -628,7 +628,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _plan(self, n_samples, n_features, loss, is_sparse=False, in_order=False):
         """Return what a fit on data of this shape will run and spend.
 
-        What it spends does not depend on ``is_sparse``, nor on any value of a record.
+        The cost depends neither on ``is_sparse`` nor on any value of a record.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
         data_norm, alpha, clip, intercept_scaling, adjacency, solver = self._options()
@@ -727,13 +727,13 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return objective
 
     def _most_rows(self, solver, n_samples):
-        """Return the public bound on the rows of a record, for which all sums leave room."""
+        """Return the public bound on the rows of a record, which sums leave room for."""
         if is_auto(self.max_rows_per_person):
             return 1 if solver.pays_for_rows else auto_rows(n_samples)
         return checked_count(self.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
 
     def _check_persons(self, solver):
-        """Refuse groups where nothing is proven of a person's rows."""
+        """Refuse groups if the solver has no proof for persons."""
         if not solver.takes_persons:
             raise ValueError(
                 f"groups: solver={self.solver!r} has no proof for persons with several rows. "
@@ -811,8 +811,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             and self._schedule_is_known
             and is_named(self.bound, "tightest", "composition")
         )
-        # Without an intercept nothing bounds the residuals of a squared loss, and only products may
-        # round
+        # Without an intercept, residuals of a squared loss have no bound: only products may round
         matrix = bounded or centred
         mu = budget.mu * ROUNDS_DOWN
         if given is None and maps:
@@ -840,7 +839,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         elif given is None and not is_auto(self.conditioning):
             wanted = float(self.conditioning)
         elif given is None and not adapts:
-            # the same for sparse rows: what is spent must not depend on them
+            # sparse rows too, because the spending must not depend on sparsity
             wanted = (
                 _MATRIX_SHARE
                 if matrix and pays_for_matrix(n_samples, n_features, mu, adjacency)
@@ -952,7 +951,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the public weight of each class, by its code; None for 1."""
         return
 
-    # of conditioned rows: its constants were chosen for the losses of this package
+    # on conditioned rows, the constants of the schedule were chosen for this package's losses
     _schedule_is_known = False
 
     def _conditioned_clip(self, n_parameters, strength):
@@ -1130,7 +1129,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         weights = np.ones(classes.size)
         for label, weight in self.class_weight.items():
             if label not in position:
-                raise ValueError(f"class_weight has the label {label!r}, which is none of classes")
+                raise ValueError(
+                    f"class_weight has the label {label!r}, which is not one of classes"
+                )
             if not 0 <= as_float(weight) < math.inf:
                 raise ValueError(f"class_weight={weight!r} of {label!r} must be a number >= 0")
             weights[position[label]] = weight

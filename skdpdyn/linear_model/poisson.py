@@ -36,12 +36,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
     is a function of the shape of X, the budget, ``data_norm`` and ``target_bounds`` alone.
 
-    Residuals are clipped to the square root of the largest count (to the largest count, if that is
-    below 1). Where records are many enough, a part of the budget first learns a map of rows that
-    makes all directions alike, see ``conditioning``, and with 1 % of mu^2 each the rate that
+    Residuals are clipped to the square root of the largest count (or to the largest count, if it is
+    below 1). With enough records, a part of the budget first learns a map of rows that gives all
+    directions a similar scale, see ``conditioning``. A further 1 % of mu^2 each buys the rate that
     training starts from and a better bound on residuals: the 95 % quantile of the distance between
-    a count and what that rate expects, at least 1. Then ``coef_`` applies to rows that the map need
-    not shorten, few and long steps are taken, and only composition holds for them.
+    a count and that rate, at least 1. Then ``coef_`` applies to rows that the map does not shorten,
+    training takes few and long steps, and only the composition bound holds.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         too weak to be felt within the training time.
     data_norm : float, default=1.0
         Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
-        in proportion to it, so that a typical norm serves better than the largest. Do not take it
-        from the data.
+        in proportion to it, so a typical norm serves better than the largest. Do not take it from
+        the data.
     clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, in units of the residuals' bound times
-        ``data_norm``: the residual of the longest rows is clipped to this many of these bounds. At
-        most 1 clips further. "auto": no further.
+        Bound on the norm of one record's loss gradient, in units of ``data_norm`` times the bound
+        on residuals. Values below 1 clip the residuals of the longest rows further. "auto": no
+        further clipping.
     target_bounds : tuple (low, high), default=None
         Public bounds of the counts, 0 <= low < high: those outside are clipped. None: taken from y,
         with a PrivacyLeakWarning.
@@ -70,13 +70,13 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a
         quarter of ``data_norm``.
     conditioning : "auto", None, float or Conditioning, default="auto"
-        Whether a part of the budget first learns a centre, weights of the columns (with many
-        records a matrix) and a bound on norms, which make all directions of the rows alike.
+        Whether to spend a part of the budget first on a centre, column weights (with many records a
+        matrix) and a bound on norms. They give all directions of the rows a similar scale.
         ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
-        (the latter two divided by ``data_norm``). A number is its share of mu^2. A
-        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none.
-        "auto": the shares of `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves
-        its steps to "auto" and n mu is 20 or more (40 under "replace_one").
+        (the latter two divided by ``data_norm``). A number is the share of mu^2 to spend. A
+        `skdpdyn.preprocessing.Conditioning` of public moments costs nothing. None: train on the
+        rows as they are. "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto"
+        and n mu is at least 20 (40 under "replace_one"); see `skdpdyn.conditioning`.
     solver : "auto", str or Solver, default="auto"
         The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
         `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
@@ -92,18 +92,17 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
         needs a number.
     diagnostics : bool, default=False
-        Whether to spend 1 % of mu^2 on knowing which part of the rows is longer than ``data_norm``,
-        and which part of the counts is outside of ``target_bounds``, as ``diagnostics_`` and the
-        report say.
+        Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than ``data_norm``,
+        and of targets outside of their bounds. See ``diagnostics_`` and the report.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
+        noise, so the fit is not private: use it for tests.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
-        Print the plan before training, then how many steps are done and about how long the others
-        take, by tqdm where it is installed. Nothing is computed from the records; but how long
-        steps take, which no guarantee covers, may depend on them.
+        Whether to print the plan before training, then progress and the time left, with tqdm if it
+        is installed. Nothing printed is computed from the records. The time of a step may depend on
+        them, and no guarantee covers it.
 
     Attributes
     ----------
@@ -117,35 +116,35 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
-        What ran.
+        Record of the run.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
     noise_multiplier_ : float or ndarray of shape (n_steps,)
-        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it
-        varies, as in "noisy_sgd". Without steps: of the noise added once.
+        Standard deviation of the noise on the gradient sum, over its sensitivity; an array if it
+        varies by step, as in "noisy_sgd". For a solver without steps: of the noise that is added
+        once.
     sigma_ : float or ndarray of shape (n_steps,)
-        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of
-        "noisy_gd" and, but for batches drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first
-        step.
+        Noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). "noisy_gd"
+        has it (the value of the first step), and so does "noisy_sgd" unless it draws batches
+        afresh.
     n_iter_ : int
-        Number of steps; absent where there are none, as in "objective_perturbation", or where it is
-        not told.
+        Number of steps; absent for a solver without steps, such as "objective_perturbation", and
+        where the number is not released.
     step_size_ : float or ndarray of shape (n_steps,)
-        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and
-        of "bassily_sgd". Of "noisy_gd", which cools its last steps, that of the first;
-        ``mechanism_.step_size`` has all.
+        Step size; an array if it varies by step, as in "noisy_sgd"; absent for a solver without
+        steps and for "bassily_sgd". "noisy_gd" cools its last steps: this is the first step size,
+        and ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Logarithms of rates
-        are ``X @ coef_ + intercept_`` for rows that it need not shorten: those of norm at most
-        ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
-        ones, are scaled to that length. None: rows are scaled into the ball of radius
-        ``data_norm``.
+        The released map of rows: ``mean``, ``weights``, ``norm``, ``radius``. Logarithms of rates
+        are ``X @ coef_ + intercept_`` for rows that the map does not shorten: those of norm at most
+        ``radius`` whose norm after ``weights`` is at most ``norm``. Longer rows, and all sparse
+        rows, are scaled to that norm. None: rows are scaled into the ball of radius ``data_norm``.
     diagnostics_ : dict
         With ``diagnostics=True``: the part of the rows that is shortened and of the targets that is
         clipped, released with noise, each as a dict of ``share`` and of the ends ``low`` and
@@ -155,7 +154,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     privacy_unit_ : str
         Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
-        What ``privacy_`` does not cover: bounds taken from y, a seed. Empty for a private fit.
+        Leaks that ``privacy_`` does not cover, such as a seed or bounds taken from y; empty if
+        there are none.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)

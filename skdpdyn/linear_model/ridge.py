@@ -4,12 +4,12 @@ from skdpdyn.conditioning import TARGET, learn_target
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.losses import squared
 
-# The residual that clip="auto" lets pull in full, in half-ranges of the target, times the number of
-# parameters, and its bounds: the more parameters, the more noise the bound on a record adds up to.
-# From so many records times mu a parameter on noise matters less, and the residual grows. Chosen on
-# thirteen public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
+# clip="auto" bounds the residual by AUTO_RESIDUAL over the number of parameters, in half-ranges of
+# the target, because more parameters take more noise; LEAST and MOST limit it. From n mu of
+# AMPLE_STRENGTH a parameter on, noise matters less and the residual grows. Chosen on thirteen
+# public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
 AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL, AMPLE_STRENGTH = 2.5, 1 / 16, 1 / 4, 40.0
-# The same on conditioned rows, in units of the 95 % quantile of the target's distance from its mean
+# On conditioned rows, in units of the 95 % quantile of the target's distance from its mean
 CONDITIONED_RESIDUAL = 0.25
 
 
@@ -17,15 +17,15 @@ class PrivateRidge(PrivateLinearRegressor):
     """Ridge regression under (epsilon, delta)-differential privacy.
 
     Minimises ``mean of Huber losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
-    the last iterate: the squared loss, made Lipschitz by clipping the residual, which is Huber's
-    loss and keeps every bound. Inside fit, targets are clipped into ``target_bounds`` and mapped to
-    [-1, 1]; rows are scaled into the ball of radius ``data_norm``, in fit and in prediction alike,
-    so ``coef_`` applies to scaled rows. Every "auto" is a function of the shape of X, the budget
-    and ``data_norm`` alone.
+    the last iterate. Huber's loss is the squared loss with its residual clipped, so that every
+    privacy bound holds. Inside fit, targets are clipped into ``target_bounds`` and mapped to [-1,
+    1]. Rows are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so
+    ``coef_`` applies to scaled rows. Every "auto" is a function of the shape of X, the budget and
+    ``data_norm`` alone.
 
-    Where records are many enough, a part of the budget first learns a map of rows that makes all
-    directions alike, see ``conditioning``: then ``coef_`` applies to rows that the map need not
-    shorten, few and long steps are taken, and only composition holds for them.
+    With enough records, a part of the budget first learns a map of rows that gives all directions a
+    similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
+    shorten, training takes few and long steps, and only the composition bound holds.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class PrivateRidge(PrivateLinearRegressor):
         The intercept is penalised too. "auto": too weak to be felt within the training time.
     data_norm : float, default=1.0
         Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
-        in proportion to it, so that a typical norm serves better than the largest. Do not take it
-        from the data.
+        in proportion to it, so a typical norm serves better than the largest. Do not take it from
+        the data.
     clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, for targets in [-1, 1], in the units of
-        ``data_norm``. "auto": that of a residual of 2.5/d for d columns, the intercept's included,
-        but at least 1/16; more from n mu = 40 d on; at most 1/4.
+        Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
+        ``data_norm``. "auto": the gradient at a residual of 2.5/d for d columns, intercept
+        included, but at least 1/16; larger if n mu is above 40 d; at most 1/4.
     target_bounds : tuple (low, high), default=None
         Public bounds of the target. None: taken from y, with a PrivacyLeakWarning.
     fit_intercept : bool, default=True
@@ -52,20 +52,20 @@ class PrivateRidge(PrivateLinearRegressor):
         Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a
         quarter of ``data_norm``.
     conditioning : "auto", None, float or Conditioning, default="auto"
-        Whether a part of the budget first learns a centre, weights of the columns (with many
-        records a matrix) and a bound on norms, which make all directions of the rows alike.
+        Whether to spend a part of the budget first on a centre, column weights (with many records a
+        matrix) and a bound on norms. They give all directions of the rows a similar scale.
         ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
-        (the latter two divided by ``data_norm``). A number is its share of mu^2. A
-        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none.
-        "auto": the shares of `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves
-        its steps to "auto" and n mu is 20 or more (40 under "replace_one").
+        (the latter two divided by ``data_norm``). A number is the share of mu^2 to spend. A
+        `skdpdyn.preprocessing.Conditioning` of public moments costs nothing. None: train on the
+        rows as they are. "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto"
+        and n mu is at least 20 (40 under "replace_one"); see `skdpdyn.conditioning`.
     solver : "auto", str or Solver, default="auto"
         The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
         `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
         ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
-        "sufficient_statistics" is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`: it has no
-        clipping, and is the better one where targets have two peaks or a long tail, of which
-        Huber's loss learns something between mean and median.
+        "sufficient_statistics" is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`. It does not
+        clip residuals, so it is better for targets with two peaks or a long tail, of which Huber's
+        loss learns something between mean and median.
     bound : str, default="tightest"
         The privacy bound to calibrate by: "tightest" of all that hold, or a key of
         `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
@@ -77,18 +77,17 @@ class PrivateRidge(PrivateLinearRegressor):
         100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
         needs a number.
     diagnostics : bool, default=False
-        Whether to spend 1 % of mu^2 on knowing which part of the rows is longer than ``data_norm``,
-        and which part of the targets is outside of ``target_bounds``, as ``diagnostics_`` and the
-        report say.
+        Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than ``data_norm``,
+        and of targets outside of their bounds. See ``diagnostics_`` and the report.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
+        noise, so the fit is not private: use it for tests.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
-        Print the plan before training, then how many steps are done and about how long the others
-        take, by tqdm where it is installed. Nothing is computed from the records; but how long
-        steps take, which no guarantee covers, may depend on them.
+        Whether to print the plan before training, then progress and the time left, with tqdm if it
+        is installed. Nothing printed is computed from the records. The time of a step may depend on
+        them, and no guarantee covers it.
 
     Attributes
     ----------
@@ -102,36 +101,35 @@ class PrivateRidge(PrivateLinearRegressor):
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
-        What ran.
+        Record of the run.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
     noise_multiplier_ : float or ndarray of shape (n_steps,)
-        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it
-        varies, as in "noisy_sgd". Without steps: of the noise added once; absent where there are
-        several, as in "sufficient_statistics".
+        Standard deviation of the noise on the gradient sum, over its sensitivity; an array if it
+        varies by step, as in "noisy_sgd". For a solver without steps: of the noise that is added
+        once; absent if noise is added several times, as in "sufficient_statistics".
     sigma_ : float or ndarray of shape (n_steps,)
-        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of
-        "noisy_gd" and, but for batches drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first
-        step.
+        Noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). "noisy_gd"
+        has it (the value of the first step), and so does "noisy_sgd" unless it draws batches
+        afresh.
     n_iter_ : int
-        Number of steps; absent where there are none, as in "objective_perturbation", or where it is
-        not told.
+        Number of steps; absent for a solver without steps, such as "objective_perturbation", and
+        where the number is not released.
     step_size_ : float or ndarray of shape (n_steps,)
-        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and
-        of "bassily_sgd". Of "noisy_gd", which cools its last steps, that of the first;
-        ``mechanism_.step_size`` has all.
+        Step size; an array if it varies by step, as in "noisy_sgd"; absent for a solver without
+        steps and for "bassily_sgd". "noisy_gd" cools its last steps: this is the first step size,
+        and ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
-        ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most
-        ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
-        ones, are scaled to that length. None: rows are scaled into the ball of radius
-        ``data_norm``.
+        The released map of rows: ``mean``, ``weights``, ``norm``, ``radius``. Predictions are ``X @
+        coef_ + intercept_`` for rows that the map does not shorten: those of norm at most
+        ``radius`` whose norm after ``weights`` is at most ``norm``. Longer rows, and all sparse
+        rows, are scaled to that norm. None: rows are scaled into the ball of radius ``data_norm``.
     diagnostics_ : dict
         With ``diagnostics=True``: the part of the rows that is shortened and of the targets that is
         clipped, released with noise, each as a dict of ``share`` and of the ends ``low`` and
@@ -141,7 +139,8 @@ class PrivateRidge(PrivateLinearRegressor):
     privacy_unit_ : str
         Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
-        What ``privacy_`` does not cover: bounds taken from y, a seed. Empty for a private fit.
+        Leaks that ``privacy_`` does not cover, such as a seed or bounds taken from y; empty if
+        there are none.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -20,14 +20,14 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
     is a function of the shape of X, the number of classes, the budget and ``data_norm`` alone.
 
-    Where ``clip`` is below the largest gradient, as it is by default, an update need not contract:
-    only composition holds then, ``bound_`` says so, and steps may be large. Without clipping
-    (``clip`` of sqrt(2) ``data_norm`` or more with its intercept column) the last-iterate bounds
-    apply, at the price of more noise.
+    Where ``clip`` is below the largest gradient, as it is by default, an update need not contract.
+    Then only the composition bound holds, ``bound_`` says so, and steps may be large. Without
+    clipping (``clip`` of at least sqrt(2) times ``data_norm`` and its intercept column) the
+    last-iterate bounds apply, at the price of more noise.
 
-    Where records are many enough, a part of the budget first learns a map of rows that makes all
-    directions alike, see ``conditioning``: then ``coef_`` applies to rows that the map need not
-    shorten, few and long steps are taken, and only composition holds for them.
+    With enough records, a part of the budget first learns a map of rows that gives all directions a
+    similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
+    shorten, training takes few and long steps, and only the composition bound holds.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         penalised too. "auto": too weak to be felt within the training time.
     data_norm : float, default=1.0
         Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
-        in proportion to it, so that a typical norm serves better than the largest. Do not take it
-        from the data.
+        in proportion to it, so a typical norm serves better than the largest. Do not take it from
+        the data.
     clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, in the units of ``data_norm``. Less than
-        the largest gradient trades calibrated probabilities, and the last-iterate bounds, for less
-        noise. "auto": half of the largest.
+        Bound on the norm of one record's loss gradient, in units of ``data_norm``. A clip below the
+        largest gradient means less noise, but probabilities that are less calibrated and no
+        last-iterate bounds. "auto": half of the largest gradient.
     classes : array-like of shape (n_classes,), default=None
         The labels that can occur; 0, 1, ... inside meta-estimators that encode them, such as
         ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
@@ -55,13 +55,13 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         Constant of the column that carries the intercept; it counts in the norm of a row. "auto": a
         quarter of ``data_norm``.
     conditioning : "auto", None, float or Conditioning, default="auto"
-        Whether a part of the budget first learns a centre, weights of the columns (with many
-        records a matrix) and a bound on norms, which make all directions of the rows alike.
+        Whether to spend a part of the budget first on a centre, column weights (with many records a
+        matrix) and a bound on norms. They give all directions of the rows a similar scale.
         ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
-        (the latter two divided by ``data_norm``). A number is its share of mu^2. A
-        `skdpdyn.preprocessing.Conditioning` of public moments serves in its place. None: none.
-        "auto": the shares of `skdpdyn.conditioning`, a tenth to a fifth, where ``solver`` leaves
-        its steps to "auto" and n mu is 20 or more (40 under "replace_one").
+        (the latter two divided by ``data_norm``). A number is the share of mu^2 to spend. A
+        `skdpdyn.preprocessing.Conditioning` of public moments costs nothing. None: train on the
+        rows as they are. "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto"
+        and n mu is at least 20 (40 under "replace_one"); see `skdpdyn.conditioning`.
     solver : "auto", str or Solver, default="auto"
         The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
         `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
@@ -77,23 +77,23 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
         needs a number.
     class_weight : dict, "private" or None, default=None
-        Weights of the classes by label, public numbers, 1 for labels that are not there: divided by
-        the largest, so that rarer classes count more and no record more than it would by itself. A
-        sum of so much smaller weights under the same noise: raise the budget or weigh less where
-        that drowns. "private": in inverse proportion to noisy counts, which take 0.01 of mu^2.
-        "balanced" is refused, for the counts that it needs are private.
+        Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
+        largest, so no record counts more than 1. The noise stays as it is: raise the budget where
+        it hides the smaller weights. "private": weights in inverse proportion to noisy counts,
+        which cost 0.01 of mu^2. "balanced" is refused, because it counts private labels without
+        noise.
     diagnostics : bool, default=False
-        Whether to spend 1 % of mu^2 on knowing which part of the rows is longer than ``data_norm``,
-        as ``diagnostics_`` and the report say.
+        Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than ``data_norm``.
+        See ``diagnostics_`` and the report.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
+        noise, so the fit is not private: use it for tests.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it.
     verbose : int, default=0
-        Print the plan before training, then how many steps are done and about how long the others
-        take, by tqdm where it is installed. Nothing is computed from the records; but how long
-        steps take, which no guarantee covers, may depend on them.
+        Whether to print the plan before training, then progress and the time left, with tqdm if it
+        is installed. Nothing printed is computed from the records. The time of a step may depend on
+        them, and no guarantee covers it.
 
     Attributes
     ----------
@@ -107,36 +107,35 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
-        What ran.
+        Record of the run.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
     noise_multiplier_ : float or ndarray of shape (n_steps,)
-        Standard deviation of the noise on the gradient sum over its sensitivity; by step where it
-        varies, as in "noisy_sgd". Without steps: of the noise added once; absent where there are
-        several, as in "sufficient_statistics".
+        Standard deviation of the noise on the gradient sum, over its sensitivity; an array if it
+        varies by step, as in "noisy_sgd". For a solver without steps: of the noise that is added
+        once; absent if noise is added several times, as in "sufficient_statistics".
     sigma_ : float or ndarray of shape (n_steps,)
-        The same in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). Of
-        "noisy_gd" and, but for batches drawn afresh, "noisy_sgd". Of "noisy_gd" that of the first
-        step.
+        Noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). "noisy_gd"
+        has it (the value of the first step), and so does "noisy_sgd" unless it draws batches
+        afresh.
     n_iter_ : int
-        Number of steps; absent where there are none, as in "objective_perturbation", or where it is
-        not told.
+        Number of steps; absent for a solver without steps, such as "objective_perturbation", and
+        where the number is not released.
     step_size_ : float or ndarray of shape (n_steps,)
-        Step size; by step where it varies, as in "noisy_sgd"; absent where there are no steps, and
-        of "bassily_sgd". Of "noisy_gd", which cools its last steps, that of the first;
-        ``mechanism_.step_size`` has all.
+        Step size; an array if it varies by step, as in "noisy_sgd"; absent for a solver without
+        steps and for "bassily_sgd". "noisy_gd" cools its last steps: this is the first step size,
+        and ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The map of rows, released: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
-        ``X @ coef_.T + intercept_`` for rows that it need not shorten: those of norm at most
-        ``radius`` whose length after ``weights`` is at most ``norm``. Longer rows, and all sparse
-        ones, are scaled to that length. None: rows are scaled into the ball of radius
-        ``data_norm``.
+        The released map of rows: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
+        ``X @ coef_.T + intercept_`` for rows that the map does not shorten: those of norm at most
+        ``radius`` whose norm after ``weights`` is at most ``norm``. Longer rows, and all sparse
+        rows, are scaled to that norm. None: rows are scaled into the ball of radius ``data_norm``.
     diagnostics_ : dict
         With ``diagnostics=True``: the part of the rows that is shortened, released with noise, each
         as a dict of ``share`` and of the ends ``low`` and ``high`` of an interval that holds the
@@ -148,7 +147,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     class_weight_ : dict
         Weights of the classes, the largest 1; absent without ``class_weight``.
     leaks_ : tuple of str
-        What ``privacy_`` does not cover: labels taken from y, a seed. Empty for a private fit.
+        Leaks that ``privacy_`` does not cover, such as a seed or labels taken from y; empty if
+        there are none.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -1,4 +1,4 @@
-"""Scores of a private search: means of numbers in [0, 1], of which one record moves one.
+"""Scores of a private search: means over records of numbers in [0, 1].
 
 A new score is a class with ``width`` and ``terms``, and an entry in the table of its kind, whose
 first is the default.

@@ -37,7 +37,7 @@ def fits_of(search, row_wise=()):
 
 
 class _CrossValidated:
-    """Of an estimator itself, in a cross-validation that is described in words."""
+    """Cost of the fits of an estimator in a cross-validation that parameters describe."""
 
     n_splits = None
     stratified = False
@@ -63,7 +63,7 @@ class _CrossValidated:
 
 
 class _Planned(_CrossValidated):
-    """Of a grid search that is not fitted."""
+    """Cost of the fits of a grid search that is not fitted."""
 
     def __init__(self, search):
         self.estimator, self.candidates = search.estimator, list(ParameterGrid(search.param_grid))
@@ -83,7 +83,7 @@ class _Planned(_CrossValidated):
 
 
 class _Searched(_CrossValidated):
-    """Of a fitted search."""
+    """Cost of the fits of a fitted search."""
 
     def __init__(self, search, row_wise):
         self.estimator, self.candidates = search.estimator, search.cv_results_["params"]

@@ -36,8 +36,8 @@ _ROTATES = "leave it out, conditioning='auto' of the model learns directions wit
 _SCALER = "use BoundsScaler or PrivateScaler"
 _BOUNDS = "use BoundsScaler with public bounds"
 
-# What well-known kinds take from the records, and what to do instead. By name: to import them takes
-# long. A kind that inherits from one of them does what that does.
+# What well-known classes learn from the records, and what to use instead. They are found by name,
+# because importing them is slow. A subclass is treated as its base class.
 _LEARNS = {
     "StandardScaler": ("learns means and variances from the records", _SCALER),
     "MinMaxScaler": ("learns ranges from the records", _BOUNDS),
@@ -97,7 +97,7 @@ _LEARNS = {
         "average models, by VotingClassifier or VotingRegressor",
     ),
     "BaseBagging": (
-        "gives its models copies of records, of which k cost as k records, and seeds their noise",
+        "gives its models copies of records (k copies cost as k records) and seeds their noise",
         "use one model, with the whole budget",
     ),
     "CalibratedClassifierCV": (
@@ -196,7 +196,7 @@ def _verdict(step, row_wise=()):
         what, remedy = _LEARNS[known.__name__]
         return Verdict(f"{kind} {what}: {remedy}")
     transforms = hasattr(step, "transform") and hasattr(step, "__sklearn_tags__")
-    # not of predictors, some of which keep the records and call that no fit
+    # Exclude predictors: nearest-neighbour models store the training rows
     if transforms and not get_tags(step).requires_fit:
         return _free(f"{kind} acts on each row by itself")
     if hasattr(step, "estimator") or hasattr(step, "estimators"):

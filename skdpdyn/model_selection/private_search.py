@@ -74,7 +74,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         ``random_state`` must be None.
     param_distributions : dict or list of dicts
         Candidates, as in scikit-learn's ``RandomizedSearchCV``: names to lists, or to distributions
-        with ``rvs``. Of lists alone, a grid, every point is equally likely. The budget
+        with ``rvs``. Lists alone make a grid, whose points are equally likely. The budget
         (``epsilon``, ``delta``), ``adjacency``, ``random_state``, ``classes`` and ``target_bounds``
         cannot be tuned.
     epsilon : float, default=1.0
@@ -123,7 +123,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     privacy_ : Guarantee
         What the search spent: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``, ``dp_event``.
     mechanism_ : Selection
-        What ran.
+        Record of the run.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -133,7 +133,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     privacy_unit_ : str
         Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
-        What ``privacy_`` does not cover. Empty for a private search.
+        Leaks that ``privacy_`` does not cover. Empty for a private search.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -1,4 +1,4 @@
-"""What several releases cost together, and the true price of searches that are not private."""
+"""Total cost of several releases, and the true price of searches that are not private."""
 
 import math
 import warnings
@@ -49,7 +49,7 @@ STRATIFIED = (
 
 @dataclass(frozen=True, repr=False)
 class PrivacyTotal:
-    """What several releases cost together, part by part, and what is not covered.
+    """Total cost of several releases, with its parts and the leaks it does not cover.
 
     Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``,
     ``tradeoff(fpr)``); it is shown as a table of the parts.

@@ -1,4 +1,4 @@
-"""What may be spent: one value that carries epsilon, delta and the neighbouring relation."""
+"""Budget: one value that carries epsilon, delta and the neighbouring relation."""
 
 import math
 from collections.abc import Iterable

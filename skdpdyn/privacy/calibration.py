@@ -192,8 +192,8 @@ def calibrate(
     Returns
     -------
     NoisyGradientDescent
-        Its tightest guarantee meets (epsilon, delta), for ``group_size`` records at once; but for
-        "theorem4", within 1e-6 of epsilon.
+        Its tightest guarantee meets (epsilon, delta), for ``group_size`` records at once. Except
+        for "theorem4", its epsilon is within 1e-6 of the one asked for.
 
     Raises
     ------
@@ -342,7 +342,7 @@ class Verdict:
     Attributes
     ----------
     mechanism : record
-        What would run.
+        Record of the planned run.
     bound : str
         Name of the accountant that judged it.
     theorem : str

@@ -42,7 +42,7 @@ _MANY = 16  # arguments from which on a vectorised evaluation pays
 
 
 class Adjacency(StrEnum):
-    """Which pairs of data sets a guarantee cannot tell apart.
+    """Neighbouring relation: the pairs of data sets that a guarantee makes hard to tell apart.
 
     ``REPLACE_ONE``: the same number of records, one of them changed at will. ``ADD_REMOVE``: one
     record's contribution appears or vanishes while the public normaliser 1/n stays (also called
@@ -292,9 +292,9 @@ class GaussianDP(Guarantee):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
     failure : float, default=0.0
-        Probability of an event outside of which it holds, in [0, 1): on all data sets the mechanism
-        is that close, in total variation, to one mechanism that is mu-GDP. It costs (1 +
-        exp(epsilon)) times that probability.
+        Probability in [0, 1) of an event in which the guarantee does not hold: on all data sets the
+        mechanism is within this total variation distance of one mechanism that is mu-GDP. It adds
+        (1 + exp(epsilon)) times this probability to delta.
 
     References
     ----------

@@ -624,8 +624,8 @@ class Selection:
     Parameters
     ----------
     trial : Guarantee
-        What one trial costs, its score included: a bound for every candidate, since which of them
-        ran is not told.
+        Guarantee of one trial, its score included. It must hold for every candidate, because the
+        release does not say which candidates ran.
     expected_trials : float
         Mean of T, >= 1.
     shape : float, default=0.0

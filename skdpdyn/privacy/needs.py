@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from skdpdyn.privacy.checks import is_named
 
 NEEDS: dict[str, "Needs"] = {}
-"""What each accountant needs, by name. Accountants enter themselves when they are registered."""
+"""Needs of each accountant, by name; registering an accountant enters them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -276,9 +276,9 @@ def privacy_report(
     Parameters
     ----------
     mechanism : record
-        What ran.
+        Record of the run.
     guarantee : Guarantee
-        What it costs.
+        Guarantee of the release.
     delta : float
         Where epsilon is reported.
     bound : str

@@ -1,8 +1,8 @@
 """Guarantees of runs as they are computed, from those of the exact runs that they are close to.
 
-On the same records a computed run and the exact one are as hard to tell apart as N(0, 1) from
-N(mu/2, 1), where mu is the ``rounding`` of a record (`skdpdyn.rounding`). So two computed runs are
-at most that much further apart, on both sides, than two exact ones.
+On the same records, telling a computed run from the exact one is at least as hard as telling N(0,
+1) from N(mu/2, 1), where mu is the ``rounding`` of a record (`skdpdyn.rounding`). So two computed
+runs are at most twice that further apart than two exact ones, once on each side.
 """
 
 import math
@@ -33,7 +33,7 @@ def rounded(guarantee: Guarantee, mu: float) -> Guarantee:
     Parameters
     ----------
     guarantee : Guarantee
-        That of the exact runs.
+        Guarantee of the exact runs.
     mu : float
         Twice the distance of a computed run from the exact one on the same records, as a Gaussian
         guarantee.
@@ -107,13 +107,13 @@ class RoundedCurve:
 class RoundedDP(Guarantee):
     """A guarantee of exact runs, for the computed ones.
 
-    If one side costs (e1, d1) at the most and the exact runs are (epsilon, delta)-private, the
+    If one side costs (e1, d1) at most and the exact runs are (epsilon, delta)-private, the
     computed ones are (epsilon + 2 e1, exp(e1) delta + (1 + exp(epsilon + e1)) d1)-private.
 
     Parameters
     ----------
     exact : Guarantee
-        That of the exact runs.
+        Guarantee of the exact runs.
     mu : float
         Twice the distance of a computed run from the exact one on the same records.
 

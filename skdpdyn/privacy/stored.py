@@ -1,4 +1,4 @@
-"""What JSON can hold: each record, guarantee and curve registers itself by name."""
+"""Types that JSON can hold: each record, guarantee and curve registers itself by name."""
 
 TYPES: dict[str, type] = {}
 """All that can be stored, by name."""

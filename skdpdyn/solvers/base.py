@@ -1,4 +1,4 @@
-"""What every solver promises."""
+"""Interface of all solvers."""
 
 import math
 from abc import ABC, abstractmethod
@@ -11,15 +11,15 @@ from sklearn.base import BaseEstimator
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
-# alpha x training time: a regulariser too weak to be felt, which makes the loss strongly convex
+# alpha x training time: weak enough not to matter, while it makes the loss strongly convex
 AUTO_FORGETTING = 0.1
 
-# Where only composition holds, nothing but the data's true curvature limits a step, and it is half
-# of the bound at the most when several outputs share the probability: 2 / (half of the bound).
+# Where only composition holds, only the true curvature of the data limits a step. With several
+# outputs, which share the probability, it is at most half of the bound: 2 / (half of the bound).
 LONG_STEPS = 2.0
 
-_LONGEST = 3.0  # times the curvature-aware time: what is beyond gains little
-_MOST_STEPS = 10**9  # that may be asked for
+_LONGEST = 3.0  # times the curvature-aware time: longer training gains little
+_MOST_STEPS = 10**9  # largest number that a user may ask for
 _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
 
@@ -106,11 +106,11 @@ class Solver(BaseEstimator, ABC):
         Parameters
         ----------
         loss : Loss
-            What would be learnt.
+            Loss to learn.
         """
 
     def gaussian_mu(self, budget: Any, n_parameters: Any) -> Any:
-        """Return the budget as mu of Gaussian noise; for pure noise, of Gaussian noise as large.
+        """Return the budget as mu of Gaussian noise, or of Gaussian noise as large as pure noise.
 
         Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single
         parameter, has variance (d + 1) / epsilon^2 in each of d coordinates.
@@ -125,7 +125,7 @@ class Solver(BaseEstimator, ABC):
         loss : Loss
             What is learnt.
         clip : float
-            What serves gradient descent best.
+            Best clip for gradient descent.
         """
         return clip
 
@@ -137,7 +137,7 @@ class Solver(BaseEstimator, ABC):
         objective : Objective
             The problem, without a penalty.
         budget : Budget
-            What may be spent.
+            Budget to spend.
         bound : str
             The bound that will judge it.
         """
@@ -152,7 +152,7 @@ class Solver(BaseEstimator, ABC):
         objective : Objective
             The problem's public constants.
         budget : Budget
-            What may be spent, for hyperparameters that depend on it.
+            Budget to spend, for hyperparameters that depend on it.
         bound : str
             The bound that will judge it, for hyperparameters that it restricts.
 

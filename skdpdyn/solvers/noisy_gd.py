@@ -85,7 +85,7 @@ class NoisyGD(Solver):
         budget and the number of parameters, see `skdpdyn.privacy.schedules.cooled_time_factor`; not
         with a ``radius``, which makes costs of unequal steps slow to find, nor under
         ``bound="langevin"``, which needs equal ones. Cooled steps train for up to 3 times as long,
-        in up to 4 times as many steps; 10,000 at the most, as without.
+        in up to 4 times as many steps; 10,000 at most, as without.
 
     References
     ----------

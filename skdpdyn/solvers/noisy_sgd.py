@@ -89,14 +89,14 @@ class NoisySGD(Solver):
         that would train for longer than the noise lets pay; twice that where a step is no
         contraction anyway. Beyond 2 / smoothness only `composition` and `subsampling` hold.
     cooling : "auto" or bool, default="auto"
-        Whether the step sizes of the last epoch fall with the root of how many batches are left,
-        under the same noise. Of disjoint batches the last is hidden by the noise of one step alone,
-        the last but one by that of two, and so on: cooled, all cost the same, and the noise of the
-        run is little more than that of full batches. "auto": where `last_iterate` may judge
-        disjoint batches; there all step sizes of the second half fall linearly to 0 besides, and
-        training lasts longer, if ``batch_size``, ``n_epochs`` and ``step_size`` are "auto" too, no
-        ``radius`` is given, and records are many for the budget and the number of parameters: see
-        `NoisyGD` and `skdpdyn.privacy.schedules.cooled_time_factor`.
+        Whether the step sizes of the last epoch fall with the square root of the number of batches
+        left, under the same noise. With disjoint batches, the noise of one step alone hides the
+        last batch, the noise of two steps the one before, and so on. With cooling all batches cost
+        the same, and the run needs little more noise than one on full batches. "auto": if
+        `last_iterate` may judge disjoint batches. Then all step sizes of the second half also fall
+        linearly to 0, and training lasts longer, if ``batch_size``, ``n_epochs`` and ``step_size``
+        are "auto" too, no ``radius`` is given, and records are many for the budget and the number
+        of parameters: see `NoisyGD` and `skdpdyn.privacy.schedules.cooled_time_factor`.
     radius : float or None, default=None
         Radius of the ball around 0 that every step projects the parameters onto. None: none; for
         "one_pass", whose bounds need one, lipschitz / alpha, since the minimiser lies within.
@@ -376,7 +376,7 @@ class NoisySGD(Solver):
         return time, False
 
     def _batches(self, sampling, n_samples, n_steps, least_epochs):
-        """Batch size, batches in an epoch and epochs, for about so many steps."""
+        """Return batch size, batches per epoch and epochs, for about ``n_steps`` steps."""
         down = sampling == "without_replacement"
         n_epochs = (
             min(n_steps, max(_EPOCHS, least_epochs))

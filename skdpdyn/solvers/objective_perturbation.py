@@ -30,11 +30,11 @@ _LEAST_ALPHA = 1e-9  # of the curvature, for alpha="auto"
 class ObjectivePerturbation(Solver):
     """Objective perturbation with approximate minima.
 
-    Minimises the regularised empirical risk plus ``b @ theta / n`` for one random b, to a gradient
-    of norm at most ``tolerance``, which is certified in exact arithmetic, and adds noise that hides
-    how far from the exact minimiser that left it: at most tolerance / alpha. That noise takes a
-    hundredth of the budget (of mu^2, or of epsilon where it is pure). A minimiser that misses the
-    tolerance is an error, and the noise is never drawn again.
+    Minimises the regularised empirical risk plus ``b @ theta / n`` for one random b. The gradient
+    at the result has a norm of at most ``tolerance``, certified in exact arithmetic, so the result
+    is within tolerance / alpha of the exact minimiser. Further noise hides that distance, and takes
+    a hundredth of the budget (of mu^2, or of epsilon if the noise is pure). A minimiser that misses
+    the tolerance is an error, and the noise is never drawn again.
 
     Single outputs may be clipped (a clipped squared loss is Huber's); softmax is learnt unclipped.
     The clipped loss, the penalty and the noise are all known before a record is seen.
@@ -42,13 +42,14 @@ class ObjectivePerturbation(Solver):
     Parameters
     ----------
     noise : {"gaussian", "gamma"}, default="gaussian"
-        "gamma": a density proportional to exp(-norm(b) / s), which is pure: delta may be 0. Its
-        norm grows with the number of parameters, that of Gaussian noise with its root.
+        The distribution of b. "gamma": a density proportional to exp(-norm(b) / s), which allows
+        delta = 0. The norm of gamma noise grows with the number of parameters, that of Gaussian
+        noise with its square root.
     tolerance : "auto" or float, default="auto"
-        Largest norm of the gradient of the empirical risk. "auto": where the noise on the output
-        moves a raw prediction by a hundredth of 1/sqrt(n_samples), or what double precision can
-        certify if that is more (with millions of rows and a large budget it is felt: take noisy
-        gradients there). It is reached whatever the records.
+        Largest norm of the gradient of the empirical risk; it is reached whatever the records.
+        "auto": small enough that the noise on the output moves a raw prediction by a hundredth of
+        1/sqrt(n_samples), or the least that double precision can certify. (With millions of rows
+        and a large budget the latter costs accuracy: use noisy gradients there.)
 
     References
     ----------

@@ -20,9 +20,9 @@ class SufficientStatistics(Solver):
     """Adaptive sufficient statistics perturbation (AdaSSP) for ridge regression.
 
     Three Gaussian mechanisms release the least eigenvalue of X'X, X'X, and X'y, on rows of norm at
-    most B and targets in [-1, 1]; the coefficients follow from them. As much ridge is added as the
-    noise on X'X asks for beyond what its least eigenvalue allows for. Needs memory for d x d
-    numbers; most accurate for few columns and large budgets.
+    most B and targets in [-1, 1]. The coefficients follow from them, with as much ridge as the
+    noise on X'X requires beyond its least eigenvalue. It needs memory for d x d numbers, and is
+    most accurate for few columns and large budgets.
 
     Sensitivities: B^2 (Weyl's inequality, either adjacency); B^2, or sqrt(2) B^2 in the Frobenius
     norm when a record is replaced; B, or 2 B. They compose exactly, mu^2 = mu_1^2 + mu_2^2 +

@@ -39,9 +39,9 @@ class Tightest:
         (``"contraction(tight=True): ..."``); of the parts of a composition, one by one, where they
         differ.
     guarantee : Guarantee
-        What it proved. Everything that a guarantee answers can also be asked of this object.
+        The guarantee. All its methods and attributes are available on this object, too.
     mechanism : record
-        What ran.
+        Record of the run.
     """
 
     bound: str
@@ -67,14 +67,14 @@ class Tightest:
 def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
     """Return the smallest valid bound on a release, with its name and all others.
 
-    Of a `Composition` each accountant judges all parts. Beside those bounds, the tightest bound of
-    each part, composed, is compared: guarantees compose whichever theorem proved them. Where it
-    wins, its name is "tightest".
+    For a `Composition`, each accountant judges all parts together. These bounds are compared with
+    one more: the composition of the tightest bound of each part, whatever theorems proved them. If
+    that one wins, its name is "tightest".
 
     Parameters
     ----------
     mechanism : record
-        What ran.
+        Record of the run.
     delta : float, default=1e-6
         Where the bounds are compared, by their epsilon. (Every bound holds at every delta; the
         winner may differ.)
@@ -117,8 +117,8 @@ def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
 def weigh(mechanism: Mechanism, delta: float, accuracy: float | None = None) -> Tightest:
     """Return the `tightest` bound on a release; numerical epsilons have a relative ``accuracy``.
 
-    Only accountants that can win are asked: those with a theorem for this type of record, and of a
-    pair of which one is never below the other, the other.
+    Only accountants that can win are asked: those with a theorem for this type of record that no
+    other accountant always beats.
     """
     checked_delta(delta)
     able = [name for name, judge in ACCOUNTANTS.items() if has_theorem(judge, mechanism)]

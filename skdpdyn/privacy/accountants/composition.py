@@ -31,7 +31,7 @@ def composition(mechanism: Mechanism) -> NoReturn:
     Parameters
     ----------
     mechanism : record
-        What ran.
+        Record of the run.
 
     Returns
     -------

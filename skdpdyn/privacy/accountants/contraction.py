@@ -58,7 +58,7 @@ def contraction(mechanism: Mechanism, index: int | None = None, tight: bool = Fa
     Parameters
     ----------
     mechanism : OnePass
-        What ran.
+        Record of the run.
     index : int or None, default=None
         Step of the record, from 1; None: the worst record (the last one).
     tight : bool, default=False

@@ -39,7 +39,7 @@ def iteration(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     Parameters
     ----------
     mechanism : OnePass or CyclicBatches
-        What ran.
+        Record of the run.
     index : int or None, default=None
         Position of the record (of its batch), from 1; None: the worst, which is the last.
 
@@ -117,7 +117,7 @@ def proposition1(mechanism: Mechanism, index: int | None = None) -> RenyiDP:
     Parameters
     ----------
     mechanism : OnePass
-        What ran.
+        Record of the run.
     index : int or None, default=None
         Step of the record, from 1; None: the last.
 

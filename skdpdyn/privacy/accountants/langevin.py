@@ -39,7 +39,7 @@ def langevin(mechanism: Mechanism) -> NoReturn:
     Parameters
     ----------
     mechanism : NoisyGradientDescent
-        What ran.
+        Record of the run.
 
     Returns
     -------

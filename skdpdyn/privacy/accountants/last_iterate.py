@@ -51,7 +51,7 @@ def last_iterate(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     Parameters
     ----------
     mechanism : NoisyGradientDescent, CyclicBatches or OnePass
-        What ran.
+        Record of the run.
     index : int or None, default=None
         Position of the record in a known order, from 1: of its batch, or of itself in one pass.
         None: the worst position, or the mean over positions if they were shuffled.
@@ -139,7 +139,7 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     decay = -float(
         _log_contraction(mechanism.step_size, mechanism.strong_convexity, mechanism.smoothness)
     )
-    # e^-1000 is 0: where a step forgets all, none of 0 steps is still nothing
+    # Cap the decay (e^-1000 is 0) so that 0 * inf is not NaN
     decay = min(decay, 1000.0)
     check_computable("last_iterate", noise=mechanism.noise, step_size=mechanism.step_size)
     cost, reach = (
@@ -149,8 +149,7 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     n, random = mechanism.n_samples, mechanism.stopping == "random"
     index = check_index(index, n, 1 if random else n)
 
-    # of a record that so many steps came after: forgotten from its own step on, or from anywhere
-    # after it
+    # mu of a record with ``later`` steps after its own: forgetting starts there or later
     def mus(later: Array) -> Any:
         own = cost / np.sqrt(_noise_left(later + 1, decay)) * np.exp(-later * decay)
         with np.errstate(divide="ignore"):

@@ -64,7 +64,7 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
     Parameters
     ----------
     mechanism : OutputPerturbation or ObjectivePerturbation
-        What ran.
+        Record of the run.
 
     Returns
     -------

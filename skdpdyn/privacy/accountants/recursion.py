@@ -42,7 +42,7 @@ def recursion(mechanism: Mechanism) -> NoReturn:
     Parameters
     ----------
     mechanism : WithoutReplacement
-        What ran.
+        Record of the run.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def selection(mechanism: Mechanism, tight: bool = False) -> NoReturn:
     Parameters
     ----------
     mechanism : Selection
-        What ran.
+        Record of the run.
     tight : bool, default=False
         With a Poisson law, take d from the profile of a trial rather than from its Renyi curve:
         smaller, where the trial knows more than its curve, and more than ``dp_accounting`` can say.

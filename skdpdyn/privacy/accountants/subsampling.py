@@ -37,7 +37,7 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
     Parameters
     ----------
     mechanism : PoissonSubsampled or WithoutReplacement
-        What ran.
+        Record of the run.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
     Parameters
     ----------
     mechanism : PoissonSubsampled
-        What ran.
+        Record of the run.
 
     Returns
     -------

@@ -69,7 +69,7 @@ def langevin_quadratic(mechanism: Mechanism) -> RenyiDP:
     Parameters
     ----------
     mechanism : NoisyGradientDescent
-        What ran.
+        Record of the run.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def quadratic(mechanism: Mechanism) -> GaussianDP:
     Parameters
     ----------
     mechanism : NoisyGradientDescent
-        What ran.
+        Record of the run.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def lower_bound(mechanism: Mechanism) -> LinearCurve:
     Parameters
     ----------
     mechanism : NoisyGradientDescent
-        What ran.
+        Record of the run.
 
     Returns
     -------

@@ -19,7 +19,7 @@ def chaudhuri(mechanism: Mechanism) -> ApproximateDP:
     Parameters
     ----------
     mechanism : ObjectivePerturbation
-        What ran.
+        Record of the run.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
     Parameters
     ----------
     mechanism : ObjectivePerturbation
-        What ran.
+        Record of the run.
     delta : float
         Where it is asked, in (0, 1).
 
@@ -94,7 +94,7 @@ def redberg(mechanism: Mechanism, renyi: bool = False) -> Guarantee:
     Parameters
     ----------
     mechanism : ObjectivePerturbation
-        What ran.
+        Record of the run.
     renyi : bool, default=False
         Whether the Renyi curve is asked for.
 
