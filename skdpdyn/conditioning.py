@@ -1,9 +1,9 @@
 """Conditioning: a map of rows that makes all directions alike, learnt for a part of the budget.
 
-Noise on a gradient is the same in every direction, and data are not. So rows are centred, their
-columns (or, with many records, all directions) brought to one scale, and long rows shortened,
-before a model is trained. All that is learnt of the records is released by Gaussian mechanisms,
-each adaptive on those before it: together they cost mu^2 = sum of mu_p^2, exactly. The shares of
+Noise on a gradient has the same size in every direction, but data do not. So rows are centred,
+their columns (or, with many records, all directions) are brought to one scale, and long rows are
+shortened, before a model is trained. Gaussian mechanisms release all that is learnt of the records,
+each adaptive on those before it. Together they cost exactly mu^2 = sum of mu_p^2. The shares of
 mu^2 are public numbers.
 """
 
@@ -89,8 +89,8 @@ _EPS = np.finfo(np.float64).eps
 class Conditioning:
     """Moments of the rows from public or earlier data, in place of learnt ones.
 
-    Rows become W (x - mean), with W the inverse root of the second moment, and those longer than
-    ``norm`` are scaled down to it. Do not take the numbers from the records that are trained on.
+    Rows become W (x - mean), with W the inverse root of the second moment. Rows longer than
+    ``norm`` are then scaled down to it. Do not take the numbers from the training records.
 
     Parameters
     ----------
@@ -252,20 +252,20 @@ class Releases:
 
     @property
     def per_record(self) -> float:
-        """What one record moves a sum of numbers in [-1, 1] by: 2 if it is replaced, or 1."""
+        """Largest change of a sum of numbers in [-1, 1] by a record: 2 if it is replaced, or 1."""
         return self.adjacency.sum_sensitivity(1.0)
 
     @property
     def per_square(self) -> float:
-        """What one record moves a sum of vectors of norm 1, no two at an obtuse angle, by."""
+        """Largest change by a record of a sum of unit vectors, no two at an obtuse angle."""
         return math.sqrt(self.per_record)
 
     def noise_multiplier(self, share: float) -> float:
-        """Return the standard deviation of the noise over the sensitivity that a share pays for."""
+        """Return the noise that a share pays for: standard deviation over sensitivity."""
         return 1 / (self.mu * math.sqrt(share))
 
     def release(self, value, sensitivity: float, share: float, scale=1.0) -> np.ndarray:
-        """Return a statistic with noise; ``scale``: what each coordinate is divided by first."""
+        """Return a statistic with noise; coordinates are divided by ``scale`` first."""
         part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
         self.parts.append(part)
         noisy = release(
@@ -296,10 +296,10 @@ class Releases:
         share: float,
         octaves: float = _OCTAVES,
     ) -> float:
-        """Return one of 64 numbers up to ``high`` that about this part of the rows is within.
+        """Return a private threshold up to ``high`` that about this part of the rows is within.
 
-        The numbers are evenly spaced on a log scale, over so many ``octaves``. By six counts in a
-        binary search, each of which one record moves by 1 at the most, under both relations.
+        It is one of 64 numbers, evenly spaced on a log scale over ``octaves``. A binary search
+        needs six noisy counts, each of which one record moves by at most 1, under both relations.
         ``counts`` returns how many rows are within each of some thresholds, see `Rows.counts`.
         """
         grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
@@ -330,7 +330,7 @@ def can_sum(n_samples: int, n_features: int, most_rows: int = 1) -> bool:
 
 
 def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:
-    """Return N = n mu / f: how many noise standard deviations all records together are."""
+    """Return n mu / f: the sum over all records, in standard deviations of the noise."""
     return n_samples * mu / adjacency.sum_sensitivity(1.0)
 
 
@@ -347,7 +347,7 @@ def shares_of(n_samples, n_features, mu, adjacency, *, is_sparse, centred, matri
 
 
 def n_parts_of(shares: dict) -> int:
-    """Return in how many releases these shares are spent."""
+    """Return the number of releases that these shares are spent on."""
     return sum(_RELEASES.get(name, _COUNTS) for name in shares)
 
 
@@ -372,7 +372,7 @@ def pays_for_matrix(n_samples, n_features, mu, adjacency) -> bool:
 
 @dataclass(frozen=True)
 class Conditioner:
-    """What conditioning will learn, known before it sees a record: public numbers.
+    """Public plan of conditioning, known before it sees a record.
 
     Parameters
     ----------
@@ -385,11 +385,11 @@ class Conditioner:
     quantile : float, default=0.5
         Part of the rows that keep their length.
     threshold : float, default=1.0
-        Of the directions' second moments, in noise standard deviations (in the operator norm).
+        Least second moment of a direction, in standard deviations of the noise (operator norm).
     given : Conditioning or None, default=None
         Moments that are public already.
     maps : bool, default=True
-        Whether rows are mapped at all; else only what is known of targets is learnt.
+        Whether rows are mapped at all; otherwise only statistics of targets are learnt.
     """
 
     n_samples: int
@@ -401,7 +401,7 @@ class Conditioner:
     maps: bool = True
 
     def learn(self, rows: Rows, releases: Releases) -> Rows:
-        """Return the rows under the map that is learnt of them; ``releases`` holds what that cost.
+        """Learn the map of the rows and return them under it; ``releases`` records the cost.
 
         X is not copied.
 
@@ -410,7 +410,7 @@ class Conditioner:
         rows : Rows
             The rows, without a map.
         releases : Releases
-            What releases statistics.
+            Releases the statistics and keeps their records.
 
         Returns
         -------
@@ -506,10 +506,10 @@ class Conditioner:
     def learn_curvature(self, rows: Rows, intercept_scaling: float, releases: Releases) -> float:
         """Estimate the largest eigenvalue of the mean of outer(z, z) over mapped rows.
 
-        It chooses step sizes: no guarantee rests on it. Of dense rows one record moves it by at
-        most (1 + intercept_scaling^2)/n (Weyl). Of sparse rows it is that of a sketch, in the unit
-        ball too, whose columns are sums of columns with public signs. Two standard deviations are
-        added.
+        Only step sizes depend on it, and no guarantee. With dense rows one record moves it by at
+        most (1 + intercept_scaling^2)/n (Weyl). With sparse rows it is the eigenvalue of a sketch,
+        in the unit ball too, whose columns are sums of columns with public signs. Two standard
+        deviations are added.
 
         Parameters
         ----------
@@ -518,7 +518,7 @@ class Conditioner:
         intercept_scaling : float
             Constant of the intercept column; 0 for none.
         releases : Releases
-            What releases statistics.
+            Releases the statistics and keeps their records.
 
         Returns
         -------
@@ -601,11 +601,11 @@ def learn_ranges(
     rows : LocalRows
         Dense rows.
     crude : ndarray of shape (n_features, 2)
-        Public bounds. What lies outside of them counts as the nearer one.
+        Public bounds. Values outside count as the nearer bound.
     share : float
         Part of mu^2 of all ranges together.
     releases : Releases
-        What releases counts.
+        Releases the counts and keeps their records.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Losses of linear models: a derivative on a block of raw predictions, and public constants.
 
-A loss knows raw predictions and targets, nothing of X, of the coefficients or of the penalty. To
-add one, write its derivative ``derivative(raw_prediction, y, out)`` on a block of rows, and an
+A loss only knows raw predictions and targets, not X, coefficients or penalty. To add one, write its
+derivative ``derivative(raw_prediction, y, out)`` on a block of rows, and an
 instance of `Loss` with its suprema.
 """
 
@@ -322,4 +322,4 @@ def softmax(n_classes):
 
 
 LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5))
-"""One of each loss, and of softmax two sizes: what the conformance tests run through."""
+"""One of each loss, and softmax in two sizes, for the conformance tests."""

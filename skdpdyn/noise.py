@@ -1,4 +1,4 @@
-"""Where randomness comes from: the system's entropy through a cryptographic generator.
+"""Source of randomness: the system's entropy through a cryptographic generator.
 
 AES-128 in counter mode costs what PCG64 costs and cannot be predicted from its output. Normal
 deviates in floating point are not exactly normal, and their low bits give away what they were added
@@ -56,7 +56,7 @@ def generators(random_state, n_streams=1, stacklevel=3):
     n_streams : int, default=1
         Number of streams.
     stacklevel : int, default=3
-        Whose line the warning about a seed names: 3, who called the function that calls this one.
+        Frame whose line the warning about a seed names. 3: the caller of this function's caller.
 
     Returns
     -------

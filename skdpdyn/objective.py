@@ -98,8 +98,8 @@ class Objective:
     def tolerable_noise(self):
         """Noise in raw predictions that training may end with, see `curvature_aware_time`.
 
-        Where only clipping bounds a residual, by c in half-ranges of the target, sqrt(c): between
-        the scale of the residuals that count in full and that of the targets.
+        If only clipping bounds a residual, by c half-ranges of the target, it is sqrt(c): between
+        the scale of unclipped residuals and the scale of the targets.
         """
         bounded = math.isfinite(self.loss.lipschitz)
         return 1.0 if bounded else min(1.0, math.sqrt(self.clip / self.row_norm))
@@ -122,10 +122,10 @@ class Objective:
     def minimiser_norm(self, slope=0.0):
         """Bound the norm of the minimiser with a linear term of this slope; needs ``alpha`` > 0.
 
-        There the gradient is 0, so that alpha norm is at most L + slope. And the risk, strongly
-        convex, is at least alpha norm^2 / 2 below that at 0, of which the penalty takes as much
-        again: alpha norm^2 is at most the loss at zero + slope norm. Clipping, which makes
-        derivatives smaller, makes no loss fall further.
+        The gradient there is 0, so alpha norm is at most L + slope. By strong convexity the risk
+        there is at least alpha norm^2 / 2 below the risk at 0, and the penalty is alpha norm^2 / 2:
+        so alpha norm^2 is at most the loss at zero + slope norm. Clipping makes derivatives
+        smaller, so no loss falls further.
         """
         falls = math.sqrt(slope**2 + 4 * self.alpha * self.loss.at_zero)
         return min(self.lipschitz + slope, (slope + falls) / 2) / self.alpha
@@ -158,10 +158,10 @@ class Objective:
     def allows_single(self):
         """Whether a descent may sum gradients of float32 rows in that precision.
 
-        Not where a bound needs the contraction, see `skdpdyn.kernels.descent`, and not gradients so
-        small that what the longest rows, of norm 2e19, are multiplied by could fall below the
-        normal numbers, where rounding is no longer relative. Nor where clipping alone bounds a
-        residual: that of a tiny row could be beyond the largest number.
+        No, if a bound needs the contraction, see `skdpdyn.kernels.descent`. No, if gradients are so
+        small that factors of the longest rows, of norm 2e19, could be subnormal, where rounding is
+        not relative. No, if only clipping bounds a residual: the residual of a tiny row could
+        overflow.
         """
         return (
             not self.contracts

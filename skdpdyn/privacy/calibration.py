@@ -57,7 +57,7 @@ def as_budget(epsilon: Any, delta: Any = None) -> Budget:
 def check_target(
     epsilon: Any, delta: float | None, mu: float | None, advantage: float | None
 ) -> Any:
-    """Return the mu that exactly one way to state a budget stands for, and the budget.
+    """Return the mu of a budget that is stated in exactly one way, and the budget.
 
     The budget is None where mu or the advantage is stated.
     """
@@ -102,10 +102,10 @@ def _stated_mu(mu: Any, advantage: Any) -> float:
 def split_budget(epsilon: float, delta: float | None = None, shares: Any = ()) -> Any:
     """Divide a budget among releases from the same records, as pairs; `Budget.split` gives budgets.
 
-    Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``:
-    their epsilons add up to more than ``epsilon``, and composed they cost it. That holds where the
-    guarantee of every part is Gaussian (``privacy_`` is a `GaussianDP`); of others, such as
-    DP-SGD's, compose the guarantees and look.
+    Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``.
+    The epsilons of the parts add up to more than ``epsilon``, but their composition costs exactly
+    ``epsilon``. That holds if the guarantee of every part is Gaussian (``privacy_`` is a
+    `GaussianDP`). For others, such as DP-SGD's, compose the guarantees and check the total.
 
     Parameters
     ----------
@@ -181,13 +181,13 @@ def calibrate(
         `skdpdyn.privacy.schedules.curvature_aware_time`. "worst_case": the minimiser of the
         worst-case error under the exact bound. "theorem4": step size, noise and steps as printed in
         Chourasia, Ye and Shokri (2021), Theorem 4, which spends more noise and far more steps. An
-        int: that many. But for "theorem4" the step size is at most 2 / (strong_convexity +
-        smoothness), and the noise the least that the exact last-iterate bound allows.
+        int: that many. Except for "theorem4", the step size is at most 2 / (strong_convexity +
+        smoothness), and the noise is the least that the exact last-iterate bound allows.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
     group_size : int, default=1
-        Most records of one group, such as a person, whom the budget is for: the noise grows with
-        it. See `GaussianDP.group`.
+        Largest number of records of one group, such as a person, that the budget covers. The noise
+        grows with it. See `GaussianDP.group`.
 
     Returns
     -------
@@ -337,7 +337,7 @@ def judge(
 
 @dataclass(frozen=True)
 class Verdict:
-    """A record, and what a bound says that it costs.
+    """A record, and its guarantee by a bound.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a release costs: differential privacy guarantees as values.
+"""Guarantees: the cost of a release in terms of differential privacy, as values.
 
 A guarantee answers two questions, ``delta(epsilon)`` and ``epsilon(delta)``, for one notion of
 neighbouring data sets, and composes with others of the same notion. `GaussianDP` is exact for
@@ -74,7 +74,7 @@ class Adjacency(StrEnum):
 
 
 def guarantee_of(item: Any) -> Any:
-    """Return the guarantee in `tightest`'s answer or in a total that covers all; else the item."""
+    """Return the guarantee inside an answer of `tightest` or a complete total; else the item."""
     leaks = getattr(item, "leaks", ())
     if leaks:
         raise ValueError(
@@ -89,7 +89,7 @@ _NUMERICAL: list[type] = []
 
 
 def composes_numerically(kind: type) -> Any:
-    """Register ``kind(parts, adjacency)``: what parts without a closed form compose to."""
+    """Register ``kind(parts, adjacency)``, the composition of parts without a closed form."""
     if _NUMERICAL:
         raise ValueError(
             f"{_NUMERICAL[0].__name__} is registered already: there is one numerical composition"
@@ -102,7 +102,7 @@ class Guarantee(ABC):
     """A differential privacy guarantee: a bound on the privacy profile of a release."""
 
     adjacency: Adjacency
-    # relative error of epsilon up to which a numerical bound is computed, on the safe side
+    # largest relative error of a numerical epsilon, on the safe side
     accuracy = 0.0
 
     def __getattr__(self, name: str) -> Any:
@@ -257,10 +257,10 @@ class Guarantee(ABC):
     def _closed_form(self, other: "Guarantee") -> "Guarantee | None":  # noqa: B027
         """Return the composition with ``other`` in closed form, or None; both sides are asked."""
 
-    # What a guarantee offers to those it is composed with; None: nothing of the kind is known
+    # For composition with other guarantees; None: not known
 
     def _gaussian_components(self) -> Any:  # noqa: B027
-        """Return the mixture of Gaussian guarantees that this is, or None."""
+        """Return this guarantee as a mixture of Gaussian ones, or None."""
 
     def _renyi_curve(self) -> Any:  # noqa: B027
         """Return the Renyi curve, as a picklable callable."""
@@ -450,7 +450,7 @@ class GaussianDP(Guarantee):
 
     @property
     def neighboring_relation(self) -> Any:
-        """Always ADD_OR_REMOVE_ONE: only there dp_accounting reads the event as mu."""
+        """Always ADD_OR_REMOVE_ONE, under which dp_accounting reads the event as mu."""
         import dp_accounting
 
         return dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -482,7 +482,7 @@ def checked_curves(*curves: Any) -> None:
 
 
 def adjacency_of(*curves: Any) -> Adjacency | None:
-    """Return the adjacency that Renyi curves hold for, where one of them says it, or None."""
+    """Return the adjacency of Renyi curves, or None if none of them has one."""
     found = {
         Adjacency(curve.adjacency)
         for curve in curves
@@ -531,7 +531,7 @@ class LargestCurve:
 
     @property
     def adjacency(self) -> Any:
-        """The one that all hold for, where one of them says it, or None."""
+        """Adjacency of the curves, or None if none of them has one."""
         return adjacency_of(*self.curves)
 
 

@@ -1,4 +1,4 @@
-"""A team's books for one data set: what was reserved, spent and cancelled, in a file of its own."""
+"""A team's books for one data set: reserved, spent and cancelled budgets, in a file."""
 
 import contextlib
 import errno
@@ -49,11 +49,11 @@ class Event:
     state : {"reserved", "settled", "failed", "cancelled"}
         State of the entry from then on.
     cost : Guarantee or None
-        What the entry is charged with from then on; None: nothing.
+        Charge of the entry from then on; None: nothing.
     note : str
         Why.
     leaks : tuple of str
-        What the cost does not cover.
+        Leaks that the cost does not cover.
     """
 
     time: str
@@ -65,21 +65,21 @@ class Event:
 
 
 class Ledger:
-    """Keep the books of all that is released of one data set, in a JSON file with a cap.
+    """Keep the books of all releases from one data set, in a JSON file with a cap.
 
     A cost is set aside before the fit, so that two people cannot spend the same budget, and settled
     after it. An entry whose fit fails, or whose process dies, stays charged, since noise may have
     been drawn, until someone cancels it by name. The cancellation is noted; no line is ever erased.
 
     Several processes may write at once: they take turns by a lock on the file ``path + ".lock"``,
-    and a new version of the file replaces the old one as a whole. The file carries a checksum, by
-    which damage and edits by hand are refused. (Whoever computes a new checksum after an edit, or
-    restores an old copy, is not found out: give the file the protection that you give to accounts.)
+    and a new version of the file replaces the old one as a whole. A checksum detects damage and
+    edits by hand. (It does not detect an edit with a new checksum, or an old copy: protect the file
+    as you protect accounts.)
 
     Parameters
     ----------
     path : str or path-like
-        The file. It is created if there is none.
+        The file. It is created if it does not exist.
     cap : Budget, (epsilon, delta) pair or None, default=None
         The budget of the data set, all entries together. It is fixed when the file is created;
         after that it may be left out and must be the same if it is given.
@@ -95,9 +95,9 @@ class Ledger:
 
     Notes
     -----
-    The total is the composition of all entries. It holds where data and queries of later entries
-    were chosen by what earlier ones released, and their costs were not. Where costs were chosen
-    so too, the total at a moment is not a guarantee, but the cap is, if all costs are Gaussian
+    The total is the composition of all entries. It holds if the data and queries of later entries
+    depend on earlier releases, but their costs do not. If costs depend on earlier releases too, the
+    current total is not a guarantee, but the cap is, provided that all costs are Gaussian
     (`GaussianDP`, the default of the estimators): Smith and Thakurta (2022). For other guarantees
     decide the costs in advance.
 
@@ -154,7 +154,7 @@ class Ledger:
 
     @property
     def total(self) -> Guarantee:
-        """What all entries cost together, reserved and failed ones included."""
+        """Total cost of all entries, including reserved and failed ones."""
         return _together(_charged(self.entries.values()), self.cap)
 
     @property
@@ -168,7 +168,7 @@ class Ledger:
         Parameters
         ----------
         cost : Guarantee
-            What `reserve` would be given.
+            The cost that `reserve` would take.
 
         Returns
         -------
@@ -185,8 +185,8 @@ class Ledger:
         name : str
             Name of the entry, one that no other entry has had.
         cost : Guarantee or fitted estimator
-            What will be spent, ``estimator.privacy_cost(n_samples, n_features)``; or, of a release
-            before there were books, what has ``privacy_``.
+            The planned cost, ``estimator.privacy_cost(n_samples, n_features)``. For a release
+            before the ledger began: a fitted estimator.
 
         Returns
         -------
@@ -227,9 +227,9 @@ class Ledger:
         return Reservation(self, name, cost)
 
     def cancel(self, name: str, reason: str) -> None:
-        """Take the charge off an entry that released nothing; its lines stay in the books.
+        """Remove the charge of an entry that released nothing; its lines stay in the books.
 
-        Cancel only what never touched the records, or whose outcome no one will ever see.
+        Cancel only a fit that never touched the records, or whose outcome no one will ever see.
 
         Parameters
         ----------
@@ -335,7 +335,7 @@ class Ledger:
     def _settle(
         self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]
     ) -> str:
-        """Charge an entry with what it spent, and return what is wrong with that, or nothing."""
+        """Charge an entry with its cost, and return what is wrong with it, if anything."""
         with self._locked():
             events = self.events
             entries = _last(events)
@@ -488,7 +488,7 @@ class Reservation:
     name : str
         Name of the entry.
     cost : Guarantee
-        What was set aside.
+        The reserved cost.
     """
 
     def __init__(self, ledger: Ledger, name: str, cost: Guarantee) -> None:
@@ -498,7 +498,7 @@ class Reservation:
         self._open = True
 
     def settle(self, fitted: Any = None) -> None:
-        """Charge what was spent in place of what was set aside.
+        """Charge the cost of the release instead of the reserved one.
 
         Parameters
         ----------
@@ -622,7 +622,7 @@ def _checked_text(value: Any, name: str) -> str:
 
 
 def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
-    """Return the guarantee of what was fitted, and what it does not cover."""
+    """Return the guarantee of a fitted object, and the leaks it does not cover."""
     cost = getattr(item, "privacy_", item)
     cost = getattr(cost, "guarantee", cost)  # of a total, or of `tightest`
     if not isinstance(cost, Guarantee):

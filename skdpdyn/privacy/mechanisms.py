@@ -1,9 +1,8 @@
-"""Records of what was released: complete enough that a theorem needs nothing else.
+"""Records of releases, complete enough that a theorem needs nothing else.
 
-A record (a *mechanism*: the two words mean the same) says what ran, never what it costs;
-accountants read records and nothing but records. Meanings never change. Fields are given by
-keyword: ``Gaussian(noise_multiplier)`` and ``Composition(mechanisms)`` take their first one by
-position too.
+A record, or *mechanism*, describes a run and never its cost. Accountants read records and nothing
+else. The meaning of a record never changes. Fields are given by keyword, except that
+``Gaussian(noise_multiplier)`` and ``Composition(mechanisms)`` also take the first by position.
 
 To add a kind of release, write a frozen dataclass here and register the theorems that cover it with
 their accountants.
@@ -61,7 +60,7 @@ class NoisyGradientDescent:
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
     momentum : float, default=0.0
         Part of the last move that a step repeats, in [0, 1). Free where every iterate is paid for.
@@ -166,7 +165,7 @@ class OutputPerturbation:
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of that sensitivity.
     statistic : {None, "minimiser", "permutation_sgd", "gradient_descent"}, default=None
-        What was computed, where it is told: it decides the sensitivity, not the cost.
+        Name of the statistic, if it is known. The sensitivity depends on it, the cost does not.
     n_epochs, batch_size : int or None, default=None
         Passes over the records, and records in a batch, of a statistic that descends.
     tolerance : float or None, default=None
@@ -216,8 +215,8 @@ class ObjectivePerturbation:
     """The exact minimiser of a regularised sum of losses to which a random linear term was added.
 
     theta minimises ``sum_i loss_i(theta) + (Lambda/2) |theta|^2 + b @ theta`` over the whole space;
-    the losses are convex with a Lipschitz gradient, b is drawn once, and nothing but theta is
-    released. A minimiser that is known only up to a certified distance is this, composed with an
+    the losses are convex with a Lipschitz gradient, b is drawn once, and only theta is released.
+    For a minimiser that is known up to a certified distance, compose this record with an
     `OutputPerturbation` of twice that distance.
 
     Parameters
@@ -265,7 +264,7 @@ class ObjectivePerturbation:
 
     @property
     def tilt(self) -> float:
-        """Largest logarithm of what one record does to the Jacobian of b as a function of theta.
+        """Largest logarithm of the factor of one record on the Jacobian of b in theta.
 
         det(I + A) for a positive A of that rank and trace is largest where its eigenvalues are
         equal.
@@ -312,7 +311,7 @@ class CyclicBatches:
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation in which S was computed.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
@@ -400,7 +399,7 @@ class WithoutReplacement:
     release : {"last", "all"}, default="last"
         Whether only the last iterate is released, or any of them.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
@@ -468,17 +467,17 @@ class PoissonSubsampled:
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
     step_size : float, array-like of shape (n_steps,) or None, default=None
-        Step sizes, positive, where they are known. No bound depends on them: every noisy sum may be
-        released, and what is made of it is free.
+        Step sizes, positive, if they are known. No bound depends on them: every noisy sum may be
+        released, and computing with it is post-processing.
     momentum : float, default=0.0
-        What is kept of the last direction, in [0, 1). Free, as step sizes are.
+        Part of the last direction that is kept, in [0, 1). It costs nothing.
     average : {None, "uniform", "weighted"}, default=None
         What is released: the last iterate, the mean of all T iterates, or their mean with weights 2
         t / (T (T + 1)).
     diameter : float or None, default=None
         Diameter of the ball that every step projects onto. None: no projection.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
@@ -540,12 +539,11 @@ class OnePass:
     step_size : float
         Step size, positive.
     lipschitz : float
-        Bound L on the norm of one record's gradient, apart from what is the same for all records: a
-        penalty's.
+        Bound L on the norm of one record's gradient, without terms that all records share, such as
+        a penalty.
     smoothness : float
-        An upper bound beta on the curvature of every record's loss. (That it be at least
-        ``strong_convexity`` is asked by the theorems that need it: one example of the literature
-        has it smaller.)
+        An upper bound beta on the curvature of every record's loss. (Theorems that need it to be at
+        least ``strong_convexity`` check that: one example of the literature has it smaller.)
     diameter : float
         Diameter of the compact convex set that every step projects onto.
     strong_convexity : float, default=0.0
@@ -553,12 +551,12 @@ class OnePass:
     distribution : {"gaussian", "laplace"}, default="gaussian"
         The noise. Laplace noise is for a single parameter, on an interval.
     stopping : {"last", "random"}, default="last"
-        Whether the iterate after the last record is released, or the one after a step drawn
-        uniformly and never told.
+        Whether the iterate after the last record is released, or the one after a step that is drawn
+        uniformly and kept secret.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation.
     rounding : float, default=0.0
-        What the rounding of all steps costs at most, as a mu that every accountant adds, see
+        Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
 
     Examples
@@ -601,7 +599,7 @@ class OnePass:
 
     @property
     def sensitivity(self) -> float:
-        """How far one record moves its gradient: 2 L when it is replaced, L when it vanishes."""
+        """Largest change of a gradient by its record: 2 L if replaced, L if it vanishes."""
         return self.adjacency.sum_sensitivity(self.lipschitz)
 
     @property
@@ -614,12 +612,12 @@ class OnePass:
 @stored
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The best of a random number of trials on the same records, and nothing of the others.
+    """Best of a random number of trials on the same records; nothing else is released.
 
-    T is drawn without the data, and never told. Each of T independent trials picks a candidate by a
-    law that does not depend on the data, runs it, and scores it; the outcome of the best score is
-    released, with that score. Where T = 0 something chosen without the data is released in its
-    place.
+    The number T of trials is drawn without the data, and is never released. Each of T independent
+    trials picks a candidate by a law that does not depend on the data, runs it, and scores it. The
+    outcome with the best score is released, with that score. If T = 0, the release is something
+    that was chosen without the data.
 
     Parameters
     ----------
@@ -629,9 +627,9 @@ class Selection:
     expected_trials : float
         Mean of T, >= 1.
     shape : float, default=0.0
-        Shape of the law of T, > -1: that of a truncated negative binomial law (1: geometric; 0:
-        logarithmic, with more of its mass on small T and a longer tail), or infinity for a Poisson
-        law, the only one that allows T = 0.
+        Shape of the truncated negative binomial distribution of T, > -1. 1: geometric; 0:
+        logarithmic, with more mass on small T and a longer tail; infinity: Poisson, the only one
+        that allows T = 0.
 
     Examples
     --------
@@ -748,7 +746,7 @@ MAX_POSITIONS = 10**8  # of records that a bound keeps a number for
 
 
 def check_computable(accountant: str, **numbers: Any) -> None:
-    """Refuse numbers so extreme that ``accountant`` leaves double precision's range; name them."""
+    """Refuse numbers for which ``accountant`` leaves the range of double precision."""
     for name, value in numbers.items():
         if not 1 / EXTREME < value < EXTREME:
             raise UnsupportedMechanismError(
@@ -757,7 +755,7 @@ def check_computable(accountant: str, **numbers: Any) -> None:
 
 
 def check_positions(accountant: str, count: int) -> None:
-    """Refuse to keep a number for each of so many positions."""
+    """Refuse a bound that would need more than `MAX_POSITIONS` numbers."""
     if count > MAX_POSITIONS:
         raise UnsupportedMechanismError(
             f"{accountant} needs at most {MAX_POSITIONS:g} positions of a record, not {count}"

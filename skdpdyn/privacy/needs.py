@@ -1,4 +1,4 @@
-"""What a bound needs of a run, as data, so that solvers and schedules see no accountant."""
+"""Needs of a bound, as data, so that solvers and schedules do not import accountants."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,7 @@ class Needs:
     equal_steps : bool, default=False
         Step size and noise are the same in every step.
     last_iterate_only : bool, default=False
-        No iterate but the last is released. Such a bound is also what keeping the others secret
-        pays under.
+        Only the last iterate is released. Under such a bound it pays to keep the others secret.
     step_below_inverse_smoothness : bool, default=False
         Every step size is strictly below 1 / smoothness.
 
@@ -50,8 +49,7 @@ def needs(bound: str) -> Needs:
     Parameters
     ----------
     bound : str
-        Name of an accountant, or "tightest", which needs only what all accountants need: whichever
-        applies may win.
+        Name of an accountant, or "tightest", which only has the needs that all accountants share.
 
     Returns
     -------
@@ -73,7 +71,7 @@ def needs(bound: str) -> Needs:
 
 
 def rewards_unequal_last_steps(bound: str) -> bool:
-    """Return whether a bound may reward unequal steps of which only the last is released.
+    """Return whether a bound may reward unequal steps if only the last iterate is released.
 
     Parameters
     ----------

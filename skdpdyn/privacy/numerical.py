@@ -105,16 +105,15 @@ class PrivacyLossDP(Guarantee):
     """Composition of independent parts by their privacy loss distributions.
 
     Every part is discretised by connecting the dots of its profile and convolved by FFT
-    (``dp_accounting``): an upper bound at every grid, refined until epsilon settles. What rounding
-    and truncation can cost, about 1e-14 + 1e-15 a release, is added to delta. Where all parts have
-    a Gaussian or a Renyi bound, `delta` and `epsilon` are the least of those and the numerical
-    bound, everywhere: near the delta that rounding costs the Renyi curve takes over, without a
-    cliff.
+    (``dp_accounting``). This is an upper bound on every grid, and grids are refined until epsilon
+    settles. The possible cost of rounding and truncation, about 1e-14 + 1e-15 per release, is added
+    to delta. If all parts have a Gaussian or a Renyi bound, `delta` and `epsilon` are the least of
+    all bounds: the Renyi curve takes over near the delta that rounding costs.
 
     Parameters
     ----------
     parts : sequence of (Guarantee or SampledGaussian, int)
-        The parts, each with how often it was released.
+        The parts, each with its number of repetitions.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all parts hold for.
     accuracy : float, default=2e-5

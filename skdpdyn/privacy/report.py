@@ -46,7 +46,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """What a release cost and what was assumed.
+    """Report on the cost of a release and on its assumptions.
 
     ``str`` for text, ``to_json`` for a file that `check_report` reads, ``to_model_card`` for an
     auditor, HTML in notebooks.
@@ -213,7 +213,7 @@ class PrivacyReport:
 
 
 def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Return what an attacker misses at a fixed rate of false alarms, in words for `display.page`.
+    """Return the share that an attacker misses at a fixed false-positive rate, in words.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ _GROUPS_OF_PERSONS = (
 
 
 def _unit(spent: dict[str, Any]) -> str:
-    """Return whom a report says that its guarantee is for."""
+    """Return the unit that the guarantee of a report is for."""
     return "person" if spent.get("protected") == _PERSON else "record"
 
 
@@ -286,16 +286,15 @@ def privacy_report(
     alternatives : dict or None, default=None
         Other accountants' guarantees or errors, as ``tightest(...).alternatives``.
     public : sequence of str, default=()
-        What was taken as public.
+        Facts that were taken as public.
     randomness : str, default="not told"
         Where the noise came from, and against whom that protects.
     leaks : sequence of str, default=()
-        What the guarantee does not hold for in this very run.
+        Exceptions to the guarantee in this run.
     unit : {"record", "person"}, default="record"
         Whom the guarantee is for: a record that is one row, or a person with any number of them.
     diagnostics : dict or None, default=None
-        What was bought to know of the records besides, by name: numbers with noise, which the
-        guarantee covers.
+        Further noisy numbers about the records, by name. The guarantee covers them.
 
     Returns
     -------
@@ -361,12 +360,12 @@ def privacy_report(
 
 
 def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
-    """Recompute every number of a stored report from the record of what ran that is stored in it.
+    """Recompute every number of a stored report from the record of the run in it.
 
     The guarantee is proved again from the record by the bound that the report names, and every
     number of the report is computed again from that guarantee. Numbers may differ by rounding
-    (1e-9, and the grid's accuracy for numerical composition); what no record knows, such as the
-    list of what was public, is held against the checksum.
+    (1e-9, and the grid's accuracy for numerical composition). Entries that do not follow from the
+    record, such as the list of public facts, are checked by the checksum.
 
     Reports of versions 0.2 and 0.3.0rc1, which store no version, are recomputed in the same way.
 
@@ -376,7 +375,7 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     Parameters
     ----------
     report : dict or str
-        What ``PrivacyReport.as_dict`` or ``PrivacyReport.to_json`` returned.
+        Result of ``PrivacyReport.as_dict`` or ``PrivacyReport.to_json``.
 
     Returns
     -------
@@ -505,7 +504,7 @@ def _arguments(record: Any, stored: dict[str, Any]) -> list[str]:
 
 
 def _forms(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
-    """Return the forms of a bound by their options; of parts judged one by one, the tightest."""
+    """Return the forms of a bound by their options; for parts judged one by one, `tightest`."""
     if isinstance(bound, str) and bound == MIXED:
         return {f", delta={delta!r}": lambda mechanism: tightest(mechanism, delta=delta).guarantee}
     if not isinstance(bound, str) or bound not in ACCOUNTANTS:
@@ -531,7 +530,7 @@ def _proof(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> st
 
 
 def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
-    """Return whether a fit declared a little more than its record costs, which is true as well."""
+    """Return whether a fit declared slightly more than its record costs, which is also true."""
     if not (isinstance(guarantee, GaussianDP) and isinstance(proved, GaussianDP)):
         return False
     a_little_more = proved.mu <= guarantee.mu <= proved.mu * (1 + _ROOM)
@@ -543,7 +542,7 @@ def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
 def _compare(
     claimed: dict[str, Any], computed: dict[str, Any], title: str, tolerance: float
 ) -> None:
-    """Hold a section of a report against what was computed, or name the entry that disagrees."""
+    """Compare a section of a report with computed values; raise an error that names the entry."""
     for name in {**computed, **claimed}:
         if name not in claimed or name not in computed:
             raise ValueError(
@@ -557,7 +556,7 @@ def _compare(
 
 
 def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> None:
-    """Hold another bound's epsilon, or its refusal, against the record."""
+    """Compare another bound's epsilon, or its refusal, with the record."""
     answers = []
     for form in _forms(name, delta).values():
         try:

@@ -97,7 +97,7 @@ def curvature_aware_schedule(
     -------
     n_steps : int
     step_size : float
-        Of every step, or, with ``cooling``, what the factors of `cooled` multiply.
+        Size of every step; with ``cooling``, the factors of `cooled` multiply it.
     """
     forgotten = min(strong_convexity * time, 0.9)
     if forgotten > 0:
@@ -113,9 +113,9 @@ def curvature_aware_schedule(
 def cooled(n_steps: int) -> Array:
     """Return factors of step sizes that fall linearly to 0 over the second half of a run.
 
-    In directions that the data determine well, the noise of the last iterate is that of the last
-    steps, and falls with their size. In those that they leave flat all steps count alike, and for
-    the same training time the noise grows by 9 %.
+    In directions that the data determine well, the noise of the last iterate comes from the last
+    steps, and falls with their size. In flat directions all steps count alike, and for the same
+    training time the noise grows by 9 %.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def theorem4_schedule(
     smoothness: float,
     adjacency: Adjacency | str = "replace_one",
 ) -> Any:
-    """Step size, Langevin noise and number of steps of Chourasia, Ye and Shokri (2021), Theorem 4.
+    """Return step size, noise and steps of Chourasia, Ye and Shokri (2021), Theorem 4.
 
     Hypotheses: epsilon <= 2 log(1/delta), strong_convexity > 0. The paper's S = 2L is replace_one;
     under add_remove S = L, the same as twice the records.

@@ -35,9 +35,8 @@ class Tightest:
         by different ones. It is a valid ``bound=`` of the estimators, of `least_noise` and of
         `most_steps`.
     theorem : str
-        What it proved: the paper's theorem, or the sharper form of it that was used
-        (``"contraction(tight=True): ..."``); of the parts of a composition, one by one, where they
-        differ.
+        The theorem of the paper, or the sharper form of it that was used (``"contraction(tight=
+        True): ..."``). If the parts of a composition have different theorems: all of them.
     guarantee : Guarantee
         The guarantee. All its methods and attributes are available on this object, too.
     mechanism : record
