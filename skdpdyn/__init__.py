@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from skdpdyn._startup import no_collections
 
-# what editors and type checkers see of the names below, which are loaded when they are asked for
+# for editors and type checkers, because the names below are loaded on first use
 if TYPE_CHECKING:
     from skdpdyn import datasets as datasets
     from skdpdyn import exceptions as exceptions

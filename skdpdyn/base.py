@@ -122,7 +122,7 @@ def all_or_nothing(estimator):
     try:
         yield copy
     except Exception as error:
-        # all that reads X and y in a fit goes through `quoting_no_records`
+        # every function that reads X and y in a fit is called by `quoting_no_records`
         error.quotes_no_record = True
         raise
     published = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
@@ -179,7 +179,7 @@ def _without_records(error: Exception) -> Exception:
 
 def refuse_dates(X):
     """Raise if X has date columns: numpy would cast them to integers."""
-    # of a frame, of an array
+    # types of a frame's columns, or of an array
     dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))
     dates = [str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes]
     if any(dates):

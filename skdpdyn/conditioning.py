@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 # Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and
-# 1: half or double of each moves accuracy by 0.3 points at the most.
+# 1: half or double of each moves accuracy by at most 0.3 points.
 SHARES = {
     "radius": 0.005,
     "mean": 0.04,
@@ -55,9 +55,9 @@ SHARES = {
 SPARSE_DIAGONAL = 0.1
 CURVATURE, SPARSE_CURVATURE = 0.005, 0.002
 TARGET = 0.01  # each of the target's mean and scale
-CLASS_COUNTS = 0.01  # of how many records each class has
+CLASS_COUNTS = 0.01  # for the number of records of each class
 
-ROUNDS_DOWN = 1 - 1e-9  # of mu: the parts together stay below what is declared
+ROUNDS_DOWN = 1 - 1e-9  # factor on mu, so that the parts stay below the declared total
 # n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
 LEAST_STRENGTH = 20.0
 # n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
@@ -67,19 +67,19 @@ RADIUS_QUANTILE = 0.9
 # long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
 NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85
 TARGET_QUANTILE = 0.95
-RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # of a column's values; crude bounds may be far too wide
+RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # crude bounds of a column may be far too wide
 _COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
-RANGE_COUNTS = _COUNTS  # of each column
+RANGE_COUNTS = _COUNTS  # counts for each column
 RATE_TRIALS = 10  # halvings that find the base rate of counts, to a sixteenth of an octave
-# of a share; of one that is not listed as many as a quantile needs
+# number of releases of a share; shares that are not listed buy a quantile
 _RELEASES = dict.fromkeys(
     ("mean", "diagonal", "matrix", "curvature", "class counts", "target mean"), 1
 )
 _RELEASES |= {"base rate": RATE_TRIALS, "rows shortened": 1, "targets clipped": 1}
-_BEYOND = 4.0  # times their root mean square: where thresholds for lengths begin
-# of the largest one: columns are brought together by a factor of 10,000 at the most
+_BEYOND = 4.0  # first threshold for lengths, in units of their root mean square
+# relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
-# of the map: the norm is raised to keep to it, so that sums over mapped rows round little
+# Largest spread of a map. The norm is raised to keep it, so that sums round little
 LARGEST_SPREAD = 1024.0
 _SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
 _EPS = np.finfo(np.float64).eps
@@ -247,7 +247,7 @@ class Releases:
     adjacency: Adjacency
     generator: Any
     parts: list = field(default_factory=list, init=False)
-    # is given the number of parts after each
+    # called with the number of parts after each part
     told: Callable[[int], None] | None = field(default=None, init=False)
 
     @property
@@ -493,7 +493,7 @@ class Conditioner:
             scales = np.sqrt(least / np.maximum(variances, least))
             matrix = (vectors * scales) @ vectors.T
         high = min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
-        return matrix, high, bool(variances.min() >= 2 * least)  # also without the noise
+        return matrix, high, bool(variances.min() >= 2 * least)  # true without the noise, too
 
     def _learn_sparse(self, rows, releases):
         n_features, radius = rows.shape[1], self.data_norm

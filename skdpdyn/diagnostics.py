@@ -11,7 +11,7 @@ import numpy as np
 from skdpdyn.conditioning import Releases
 from skdpdyn.data.base import Rows, target_rounding
 
-SHARE = 0.01  # of mu^2, of all together
+SHARE = 0.01  # part of mu^2 for all of them together
 ROWS, TARGETS = "rows shortened", "targets clipped"
 CONFIDENCE, _DEVIATIONS = 0.95, 1.96
 # so much of a bound, or of a range, is rounding: that of float32 rows that were scaled to a norm

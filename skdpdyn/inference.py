@@ -45,7 +45,7 @@ from skdpdyn.privacy.report import PrivacyReport
 
 __all__ = ["PrivateSummary", "private_summary"]
 
-ROBUST_SHARE = 0.5  # of mu^2 for the covariance of the scores
+ROBUST_SHARE = 0.5  # part of mu^2 for the covariance of the scores
 # In standard deviations of the noise: how far above its norm an eigenvalue must be to count, and
 # how much is subtracted from those that count, which tend to be too large
 ABOVE_NOISE, SAFE = 3.0, 1.5
@@ -515,10 +515,10 @@ def _logistic(model, rows, codes, releases, robust):
     if robust:
         scores = _moment(rows, (probability - codes) ** 2, constant, releases, share, 1.0)
     inverse, safe, weak, needed = _inverted(hessian)
-    pull = inverse @ (penalty * theta)  # what the penalty did
+    pull = inverse @ (penalty * theta)  # the effect of the penalty
     variance = hessian.matrix if scores is None else scores.positive
     variance = variance + noise**2 * np.eye(theta.size)
-    # Where the Hessian says nothing the penalty alone holds the minimiser
+    # In directions without information, only the penalty determines the minimiser
     loose = (noise**2 + hessian.noise_norm) / penalty**2 + (weak @ theta) ** 2
     far = pull @ pull + np.trace(safe @ variance @ safe) + loose.sum()
     variance += hessian.std**2 / 2 * (far * np.eye(theta.size) + np.outer(pull, pull))

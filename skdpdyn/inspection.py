@@ -149,7 +149,7 @@ class PrivacyDynamicsDisplay:
             try:
                 guarantees = [accountant(_stopped(mechanism, length, int(k))) for k in steps]
                 losses = [g.epsilon(delta) if order is None else g.rdp(order) for g in guarantees]
-            except UnsupportedMechanismError:  # of this accountant no curve can be shown
+            except UnsupportedMechanismError:  # this accountant has no curve to show
                 continue
             curves[name] = np.array(losses, dtype=float)
         if not curves:

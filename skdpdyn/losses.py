@@ -29,13 +29,13 @@ _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
 _MAX_EXPONENT = 708.0
 
-HINGE_WIDTH = 0.5  # of the part where the hinge's kink is smoothed, to either side
+HINGE_WIDTH = 0.5  # half-width of the smoothed kink of the hinge
 
 
 @inner
 def _exp(t):
     """Return exp(t) with t cut to [-708, 708]; NaN counts as 708."""
-    t = t if t <= _MAX_EXPONENT else _MAX_EXPONENT  # also NaN, which has no integer part
+    t = t if t <= _MAX_EXPONENT else _MAX_EXPONENT  # NaN too, because it has no integer part
     t = t if t >= -_MAX_EXPONENT else -_MAX_EXPONENT
     k = np.floor(t * _LOG2_E + 0.5)
     r = t - k * _LN2
@@ -99,7 +99,7 @@ def _hinge_residual(raw_prediction, y, out):
     for i in range(out.size):
         sign = 2.0 * y[i] - 1.0
         share = (1.0 + HINGE_WIDTH - sign * raw_prediction[i]) * (0.5 / HINGE_WIDTH)
-        share = share if share > 0.0 else 0.0  # also NaN
+        share = share if share > 0.0 else 0.0  # NaN becomes 0
         out[i] = -sign * (share if share < 1.0 else 1.0)
 
 
@@ -315,7 +315,7 @@ def softmax(n_classes):
         lipschitz=math.sqrt(2),
         smoothness=0.5,
         at_zero=math.log(n_classes),
-        trace=1 - 1 / n_classes,  # of diag(p) - pp': 1 - |p|^2
+        trace=1 - 1 / n_classes,  # trace of diag(p) - pp' is 1 - |p|^2
         rank=n_classes - 1,  # residuals add up to 0
         rounding=16.0 + 2 * n_classes,
     )

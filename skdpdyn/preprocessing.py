@@ -54,11 +54,11 @@ from skdpdyn.privacy.checks import (
 from skdpdyn.privacy.guarantees import Guarantee
 
 _BLOCK = 4096  # rows that are looked at together
-# of the largest possible norm: what the bound on centred rows is chosen from
+# candidates for the bound on centred rows, relative to the largest possible norm
 _THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)
-_QUERIES = int(math.log2(_THRESHOLDS.size))  # of a binary search
-_NORM_SHARE = 0.1  # of mu^2, where a mean is released too
-_RANGE_SHARE = 0.3  # of mu^2, for the ranges of all columns
+_QUERIES = int(math.log2(_THRESHOLDS.size))  # steps of a binary search
+_NORM_SHARE = 0.1  # part of mu^2 if a mean is released too
+_RANGE_SHARE = 0.3  # part of mu^2 for the ranges of all columns
 
 __all__ = ["BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
 

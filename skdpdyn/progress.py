@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, Self
 
-_LINES = 10  # of a run, where no bar is drawn
+_LINES = 10  # printed by a run without a progress bar
 
 
 class Progress:

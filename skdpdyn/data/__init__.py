@@ -1,9 +1,9 @@
-"""Where rows come from: arrays and sparse matrices in memory, files that are larger than it."""
+"""Sources of rows: arrays and sparse matrices in memory, and files that exceed it."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# what editors and type checkers see of the name below, which is loaded when it is asked for
+# for editors and type checkers, because the name below is loaded on first use
 if TYPE_CHECKING:
     from skdpdyn.data.parquet import ParquetRows as ParquetRows
 
@@ -11,7 +11,7 @@ __all__ = ["ParquetRows"]
 
 
 def __getattr__(name):
-    """Load names on first use: what imports a file of this folder needs no kernels."""
+    """Load names on first use, so that importing a file of this folder loads no kernels."""
     if name in __all__:
         return getattr(import_module("skdpdyn.data.parquet"), name)
     raise AttributeError(f"module 'skdpdyn.data' has no attribute {name!r}")

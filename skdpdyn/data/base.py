@@ -16,7 +16,7 @@ from skdpdyn.data.row_map import RowMap, block_size
 from skdpdyn.kernels.sums import Total
 
 _EPS = np.finfo(np.float64).eps
-_MOST_GROWTH = 64  # of rounding by a map, for which blocks may be summed in single precision
+_MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
 _LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
 _MOST_SINGLE = 1e30
 _MOST_MOMENT_CHUNKS = 64
@@ -44,7 +44,7 @@ class Rows(ABC):
     is_sparse : bool
         Whether rows are CSR arrays.
     map : RowMap or None
-        What is done to each row before training; None for scaling into the ball of ``data_norm``.
+        Map of each row before training; None for scaling into the ball of ``data_norm``.
     in_memory : bool
         Whether compiled loops may go over ``X`` and ``y`` themselves: of `LocalRows` alone.
     most_rows : int
@@ -70,7 +70,7 @@ class Rows(ABC):
 
     @abstractmethod
     def gradient_sums(self, what, n_threads: int = 1) -> AbstractContextManager[Callable]:
-        """Return what sums gradients over all rows, at one point after the other.
+        """Return a context manager that sums gradients over all rows, point by point.
 
         Parameters
         ----------
@@ -82,13 +82,13 @@ class Rows(ABC):
         Returns
         -------
         context manager
-            Once entered, callable with ``weights``, ``intercept`` and ``shift``, what kernels know
-            of the parameters. It returns the sum of all chunks, added up in order, of shape
-            (what.n_sums,). On exit what it holds is let go.
+            Its value is a function of ``weights``, ``intercept`` and ``shift``, the parameters as
+            kernels read them. It returns the sum of all chunks, added in order, of shape
+            (what.n_sums,). Leaving the context frees its resources.
         """
 
     def batch_sums(self, objective, batches) -> AbstractContextManager[Callable]:
-        """Return what sums gradients over one batch after the other.
+        """Return a context manager that sums gradients over one batch after another.
 
         Parameters
         ----------
@@ -100,8 +100,8 @@ class Rows(ABC):
         Returns
         -------
         context manager
-            Once entered, callable with the number of the step and what kernels know of the
-            parameters. It returns the sum over the batch, of shape (n_sums,).
+            Its value is a function of the number of the step and the parameters as kernels read
+            them. It returns the sum over the batch, of shape (n_sums,).
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Rows(ABC):
         )
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what a fit holds: of workers, files, sockets."""
+        """Free the resources of a fit: workers, files, sockets."""
 
     @abstractmethod
     def with_target(self, centre: float, scale: float) -> "Rows":
@@ -146,12 +146,12 @@ class Rows(ABC):
 
     @property
     def n_records(self) -> int:
-        """Number of records, which is public; of their rows where each is one."""
+        """Number of records, which is public: of persons, or of rows."""
         return self.shape[0]
 
     @property
     def of_persons(self) -> bool:
-        """Whether a record is a person, whose rows may be several: of `LocalRows` alone."""
+        """Whether a record is a person with possibly several rows; `LocalRows` only."""
         return False
 
     def count_chunks(self, n_sums: int) -> int:
@@ -220,9 +220,9 @@ class Rows(ABC):
     def allows_single(self, objective) -> bool:
         """Return whether gradients of float32 rows may be summed in that precision.
 
-        Where `Objective.allows_single` does, and what rows are multiplied by stays within the
-        normal numbers whatever the map, and rounding does not grow too much. Not where records are
-        persons: with one more row of theirs all blocks round anew.
+        Yes, if `Objective.allows_single` allows it, the factors of rows cannot be subnormal under
+        any map, and rounding does not grow too much. No, if records are persons: one more row of a
+        person makes all blocks round anew.
         """
         if self.of_persons:
             return False
@@ -243,7 +243,7 @@ class Rows(ABC):
         return sum_rounding(self.n_records, self.shape[1], of_terms, self.most_rows)
 
     # --- sums for conditioning --------------------------------------------------------------------
-    # Of rows a block at a time, in float64. See `sum_rounding`.
+    # Rows are summed a block at a time, in float64. See `sum_rounding`.
 
     def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
         """Return how many rows are within each of some thresholds, by weight.
@@ -251,17 +251,17 @@ class Rows(ABC):
         Parameters
         ----------
         of : {"norms", "lengths", "distances"}
-            Of norms of rows of X, of their lengths under the map, or of distances of the targets
-            from ``centre``.
+            Which numbers to compare: norms of rows of X, their norms under the map, or distances of
+            the targets from ``centre``.
         thresholds : ndarray of shape (n_thresholds,)
             Numbers in increasing order.
         centre : float, default=0.0
-            What targets are compared with.
+            Point that distances of targets are measured from.
 
         Returns
         -------
         sequence of n_thresholds numbers
-            Each of them exact, so that one record moves it by 1 at most.
+            Exact counts, so that one record moves each by at most 1.
         """
         within = np.zeros(len(thresholds) + 1, np.int64)
         for piece, _ in self.pieces():
@@ -270,7 +270,7 @@ class Rows(ABC):
         return np.cumsum(within[:-1]).tolist()
 
     def target_sum(self) -> float:
-        """Return the sum of the targets, by weight; it rounds by `target_rounding` at the most."""
+        """Return the weighted sum of the targets; it rounds by at most `target_rounding`."""
         return float(self._summed("target_terms", ()))
 
     def column_sums(self, radius: float | None = None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which rows are summed together: fixed chunks, from public numbers alone."""
+"""Fixed chunks of rows that are summed together, from public numbers alone."""
 
 import numpy as np
 
@@ -21,9 +21,9 @@ def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sum
 
     There are 64, or more where that keeps a chunk to 4,096 rows.
 
-    How many values CSR rows store is not public: with one more in a record all other records would
-    be summed in other chunks, and have other room for rounding. So rows are taken to store 32 each;
-    `skdpdyn.kernels.descent.descend` takes one thread where that is far too many.
+    The number of stored values of CSR rows is not public: with one more value in a record, all
+    other records would be summed in other chunks, and have other room for rounding. So 32 values
+    per row are assumed; `skdpdyn.kernels.descent.descend` uses one thread if that is far too many.
     """
     n_samples, n_features = shape
     if is_sparse:

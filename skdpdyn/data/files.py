@@ -15,9 +15,9 @@ _SHORTER = "the file of X or y is shorter than it was"
 
 
 class ArrayFile:
-    """An array in a file, of which some rows are read at a time, by their place in the file.
+    """An array in a file. Some rows are read at a time, by their place in the file.
 
-    A map of a file that is cut short would end the process. What is read of it is an error.
+    Reading a memory map of a file that was cut short would end the process. Here it is an error.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class ArrayFile:
 
     @classmethod
     def of(cls, array: Any) -> "ArrayFile | None":
-        """Return the file of a memory map; None of what is in memory, or in another order there."""
+        """Return the file of a memory map in C order; None for other arrays."""
         if not isinstance(array, np.memmap) or not hasattr(os, "preadv"):
             return None
         # a copy on write may differ from its file

@@ -1,4 +1,4 @@
-"""Rows in memory: arrays and CSR arrays, with what kernels know of each row."""
+"""Rows in memory: arrays and CSR arrays, with factors and limits for kernels."""
 
 import copy
 import math
@@ -50,7 +50,7 @@ class LocalRows(Rows):
     weight : ndarray of shape (n_samples,) or None, default=None
         Weight of each row, in [0, 1]: its clipped gradient is multiplied by it. None for 1.
     map : RowMap or None, default=None
-        What is done to each row before training; None for scaling into the ball of ``data_norm``.
+        Map of each row before training; None for scaling into the ball of ``data_norm``.
     exposure : ndarray of shape (n_samples,) or None, default=None
         Positive finite factor on the derivative of each row's loss, applied before clipping, so
         that it does not change the influence of a row. None for 1.
@@ -112,7 +112,7 @@ class LocalRows(Rows):
 
     @property
     def n_records(self) -> int:
-        """Number of records, which is public; of their rows where each is one."""
+        """Number of records, which is public: of persons, or of rows."""
         return self.shape[0] if self.persons is None else self.persons.n_persons
 
     @property
@@ -137,7 +137,7 @@ class LocalRows(Rows):
         return rows
 
     def part(self, first: int, last: int) -> "LocalRows":
-        """Return rows first, ..., last - 1 under the same map, with what is known of them."""
+        """Return rows first, ..., last - 1 under the same map, with targets and weights."""
         part, rows = copy.copy(self), slice(first, last)
         part.X, part.y = self.X[rows], self.y[rows]
         part.weight, part.exposure = self.weight[rows], self.exposure[rows]
@@ -199,7 +199,7 @@ class LocalRows(Rows):
         return self.map.factors(self.X)
 
     def bounded(self, objective, n_chunks=64, dtype=None, aligned=True) -> BoundedRows:
-        """Return what kernels know of each row: it bounds each row's gradient.
+        """Return factors and limits that bound each row's gradient, for kernels.
 
         All leave room for rounding, so that the sensitivity of the *computed* sum of gradients
         stays within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm
@@ -238,7 +238,7 @@ class LocalRows(Rows):
         return bounded
 
     def bounded_without_room(self, objective) -> BoundedRows:
-        """Return what kernels know of each row where the record itself pays for rounding.
+        """Return factors and limits of rows if the budget pays for rounding.
 
         A softmax that is not clipped is not clamped either, for that would be no contraction.
         """
@@ -283,7 +283,7 @@ class LocalRows(Rows):
         return float(np.sum(np.floor(self.weight[chosen] * unit))) / unit
 
     def numbers(self, of: str, centre: float = 0.0) -> np.ndarray:
-        """Return what `Rows.counts` counts, of each row."""
+        """Return the number of each row that `Rows.counts` compares."""
         if of == "distances":
             return np.abs(self.y - centre)
         return self.norms if of == "norms" else self.map.lengths(self.X)[1]
@@ -355,7 +355,7 @@ class LocalRows(Rows):
             for first in range(0, self.shape[0], size):
                 part = slice(first, first + size)
                 target = np.clip(self.y[part], -1, 1)
-                # of each of the two that are multiplied
+                # the root, because both factors of the product are weighted
                 weight = np.sqrt(self._weighted(np.ones(len(target)), part))
                 factor, target, column = scale[part] * weight, target * weight, constant * weight
                 if not self.is_sparse:
@@ -387,7 +387,7 @@ class LocalRows(Rows):
 
 
 class _Counts(Sequence):
-    """Numbers of rows within thresholds, by weight: each is counted when it is asked for."""
+    """Weighted numbers of rows within thresholds, counted on access."""
 
     def __init__(self, rows, numbers, thresholds):
         self._rows, self._numbers, self._thresholds = rows, numbers, thresholds
@@ -400,7 +400,7 @@ class _Counts(Sequence):
 
 
 def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> LocalRows:
-    """Return the rows that are used, whose they are, and their weights.
+    """Return the rows that are used, with their persons and weights.
 
     Parameters
     ----------
@@ -410,7 +410,7 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
         Number of each row's person, see `skdpdyn.data.persons.person_codes`; None: every row is a
         record.
     most_rows : int
-        Public number of rows of a person that are used at most.
+        Public limit on the rows of a person that are used.
     exposure : ndarray of shape (n_rows,) or None, default=None
         Exposure of each row, see `LocalRows`.
 

@@ -12,7 +12,7 @@ import numpy as np
 from skdpdyn.data.streamed import Labels, StreamedRows, refuse
 
 _PORTION_BYTES = 1 << 22
-_MOST_ROWS = 1 << 15  # of a portion
+_MOST_ROWS = 1 << 15  # most rows of a portion
 _INSTALL = "pip install 'skdpdyn[parquet]'"
 
 
@@ -28,9 +28,8 @@ class ParquetRows(StreamedRows):
     Parameters
     ----------
     source : path, list of paths, pyarrow Dataset or polars LazyFrame
-        A Parquet file, a folder of them (also a partitioned one), or what is opened already. The
-        number of rows is read from it, and is public. A filter makes the number of rows that are
-        left public.
+        A Parquet file, a folder of them (also a partitioned one), or an open source. The number of
+        rows is read from it, and is public. With a filter, the number of remaining rows is public.
     target : str
         Name of the target's column.
     columns : sequence of str or None, default=None
@@ -133,7 +132,10 @@ class ParquetRows(StreamedRows):
                     X, y = self._portion(batch)
                     check.portion(X, y)
                     yield X, y
-            except (OSError, ValueError):  # also of pyarrow: files that change are damaged as well
+            except (
+                OSError,
+                ValueError,
+            ):  # pyarrow raises both, for changed files too
                 check.files()
                 raise
         check.end()
@@ -210,7 +212,7 @@ def _column(field, categories):
 
 
 def _check_names(schema, names, target, categories):
-    """Refuse names that are not those of columns, by name."""
+    """Refuse names that no column has; the error names them."""
     for name in [*names, target]:
         if schema.names.count(name) != 1:
             many = "several columns" if name in schema.names else "no column"
@@ -327,7 +329,7 @@ class _DataSet:
         yield from scanner.to_batches()
 
     def watch(self):
-        """Return what finds out whether a pass sees other rows than those before it."""
+        """Return a check that a pass sees the same rows as those before it."""
         return _SameRows(self) if self._state is None else _SameFiles(self)
 
     def check(self):
@@ -361,7 +363,7 @@ class _LazyFrame:
         return self._frame.select(polars.len()).collect().item()
 
     def check_columns(self, names):
-        """Nothing: polars does."""
+        """Do nothing: polars checks columns itself."""
 
     def batches(self, names, n_rows):
         """Yield some rows at a time, in their order."""
@@ -371,7 +373,7 @@ class _LazyFrame:
             yield from frame.to_arrow().to_batches(max_chunksize=n_rows)
 
     def watch(self):
-        """Return what finds out whether a pass sees other rows than those before it."""
+        """Return a check that a pass sees the same rows as those before it."""
         return _SameRows(self)
 
 
@@ -383,7 +385,7 @@ class _SameFiles:
         opened.check()
 
     def portion(self, X, y):
-        """Nothing: the end tells."""
+        """Do nothing: changes are found at the end of the pass."""
 
     def files(self):
         """Refuse files that have changed."""
@@ -402,12 +404,12 @@ class _SameRows:
         """Take some rows in."""
         if isinstance(y, Labels):
             y = np.array([hash(value) for value in y.values.tolist()], np.int64)[y.codes]
-        # of each by itself: where portions end must not count
+        # sums of each row by itself, so that the ends of portions do not matter
         of_rows, of_targets = self._sum or (0, 0)
         self._sum = zlib.crc32(X, of_rows), zlib.crc32(np.ascontiguousarray(y), of_targets)
 
     def files(self):
-        """Nothing: which files there are is not known."""
+        """Do nothing: the files are not known."""
 
     def end(self):
         """Refuse rows that have changed."""
@@ -416,7 +418,7 @@ class _SameRows:
 
 
 def _quietly(function, *arguments):
-    """Call what opens files; errors of pyarrow and polars may quote records."""
+    """Call a function that opens files, and hide its errors, which may quote records."""
     try:
         return function(*arguments)
     except (ImportError, TypeError) as error:

@@ -1,9 +1,9 @@
 """Rows of persons: the protected record is a person with any number of rows.
 
-Every row of a person with k rows has weight 1/k, so that what a person adds to a sum is a mean of
-what rows add, and no larger than one of them: sensitivity and curvature are those of one row. The
-weight depends on the person's own rows alone. Divisors are the number of persons, which is public;
-the number of rows is not, and nothing that is shown may depend on it.
+Every row of a person with k rows has weight 1/k. So a person adds the mean of their rows to a sum,
+which is no larger than one of them: sensitivity and curvature are those of one row. The weight only
+depends on the person's own rows. Divisors are the number of persons, which is public. The number of
+rows is not public, and nothing that is shown may depend on it.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def person_codes(groups, n_rows: int) -> np.ndarray:
     try:
         ids = np.asarray(groups)
         if ids.dtype.kind in "US" and not isinstance(groups, np.ndarray):
-            ids = np.asarray(groups, dtype=object)  # numpy makes text of numbers beside text
+            ids = np.asarray(groups, dtype=object)  # numpy would make numbers text
     except Exception:
         ids = np.empty((0, 0))
     if ids.ndim != 1:
@@ -156,7 +156,7 @@ def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Per
     codes : ndarray of shape (n_rows,)
         Number of each row's person, as `person_codes` returns it.
     most_rows : int
-        Public number of rows of a person that are used at most.
+        Public limit on the rows of a person that are used.
 
     Returns
     -------

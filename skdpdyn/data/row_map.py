@@ -19,10 +19,10 @@ from skdpdyn.kernels import lengths as of_dense
 from skdpdyn.kernels.blas import one_blas_thread
 
 _EPS = np.finfo(np.float64).eps
-_LARGEST_ERROR = 1e-3  # of a mapped row, by rounding
+_LARGEST_ERROR = 1e-3  # largest rounding error of a mapped row
 _ZERO = 1e-140  # rows of a smaller norm, whose square may not be a normal number, count as zero
-_BLOCK_NUMBERS = 1 << 22  # of the mapped rows that are held at a time
-_MULTIPLE = 192  # of rows of a block: what BLAS multiplies at a time, whatever the processor
+_BLOCK_NUMBERS = 1 << 22  # numbers in the mapped rows that are held at a time
+_MULTIPLE = 192  # a block's rows are a multiple of it, to suit BLAS on any processor
 
 
 def mapping_error(n_features: int, spread: float) -> float:
@@ -279,7 +279,7 @@ class RowMap:
         """
         if self.is_diagonal:
             return coef * self.weights
-        return np.einsum("kj,jl->kl", coef, self.weights)  # not by BLAS: any number of threads
+        return np.einsum("kj,jl->kl", coef, self.weights)  # BLAS depends on threads
 
     def shift(self, coefficients: np.ndarray) -> np.ndarray:
         """Return what raw predictions have beside their dot products, before ``offset``.

@@ -17,7 +17,7 @@ from skdpdyn.data.row_map import block_size
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total
 
-_PIECE_BYTES = 1 << 23  # of rows that are summed at a time, in their own precision
+_PIECE_BYTES = 1 << 23  # size of the rows that are summed at a time
 _AHEAD = 2  # portions that are read while one is summed
 _DTYPES = np.float64, np.float32
 
@@ -172,7 +172,7 @@ class StreamedRows(Rows):
                 )
             if X.dtype != self.dtype:
                 raise ValueError(f"rows of {X.dtype} were read, not of {self.dtype}")
-            with np.errstate(all="ignore"):  # of large numbers, whose sum may not be finite
+            with np.errstate(all="ignore"):  # sums of large numbers may not be finite
                 finite = np.isfinite(np.sum(X)) or np.all(np.isfinite(X))
             if not finite:
                 self._refuse_missing(X)

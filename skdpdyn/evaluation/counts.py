@@ -21,7 +21,7 @@ from skdpdyn.privacy.checks import as_float
 
 _THRESHOLDS = np.arange(1, 32) / 32
 _MOST_THRESHOLDS = 1023
-_LOG_LOSS_SHARE = 0.3  # of mu^2, for the log loss of more than two classes
+_LOG_LOSS_SHARE = 0.3  # part of mu^2 for the log loss of more than two classes
 _EPS = np.finfo(np.float64).eps
 
 

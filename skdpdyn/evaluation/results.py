@@ -49,7 +49,7 @@ class PrivateEvaluation(ABC):
     confidence: float
     leaks_: tuple[str, ...] = ()
 
-    if TYPE_CHECKING:  # which metrics there are depends on the model
+    if TYPE_CHECKING:  # metrics depend on the kind of model
 
         def __getattr__(self, name: str) -> Any: ...
 

@@ -1,1 +1,1 @@
-"""All that numba compiles: passes over rows, the loops over steps, and the noise of steps."""
+"""Compiled code: passes over rows, the loops over steps, and the noise of steps."""

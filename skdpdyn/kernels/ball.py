@@ -1,14 +1,14 @@
 """Projection onto a ball whose rounding does not grow with the number of parameters.
 
-Bounds on rounding speak of every step, so that the norm is summed in twice the precision, by the
-error-free transformations of Dekker (1971) and Knuth, wherever it may decide anything.
+Bounds on rounding cover every step. So the norm is summed in twice the precision, by the error-free
+transformations of Dekker (1971) and Knuth, wherever its rounding could matter.
 """
 
 import numpy as np
 
 from skdpdyn.kernels.jit import inner, strict
 
-_CLEARLY_INSIDE = 1 - 1e-6  # of the squared radius, up to which no rounding decides
+_CLEARLY_INSIDE = 1 - 1e-6  # times the squared radius: rounding cannot matter below it
 _SPLITTER = 2.0**27 + 1
 
 PROJECTION_ERROR = 1.75
@@ -51,7 +51,7 @@ def project_in_place(theta, radius):
     square = _about_square_norm(theta)
     if square <= radius * radius * _CLEARLY_INSIDE:
         return
-    if square < 1e280:  # of larger numbers no product may be split
+    if square < 1e280:  # products of larger numbers cannot be split
         square = _square_norm(theta)
     if not square <= radius * radius:
         shrink = radius / np.sqrt(square)

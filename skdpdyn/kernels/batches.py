@@ -1,13 +1,13 @@
 """Noisy gradient descent on batches: the samplers, and the loop over steps for all kernels.
 
-A step draws its batch, copies the batch's rows side by side, some at a time (of CSR rows, only
-where they are), and has the family's kernel sum their clipped gradients, as in
-`skdpdyn.kernels.descent`. Copying costs little beside the loading from scattered places, and what
-was copied is summed from cache. In double, also rows of float32: a record that joins a batch moves
-the others to other blocks, and each block of single precision would round anew.
+A step draws its batch, copies the batch's rows side by side, some at a time (for CSR rows, only
+their places), and lets the family's kernel sum their clipped gradients, as in
+`skdpdyn.kernels.descent`. Copying costs little compared with loading from scattered places, and the
+kernel reads the copy from cache. Sums are in double precision, for float32 rows too: a record that
+joins a batch moves the others to other blocks, and blocks of single precision would round anew.
 
-The sum of a batch is divided by a public number, never by how many rows came. Batches are drawn
-inside the loop, from the same generator as the noise.
+The sum of a batch is divided by a public number, never by the actual number of rows. Batches are
+drawn inside the loop, from the same generator as the noise.
 """
 
 import math
@@ -37,8 +37,8 @@ from skdpdyn.kernels.sums import add, settle
 from skdpdyn.progress import Progress
 
 _HELD = 131_072  # normals at a time
-_PIECES = 10  # of a run, after each of which its progress can be told
-_MOST_COLUMNS = 1000  # that a row is taken to store
+_PIECES = 10  # parts of a run, after each of which progress is shown
+_MOST_COLUMNS = 1000  # assumed upper limit on the stored values of a row
 _PATIENCE = 2e8  # products of compiled steps, during which no signal is answered
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 
@@ -61,7 +61,7 @@ def _draw_fresh(generator, step, batch_size, index, batch):
     for i in range(size):
         left = index.size - i
         number = np.int64(generator.random() * _UNIFORM)
-        # all remainders equally likely
+        # reject, so that all remainders are equally likely
         while number >= np.int64(_UNIFORM) - np.int64(_UNIFORM) % left:
             number = np.int64(generator.random() * _UNIFORM)
         j = i + number % left
@@ -86,7 +86,7 @@ class PoissonBatches:
 
     @property
     def size(self):
-        """What the logarithm of a uniform number is multiplied by for a distance."""
+        """1 / log(1 - q), which turns log(uniform) into a geometric gap."""
         return 1 / math.log1p(-self.sampling_probability) if self.sampling_probability < 1 else 0.0
 
     def expected(self, n_samples):
@@ -100,7 +100,7 @@ class PoissonBatches:
 
 @dataclass(frozen=True)
 class FreshBatches:
-    """In every step a uniform set of ``size`` different rows, independently of all other steps."""
+    """A uniform set of ``size`` different rows in every step, independent of all other steps."""
 
     size: int
 
@@ -274,7 +274,7 @@ def descend_on_batches(
     generator : numpy.random.Generator
         The source of the batches and of the noise.
     momentum : float, default=0.0
-        What is kept of the last direction.
+        Part of the last direction that is kept.
     average_weights : ndarray of shape (n_steps,) or None, default=None
         Weights of the iterates after each step in the average that is the result; None: the last
         iterate is.
@@ -385,8 +385,8 @@ def descend_on_batches(
         for k in released:
             before, direction = theta.copy(), velocity.copy()
             if exact:
-                # What the gradient moves is released, and all else follows from what was released
-                # before: so that no rounding of theta counts.
+                # Release the move by the gradient. All else follows from earlier releases, so no
+                # rounding of theta counts.
                 velocity[:] = 0
                 steps(k, k + 1, math.inf, alpha=0.0)
                 moved = -step_size[k] * velocity

@@ -27,7 +27,7 @@ def rows_type(dtype):
 
 def rows(X):
     """Return the values of X, their columns, and each row's start and end, for the kernel."""
-    X.check_format(full_check=True)  # the kernel trusts the indices
+    X.check_format(full_check=True)  # the kernel does not check indices
     indices = (
         X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices.astype(np.uint32)
     )
@@ -67,7 +67,7 @@ def gather(
     X, y, row_scale, row_limit, row_offset, row_weight, index, start, stop, rows, target, scale,
     limit, offset, weight
 ):  # fmt: skip
-    """Copy what belongs to the rows index[start], ..., index[stop - 1] side by side."""
+    """Copy targets, factors and limits of rows index[start], ..., index[stop - 1] side by side."""
     _, _, row_start, row_end = X
     _, _, starts, ends = rows
     for i in range(stop - start):
@@ -117,7 +117,7 @@ def chunk_gradients(
             a = np.uintp(first + i)
             limit = row_limit[a]
             r = slope[i]
-            if not r <= limit:  # also true of NaN
+            if not r <= limit:  # true for NaN, too
                 r = limit
             if not r >= -limit:
                 r = -limit

@@ -123,7 +123,7 @@ def chunk_gradients(
             if row_weight.size:
                 factor *= row_weight[a]
             for k in range(n_outputs):
-                r = slope[k, i] * factor if square < np.inf else 0.0  # also of NaN
+                r = slope[k, i] * factor if square < np.inf else 0.0  # for NaN, too
                 out[n_weights + k] += r * intercept_scaling
                 line[k] = r * row_scale[a]
             for k in range(0, n_outputs, 16):

@@ -47,7 +47,7 @@ from skdpdyn.kernels.vectors import (
 _BLOCK_BYTES, _MAX_BLOCK = (260_000, 16) if not PREFETCHES else (54_000, 16) if ZEN else (27_000, 8)
 _MAX_LANES = 4 * _MAX_BLOCK
 _CACHED_BYTES = 2_000_000  # an X up to here is not prefetched
-# of the rows of a batch at a time; how many rows ahead to load
+# bytes of a batch's rows at a time; number of rows to load ahead
 _GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8
 
 _ORIGIN = (0,)

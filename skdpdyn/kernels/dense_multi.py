@@ -46,7 +46,7 @@ __all__ = [
 
 _BLOCK = 32  # rows summed in the precision of the weights: LocalRows.bounded counts on no more
 _OF_STREAM = _BLOCK // 4
-# of the sums that stay in cache while a block is added to them; columns
+# bytes of sums that stay in cache while a block is added; least number of columns
 _PANEL_BYTES, _MIN_PANEL = 16_000, 64
 # numbers that the weights and the sums of an output are padded to: the largest register of single
 # precision
@@ -81,9 +81,9 @@ def chunk_gradients(
     """
     n_features, n_outputs, n_weights = X.shape[1], intercept.size, weights.size
     stride = n_weights // n_outputs
-    # where the tiles of five end
+    # end of the tiles of five
     fives = n_outputs - n_outputs % 5 - (5 if n_outputs % 5 == 1 else 0) if _FIVES else 0
-    threes = n_outputs - 2 * (-(n_outputs - fives) % 3)  # and those of three
+    threes = n_outputs - 2 * (-(n_outputs - fives) % 3)  # end of the tiles of three
     quarter = (stop - start + 3) // 4
     panel = _PANEL_BYTES // (n_outputs * weights.itemsize) // _PADDING * _PADDING
     panel = _MIN_PANEL if panel < _MIN_PANEL else panel
@@ -165,7 +165,7 @@ def chunk_gradients(
                 square[i] += slope[k, i] * slope[k, i]
         for i in range(_BLOCK):
             fits = square[i] <= limit[i] * limit[i]
-            # what the residuals are multiplied by
+            # the factor on the residuals
             limit[i] = 1.0 if fits else limit[i] / np.sqrt(square[i])
         if row_weight.size:
             for i in range(_BLOCK):
@@ -173,7 +173,7 @@ def chunk_gradients(
         for k in range(n_outputs):
             output_sum = 0.0
             for i in range(_BLOCK):
-                r = slope[k, i] * limit[i] if square[i] < np.inf else 0.0  # also of NaN
+                r = slope[k, i] * limit[i] if square[i] < np.inf else 0.0  # for NaN, too
                 output_sum += r
                 numbers[k * _BLOCK + i] = r * scale[i]
             out[n_weights + k] += output_sum * intercept_scaling

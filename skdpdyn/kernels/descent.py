@@ -1,7 +1,7 @@
 """Full-batch noisy gradient descent: the loop over steps and its threads, for all kernels.
 
-Rows in memory are summed by these loops themselves, see `skdpdyn.kernels.passes`; other rows say
-what the sum at a point is, and the same step follows from it.
+These loops sum rows in memory themselves, see `skdpdyn.kernels.passes`. Other sources of rows
+return the sum at a point, and the same step follows from it.
 
 Rows are summed in fixed chunks whose sums are added in order, so any number of threads
 gives the same bits. Threads share all steps in compiled code: waking one through Python for every
@@ -79,7 +79,7 @@ def _step(
 
 
 def set_point(theta, slot, intercept_scaling, weights, intercept, shift, row_map=None):
-    """Put the parameters where the kernel has them."""
+    """Copy the parameters to their slots in the kernel's arrays."""
     n_coefficients = slot.size - intercept.size
     coefficients = theta[:n_coefficients]
     if row_map is not None:
@@ -322,8 +322,8 @@ def descend(
         for k in released:
             start = theta.copy()
             if exact:
-                # What the gradient moves is released, and all else follows from what was released
-                # before: so that no rounding of theta counts. The kernel has the iterate already.
+                # Release the move by the gradient. All else follows from earlier releases, so no
+                # rounding of theta counts. The kernel has the iterate already.
                 theta[:] = 0
                 run(step_size[k : k + 1], np.zeros(1), math.inf, normals[:1])
                 moved = release(theta, noise_std[k], generator)
@@ -360,17 +360,17 @@ class _Point:
         return self._weights, self._intercept, self._shift
 
     def _totals(self, what):
-        """Return what a step needs beside the sums of gradients."""
+        """Return the arguments of a step other than the sums of gradients."""
         divisor = float(what.objective.n_samples)
         return self._order, *map_arguments(self._map), divisor, what.objective.alpha
 
     def set_point(self):
-        """Put the parameters where the kernel has them."""
+        """Copy the parameters to their slots in the kernel's arrays."""
         set_point(self._theta, self._order, self._scaling, *self._point, self._map)
 
 
 class _DescentFromSums(_Point):
-    """Some steps of a fit at a time on rows that say what a sum of gradients at a point is."""
+    """Steps on rows that return the sum of gradients at a point, some steps at a time."""
 
     def __init__(self, theta, what, rows, n_threads):
         super().__init__(theta, what, rows)

@@ -1,7 +1,7 @@
-"""The numba policy, said once: how every kernel of the library is compiled.
+"""The numba policy: how every kernel of the library is compiled.
 
 Kernels are cached on disk, where a directory can be written: ``NUMBA_CACHE_DIR``, or else beside
-the package or in the user's cache. What damaged files held is compiled anew. Kernels release the
+the package or in the user's cache. Code in damaged files is compiled anew. Kernels release the
 GIL. Floating-point reassociation and contraction are allowed, so that dot products vectorise;
 ``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds and adds
 noise. No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
@@ -53,7 +53,7 @@ class _CheckedFiles(IndexDataCacheFile):
 
 
 class _Cache(FunctionCache):
-    """The disk cache of a function, without which it compiles as well."""
+    """The disk cache of a function, which also compiles without it."""
 
     def __init__(self, function):
         super().__init__(function)
@@ -62,14 +62,14 @@ class _Cache(FunctionCache):
         self._cache_file = _CheckedFiles(files._cache_path, base, stamp)
 
     def load_overload(self, signature, target_context):
-        """Return the compiled function, or None where there is none that can be read."""
+        """Return the compiled function, or None if no readable one is stored."""
         try:
             return super().load_overload(signature, target_context)
         except Exception:  # unreadable files, and what numba cannot make a function of
             return None
 
     def save_overload(self, signature, data):
-        """Write the compiled function, or say that it cannot be written."""
+        """Write the compiled function, or warn that it cannot be written."""
         try:
             super().save_overload(signature, data)
         except OSError as error:  # a full disk, a directory that is gone
@@ -77,7 +77,7 @@ class _Cache(FunctionCache):
 
 
 def _say_that_nothing_is_cached(reason: str | None) -> None:
-    """Warn once, whatever the records: nothing but the file system decides."""
+    """Warn once; the warning depends on the file system and not on records."""
     if _SAID in os.environ:
         return
     os.environ[_SAID] = "1"
@@ -178,7 +178,7 @@ if numba.config.DISABLE_JIT:
         return array[index]
 
     def atomic_increment(array, index):
-        """Add 1 to element ``index`` of the vector; what it was."""
+        """Add 1 to element ``index`` of the vector, and return the old value."""
         with _lock:
             array[index] += 1
             return array[index] - 1

@@ -1,7 +1,7 @@
-"""Norms of dense rows and of what a map makes of them, and what follows from these: compiled.
+"""Compiled norms of dense rows and of mapped rows, and the factors that follow from them.
 
 The bits of a row depend on nothing but the row: each is summed in whole vectors, in the same order
-wherever it is. So rows that are read in order need nothing kept of them between two passes.
+wherever it is. So rows that are read in order keep nothing in memory between two passes.
 """
 
 from functools import cache
@@ -27,7 +27,7 @@ _vector, _output = readonly(np.float64), writable(np.float64)
 
 
 def _divide(factor, lengths, offset, norm, shrink, error, exact, unit, zero):
-    """Replace factors by scales, and lengths by norms: what `RowMap.factors` returns."""
+    """Replace factors by scales and lengths by norms, as `RowMap.factors` returns them."""
     of_norm, added = (error, 0.0) if exact else (0.0, error)
     for i in range(factor.size):
         length = lengths[i]

@@ -6,10 +6,10 @@ gradients, and the step's length follows from the slope along it, which a convex
 once at zero. So a loss needs no second derivative and no value (a value's rounding would hide
 gradients below 1e-8), and clipped losses, whose curvature jumps, are minimised like the others.
 
-That an error was raised is a release, which no noise hides. So what can be certified depends on
-public numbers alone, `largest_rounding` at the largest norm that the minimiser may have, and where
-Newton's method stalls, as it may between the kinks of clipped losses, Nesterov's goes on: slow, but
-sure to arrive.
+Raising an error is a release, and no noise hides it. So whether a minimiser can be certified
+depends on public numbers alone: on `largest_rounding` at the largest norm that the minimiser may
+have. Where Newton's method stalls, as it may between the kinks of clipped losses, Nesterov's method
+goes on: it is slow, but it certainly arrives.
 """
 
 import math
@@ -28,9 +28,9 @@ from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.progress import tell_nothing
 
 _EPS = np.finfo(np.float64).eps
-_LEAST_PENALTY = 1e-12  # of the curvature: beyond, double precision holds nothing of the penalty
+_LEAST_PENALTY = 1e-12  # times the curvature: double precision would lose a smaller penalty
 _MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
-_DIFFERENCE = 1e-6  # of a raw prediction, between the two gradients of a product with the Hessian
+_DIFFERENCE = 1e-6  # of raw predictions, for products with the Hessian by two gradients
 _FORCING = 0.1  # part of a step's equations that may be left unsolved
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
@@ -55,7 +55,7 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1, verbose=0)
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
     verbose : int, default=0
-        Whether to say that nothing is told of the steps.
+        Whether to print that steps show no progress.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _rounding(objective, rounds_as, n_summed, norm, slope):
 
 
 def check_condition(objective):
-    """Refuse a penalty so weak that the minimiser is out of reach of double precision."""
+    """Refuse a penalty that is too weak for double precision."""
     if not objective.alpha >= _LEAST_PENALTY * objective.curvature:
         raise ValueError(
             f"alpha={objective.alpha:.3g} is less than {_LEAST_PENALTY:g} of the loss's "
@@ -197,7 +197,7 @@ def _points(gradient, theta, tolerance):
     start = point = _Point(theta, gradient(theta))
     yield point
     for _ in range(_MAX_STEPS):
-        # noise, or NaN, is no way down
+        # rounding noise, or NaN, is not a descent
         if not np.linalg.norm(point.slope) > gradient.rounding(point.theta):
             break
         direction = _newton_direction(gradient, *point)

@@ -36,10 +36,10 @@ That makes 45u x + 3e-15, 1.8e-13 at x = 35. Ideal normals beyond 35 have a prob
 _BLOCK = 256  # normals made at a time
 _HALF_UNIT = 2.0**-53
 _ENOUGH = 2.0**47  # a uniform number of so many units needs no more digits
-_CENTRAL = 0.85  # of the absolute values are in Wichura's central region
+_CENTRAL = 0.85  # part of the absolute values in Wichura's central region
 
 # Wichura (1988), "Algorithm AS 241: the percentage points of the normal distribution", PPND16;
-# from the highest power down
+# coefficients from the highest power down
 _CENTRE_NUMERATOR = (
     2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608,

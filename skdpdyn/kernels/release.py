@@ -24,7 +24,7 @@ BASE = 1 << DIGIT_BITS
 PITCH_BITS = 12  # the pitch of the lattice is 2^-12 of the scale, rounded down to a power of two
 SCALE_BITS = 52 - PITCH_BITS  # a scale is a whole number of 53 bits times 2^-SCALE_BITS pitches
 FIXED_BITS = SCALE_BITS + DIGIT_BITS
-FIRST_BITS = 6 * DIGIT_BITS  # of the gamma form
+FIRST_BITS = 6 * DIGIT_BITS  # first bits of gamma noise
 LEAST_SCALE, LARGEST_SCALE = (
     1e-250,
     1e250,

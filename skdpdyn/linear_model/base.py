@@ -98,14 +98,14 @@ from skdpdyn.solvers.noisy_gd import conditioned_time
 
 # Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to
 # 10: a small intercept column leaves the norm to the features.
-AUTO_INTERCEPT_SCALING = 0.25  # of data_norm
+AUTO_INTERCEPT_SCALING = 0.25  # times data_norm
 # On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one
 # that limits steps (flights' log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1
 # points)
 CONDITIONED_INTERCEPT_SCALING = 0.15
-# of the clip of other rows, where columns outnumber the noise's strength (news at 0.1)
+# times the clip, for sparse rows with more columns than n mu / f (news at epsilon 0.1)
 SPARSE_CLIP = 0.4
-# of mu^2, where the schedule learns nothing: what the parts sum up to, rounded
+# parts of mu^2 if the schedule learns nothing: the rounded sum of the shares
 _DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2
 
 
@@ -131,7 +131,7 @@ class _Conditioned:
     training_mu: float
     # mu that the guarantee counts: of all that is learnt, and of training if ``record`` is None
     declared_mu: float
-    record: Any = None  # of training; None where its steps follow from what is learnt
+    record: Any = None  # record of training; None if its steps follow from what is learnt
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
@@ -147,7 +147,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     sets what was learnt.
     """
 
-    # what a fit sets, for editors and type checkers
+    # attributes that a fit sets, for editors and type checkers
     coef_: np.ndarray
     intercept_: Any
     privacy_: Guarantee
@@ -406,7 +406,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 f"diagnostics=True: {type(self).__name__} does not say which targets it clips. "
                 "Use diagnostics=False"
             )
-        if not isinstance(X, Rows):  # of one column of zeros, which takes no memory
+        if not isinstance(X, Rows):  # a stand-in of zeros, which takes no memory
             nothing = np.broadcast_to(np.zeros((1, 1)), (len(target.clipped), 1))
             return rows_of(nothing, target.clipped, codes, most_rows)
         flags = X.with_targets(target.flags)
@@ -557,7 +557,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if hasattr(self, "feature_names_in_"):
             mapper.feature_names_in_ = self.feature_names_in_
         coef, intercept = self.coef_, self.intercept_
-        if coef.ndim == 2 and len(coef) == 2:  # of two classes scikit-learn keeps the difference
+        if coef.ndim == 2 and len(coef) == 2:  # for two classes scikit-learn keeps the difference
             coef, intercept = np.diff(coef, axis=0), np.diff(intercept)
         model.coef_, model.intercept_ = (
             coef,
@@ -697,7 +697,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         auto_alpha=None,
         spread=1.0,
     ):
-        """Return the problem, None for alpha and clip replaced by what "auto" stands for."""
+        """Return the problem; None for alpha or clip is replaced by its "auto" value."""
         if clip is None:
             n_parameters = n_parameters_of(loss, n_features, intercept_scaling)
             strength = 2 * strength_of(
@@ -833,7 +833,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             shares |= self._target_shares(centred, adapts)
         if adapts:
             shares["curvature"] = SPARSE_CURVATURE if is_sparse else CURVATURE
-        wanted = None  # what the shares add up to
+        wanted = None  # required sum of the shares
         if not maps:
             pass
         elif given is None and not is_auto(self.conditioning):
@@ -979,7 +979,7 @@ def _condition(plan, rows, flags, generator, learn_target, verbose=0):
     with Progress(n_parts_of(conditioner.shares), "conditioning", verbose) as releases.told:
         diagnostics = diagnose(rows, flags, conditioner, releases)
         rows, record, units, weights = _learn(plan, rows, releases, learn_target)
-    # What was learnt chooses maps and steps, never what is spent
+    # Learnt values choose maps and steps, never the amount that is spent
     spent = (*releases.parts, record) if conditioned.record is None else tuple(releases.parts)
     if spent and not composition(Composition(spent)).mu <= conditioned.declared_mu:
         raise CalibrationError(

@@ -21,7 +21,7 @@ from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.targets import Target, numbers_of
 from skdpdyn.losses import poisson
 
-_DOUBLINGS = 32.0  # of the rate that training starts from
+_DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
 _LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
 
 

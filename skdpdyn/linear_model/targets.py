@@ -106,7 +106,7 @@ def codes_of(y: Any, classes: Any) -> Any:
 def _codes(y, classes):
     """Return the index of each label in ``classes``, -1 if it is absent."""
     kinds = {y.dtype.kind, classes.dtype.kind}
-    if kinds <= set("biuf") and kinds != set("iu"):  # which are compared as floating point
+    if kinds <= set("biuf") and kinds != set("iu"):  # numpy compares these as floating point
         if classes.size == 2:  # in a fifth of the time, and of the memory
             second = y == classes[1]
             return np.where(second | (y == classes[0]), second, -1)

@@ -108,7 +108,7 @@ class Candidates:
                 raise ValueError(
                     "callbacks would be told of every trial: pass an estimator without them"
                 )
-        # What is printed, or written to a cache, for each trial would tell how many there were
+        # Output or cached files of each trial would reveal the number of trials
         quiet = {"verbose": False, "memory": None}
         names = [(name, name.rpartition("__")[2]) for name in estimator.get_params()]
         return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
@@ -135,7 +135,7 @@ def n_columns(estimator, rows):
     if isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of these rows
+                warnings.simplefilter("ignore")  # about these artificial rows
                 rows = quoting_no_records(clone(estimator[:-1]).fit_transform, rows)
         return n_columns(estimator.steps[-1][1], rows)
     refuse_dates(rows)

@@ -28,7 +28,7 @@ def stratifies(cv):
 def knows_its_splits(cv):
     """Return whether the splits follow from the number of records alone."""
     if cv is None or isinstance(cv, (Integral, list, tuple, np.ndarray)):
-        # so many folds, or pairs; what else can be iterated may give other pairs each time, or none
+        # a number of folds, or a list of pairs; other iterables may change each time
         return True
     known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
     known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
@@ -42,7 +42,7 @@ def training_sets(cv, n_samples, classifier):
             f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, "
             "test) pairs"
         )
-    # so that check_cv stratifies as it would
+    # labels with which check_cv makes its usual choice to stratify
     labels = np.arange(n_samples) % 2 if classifier else None
     cv = check_cv(cv, labels, classifier=classifier)
     stratified = stratifies(cv)

@@ -49,7 +49,7 @@ def _can(method):
     return lambda search: hasattr(search.estimator, method)
 
 
-# of a trial's mu, where the same records train and score; 0.92 of it is left to train with
+# part of a trial's mu if the same records train and score; 0.92 of mu is left for training
 SCORE_PART = 0.4
 
 
@@ -298,7 +298,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
         parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
         parts += (of_rows, of_held) if of_rows else ()
-        # what is printed for each trial would tell how many there were
+        # output of each trial would reveal the number of trials
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
             delayed(run_trial)(
                 candidates.build(candidate, plan.trial_budget, public, seed),
@@ -683,7 +683,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         """Call a method of the winner; an error quotes no record."""
         check_is_fitted(self)
         refuse_unreadable(X)
-        if isinstance(self.best_estimator_, CONSTANTS):  # which do not look at their columns
+        if isinstance(self.best_estimator_, CONSTANTS):  # constants do not look at columns
             quoting_no_records(
                 validate_data, self.best_estimator_, X, skip_check_array=True, reset=False
             )
@@ -711,7 +711,7 @@ class _SearchPlan:
     bound: str
     guarantee: Guarantee
     budget: Budget
-    fit_mu: float  # of a Gaussian candidate
+    fit_mu: float  # mu of the fit of a Gaussian candidate
     score_mu: float
     trial_budget: dict
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian

@@ -291,7 +291,7 @@ def search_privacy(
     """
     row_wise = checked_names(row_wise)
     fits = fits_of(search, row_wise)
-    private_steps(fits.estimator, row_wise)  # or an error
+    private_steps(fits.estimator, row_wise)  # raises if a step is not private
     n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -402,7 +402,7 @@ def _found(item, name="", row_wise=()):
     elif isinstance(item, PrivacyTotal):
         yield _Found(_named(name, "a total"), item.guarantee, item.leaks)
         yield from (_Found(step, why=why) for step, why in item.free)
-    elif isinstance(getattr(item, "guarantee", None), Guarantee):  # of `tightest`
+    elif isinstance(getattr(item, "guarantee", None), Guarantee):  # an answer of `tightest`
         yield _Found(_named(name, type(item.guarantee).__name__), item.guarantee)
     elif hasattr(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
@@ -504,7 +504,7 @@ def _inside(item, name, row_wise, attribute):
         yield _unfitted(name, type(item).__name__)
 
 
-# Of what has parts, by its very type: one that inherits may do more
+# Parts of composites, by exact type, because a subclass may do more
 _PARTS = {
     Pipeline: _of_steps,
     FeatureUnion: _of_steps,

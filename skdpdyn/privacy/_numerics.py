@@ -125,7 +125,7 @@ def smallest_safe(
 
 
 LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 241)
-_COARSE = 8  # as many of these to one that is tried first
+_COARSE = 8  # every eighth point of the grid is tried first
 
 
 def minimum_over_orders(function: Callable[..., Any]) -> float:

@@ -29,7 +29,7 @@ from skdpdyn.privacy.schedules import (
 
 _CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
-NUMERICAL_SLACK = 2e-4  # the same where privacy losses are composed numerically, to a tenth of it
+NUMERICAL_SLACK = 2e-4  # for numerical composition, which is computed to a tenth of it
 # relative error of epsilon during most of a search; step of a slope that such errors do not blur
 ROUGH, _STEP = 2e-3, 0.02
 
@@ -468,7 +468,7 @@ def least_noise_verdict(
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
-    # what rounding costs is not quite proportional to 1/noise
+    # the cost of rounding is not exactly proportional to 1/noise
     for _ in range(_CORRECTIONS if target else 0):
         guarantee = verdict(noise, None).guarantee
         if not isinstance(guarantee, GaussianDP) or not guarantee.mu < math.inf:
@@ -641,7 +641,7 @@ def most_steps(
             f"epsilon={budget.epsilon}, delta={budget.delta}: a single step exceeds this budget "
             f"under bound={bound!r}"
         )
-    # what meets the budget on a coarse grid does so on a finer one
+    # a record that meets the budget on a coarse grid also does on a finer one
     for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):
         n_steps = _last(partial(meets, accuracy=accuracy), n_steps, largest)
     while not meets(n_steps):

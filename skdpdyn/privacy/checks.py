@@ -10,7 +10,7 @@ import numpy as np
 from skdpdyn.privacy._types import Array, Floats
 
 EXTREME = 1e140  # beyond it, or below its inverse, squares leave the range of double precision
-MAX_STEPS = 10**18  # no computer runs so many
+MAX_STEPS = 10**18  # no computer runs that many steps
 
 
 def as_float(value: Any) -> float:
@@ -27,7 +27,7 @@ def checked(value: Any, name: str, valid: Callable[[Any], Any], requirement: str
     """Return the value as an array, or raise an error that names it; NaN is never valid."""
     array = np.asarray(value)
     array = array.astype(float) if array.dtype.kind in "iuf" else np.asarray(as_float(value))
-    if not np.all(valid(array)):  # also refuses NaN
+    if not np.all(valid(array)):  # NaN is refused, too
         raise ValueError(f"{name}={value!r} must be {requirement}")
     return array
 

@@ -671,7 +671,7 @@ class RenyiDP(Guarantee):
     @property
     def neighboring_relation(self) -> Any:
         """ADD_OR_REMOVE_ONE: ``RdpAccountant`` reads the event alike under all relations."""
-        _ = self.dp_event  # or no such event
+        _ = self.dp_event  # raises if there is no event
         return GaussianDP.neighboring_relation.fget(self)  # type: ignore[attr-defined]
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
@@ -785,7 +785,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
     quantile = -float(special.ndtri_exp(log_delta))
     root = math.hypot(quantile, math.sqrt(2 * epsilon))
-    # where Phi(-x) = delta
+    # x with Phi(-x) = delta
     lower = 2 * epsilon / (root + quantile) if quantile > 0 else root - quantile
     lower = max(lower * (1 - 1e-9), 2.5 * delta * (1 - 1e-9))
     if not 1e-150 < lower < 1e150:

@@ -215,7 +215,7 @@ class Ledger:
                     "entry needs a name of its own"
                 )
             spent = self._epsilon_with(entries.values(), cost)
-            if not spent <= self.cap.epsilon:  # also refuses NaN
+            if not spent <= self.cap.epsilon:  # NaN is refused, too
                 now = _together(_charged(entries.values()), self.cap).epsilon(self.cap.delta)
                 raise BudgetExceededError(
                     f"name={name!r} would take the ledger from epsilon={now:.6g} to {spent:.6g} at "
@@ -457,7 +457,7 @@ class Ledger:
         draft = f"{self.path}.tmp"
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)  # of a process that died here
+                os.unlink(draft)  # left behind by a process that died here
             with open(
                 os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8"
             ) as file:
@@ -624,7 +624,7 @@ def _checked_text(value: Any, name: str) -> str:
 def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
     """Return the guarantee of a fitted object, and the leaks it does not cover."""
     cost = getattr(item, "privacy_", item)
-    cost = getattr(cost, "guarantee", cost)  # of a total, or of `tightest`
+    cost = getattr(cost, "guarantee", cost)  # a total, or an answer of `tightest`
     if not isinstance(cost, Guarantee):
         raise ValueError(
             f"a {type(item).__name__} is no guarantee and has no privacy_: pass "
@@ -648,7 +648,7 @@ def _checked_cost(cost: Any, cap: Budget) -> Guarantee:
             f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account "
             "both under one"
         )
-    to_dict(cost)  # or an error, if it cannot be stored
+    to_dict(cost)  # raises if it cannot be stored
     return cost
 
 

@@ -742,7 +742,7 @@ def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
-MAX_POSITIONS = 10**8  # of records that a bound keeps a number for
+MAX_POSITIONS = 10**8  # a bound keeps one number for each position of a record
 
 
 def check_computable(accountant: str, **numbers: Any) -> None:

@@ -273,10 +273,10 @@ class PrivacyLossDP(Guarantee):
         return self.parts
 
 
-LARGEST_LOSS = 600.0  # beyond it e^loss is out of a float's safe reach
+LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
 TAIL = 1e-15  # mass that a convolution may move to infinity
 COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
-MAX_POINTS = 2**20  # of a grid, before or after composition
+MAX_POINTS = 2**20  # largest number of points of a grid, before or after composition
 MAX_RELEASES = 10**10  # composed numerically; of more, rounding leaves nothing below delta = 1e-5
 
 
@@ -403,7 +403,7 @@ def _reach(parts: tuple[tuple[Any, int], ...], span: float) -> float:
 
 
 def _spread(second_moment: float, span: float) -> float:
-    # what their grid of orders allows
+    # limited by their grid of orders
     tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)
     return tilt * second_moment + 69 / tilt
 
@@ -432,7 +432,7 @@ def _composed(parts: tuple[tuple[Any, int], ...], interval: float) -> _Losses | 
         if count > 1:
             if max(_composed_size(pmf, count) for pmf in pmfs) > 4 * MAX_POINTS:
                 return None
-            with np.errstate(over="ignore"):  # what that makes of it is no number, which is refused
+            with np.errstate(over="ignore"):  # the result is then NaN, which is refused
                 pmfs = [pmf.self_compose(count, TAIL) for pmf in pmfs]
         if totals is None:
             totals = pmfs
@@ -525,7 +525,7 @@ def _hockey_stick(loss: Any, part: Any, epsilon: Array) -> Array:
         )
         return np.clip(delta, 0.0, 1.0)
     sign = 1 if direction == "REMOVE" else -1
-    ratio = np.expm1(sign * epsilon) / q + 1  # of the densities of N(m, 1) and N(0, 1) on the edge
+    ratio = np.expm1(sign * epsilon) / q + 1  # of densities of N(m, 1) and N(0, 1) on the edge
     with np.errstate(divide="ignore", invalid="ignore"):
         edge = np.where(ratio > 0, np.log(ratio), -np.inf) / m + m / 2
     if direction == "REMOVE":

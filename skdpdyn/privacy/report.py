@@ -28,7 +28,7 @@ NEIGHBOURS = {
 
 LEAKS = "not private in this run"
 NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
-NO_THEOREM = "has no theorem for"  # of the errors of accountants that do not know a kind of record
+NO_THEOREM = "has no theorem for"  # text of errors of accountants without a theorem
 
 NOT_COVERED = (
     (
@@ -316,7 +316,7 @@ def privacy_report(
     0.011111
     """
     leaks = [*leaks, *getattr(guarantee, "leaks", ())]
-    guarantee = getattr(guarantee, "guarantee", guarantee)  # of `tightest`, or of a total
+    guarantee = getattr(guarantee, "guarantee", guarantee)  # an answer of `tightest`, or a total
     checked_choice(unit, "unit", ("record", "person"))
     spent: dict[str, Any] = {} if unit == "record" else {"protected": _PERSON}
     spent |= {
@@ -462,7 +462,7 @@ _FIRST = 1  # version of the records of 0.2, the first whose reports were stored
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
 _ASSUMED = {"public", "randomness", LEAKS}
 _ROUNDING = 1e-9  # by which another machine's numbers may differ
-_ROOM = 5e-9  # of mu: a fit that learns a map of rows keeps that much for the rounding of its parts
+_ROOM = 5e-9  # part of mu that a fit with a learnt map keeps for rounding
 
 
 def _restored(stored: dict[str, Any], name: str) -> Any:

@@ -13,7 +13,7 @@ from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.stored import stored_part
 
 REACH = 12.0  # standard deviations beyond the last peak at which the quadrature ends
-MAX_NODES = 2**15  # of one quadrature; where it would take more, the curve without sampling is used
+MAX_NODES = 2**15  # of one quadrature; beyond, the curve without sampling is used
 
 
 @stored_part
@@ -104,7 +104,7 @@ def sampled_divergence(q: float, shift: float, order: float, replaced: bool) -> 
     step = min(0.4, 0.3 / shift, 0.5 / (shift * math.sqrt(order)))
     low = -2 * shift - REACH
     high = max(order, 2.0) * shift + REACH + 2
-    if replaced:  # beyond it even the power of Q pulls less than the normal density falls
+    if replaced:  # beyond it the normal density falls faster than the power of Q grows
         high += excess * shift * _weight(q, shift, high)
     if not high - low < MAX_NODES * step:
         return whole
@@ -120,7 +120,7 @@ def sampled_divergence(q: float, shift: float, order: float, replaced: bool) -> 
     log_moment = np.logaddexp(top + math.log(total), tails) - math.log(2 * math.pi) / 2
     # Rounding: a few ulps of the sum, and of what the exponents were made of
     log_moment += 1e-13 + 1e-15 * (abs(top) + (abs(low) + high) ** 2 / 2)
-    small = log_moment < -37  # where log(1 + I) is I, rounded up
+    small = log_moment < -37  # log(1 + I) is then I, rounded up
     divergence = (
         np.exp(log_moment - math.log(excess)) if small else np.logaddexp(0.0, log_moment) / excess
     )
@@ -148,7 +148,7 @@ def _pair(q: float, shift: float, x: Array, replaced: bool) -> Any:
     return log_a - x * x / 2, log_a - log_b
 
 
-_PSI_SERIES = [2 / math.factorial(k) for k in range(2, 16)]  # of psi(v) / (v^2 / 2)
+_PSI_SERIES = [2 / math.factorial(k) for k in range(2, 16)]  # coefficients of psi(v) / (v^2 / 2)
 
 
 def _log_psi(v: Array) -> Array:

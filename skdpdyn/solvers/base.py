@@ -21,7 +21,7 @@ LONG_STEPS = 2.0
 _LONGEST = 3.0  # times the curvature-aware time: longer training gains little
 _MOST_STEPS = 10**9  # largest number that a user may ask for
 _SMALLEST = 1e-50  # step size; the reciprocal of the largest
-_LEAST_PROBABILITY = 1e-9  # of a record to be in a batch
+_LEAST_PROBABILITY = 1e-9  # least probability that a record is in a batch
 
 
 def training_time(objective: Any, budget: Any, **changes: Any) -> Any:

@@ -108,7 +108,7 @@ class DPSGD(Solver):
         unit = step_size * (objective.lipschitz / (sampling_probability * objective.n_samples))
 
         def record(noise_multiplier):
-            rounding = 0.0  # where the noise of every step is exact
+            rounding = 0.0  # the noise of every step is exact
             if not exact:
                 rounding = _rounding(
                     objective,
@@ -211,7 +211,7 @@ class DPSGD(Solver):
                 / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             )
             batch_size = max(batch_size, LEAST_BATCH)
-            # all records: exact, and in closed form
+            # with all records the guarantee has an exact closed form
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0
         return checked_batch_size(self.batch_size, n_samples) / n_samples
 

@@ -187,7 +187,7 @@ class NoisyGD(Solver):
         time = conditioned_time(objective, mu, adjacency)
         longest = _LONG_STEP / (objective.loss.typical * top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
-        mean = 0.75 if cooling else 1.0  # of the factors of cooled steps
+        mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         plain = time / (mean * longest)
         if equal and objective.n_outputs == 1:
             plain = min(plain, _EQUAL_STEPS)
@@ -216,7 +216,7 @@ class NoisyGD(Solver):
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-        # what claims no contraction pays for each step by itself
+        # a record without contraction pays for each step by itself
         exact = mechanism.smoothness is None
         if not exact:
             radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))

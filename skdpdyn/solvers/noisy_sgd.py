@@ -32,11 +32,14 @@ _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
 # On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592
 # passes; with one epoch, 0.01 and 0.003 below.
 _EPOCHS = 16
-# of an epoch; beyond, more epochs: every batch's position has a privacy loss of its own to compute
+# most batches of an epoch; longer runs take more epochs, because the privacy loss of every
+# position must be computed
 _BATCHES = 128
-# of cooled batches, which are small: four times those of full batches take a tenth of their time
+# most steps on cooled batches, which are small: four times as many as full-batch steps take a
+# tenth of their time
 _MAX_STEPS = 40_000
-# of fresh batches, over one record's effect on the sum, at which the draw amplifies nearly in full
+# noise on fresh batches, over one record's effect on the sum, at which sampling amplifies nearly
+# in full
 _ENOUGH_NOISE = 2.0
 
 
@@ -179,7 +182,7 @@ class NoisySGD(Solver):
         return is_named(self.distribution, "laplace")
 
     def auto_clip(self, loss: Any, clip: Any) -> Any:
-        """See `Solver.auto_clip`: what contracts, where the bounds need that."""
+        """See `Solver.auto_clip`: no clip for a softmax, unless batches are drawn afresh."""
         return (
             clip
             if loss.n_outputs == 1 or self._sampling(loss) == "without_replacement"
@@ -369,7 +372,7 @@ class NoisySGD(Solver):
             budget,
             # A step that hides one record by itself: n of them pile up root n times the noise
             n_samples=math.sqrt(objective.n_samples) if one_pass else objective.n_samples,
-            # in place of who vanishes another is drawn
+            # another record is drawn instead of the one that vanishes
             adjacency=Adjacency.REPLACE_ONE if fresh else budget.adjacency,
             mu=self.gaussian_mu(budget, objective.n_parameters),
         )

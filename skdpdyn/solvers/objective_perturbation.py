@@ -22,9 +22,9 @@ from skdpdyn.solvers.base import Solver, training_time
 # and 8 to 20,000 columns at epsilon 0.1 to 10.
 AUTO_SHRINKAGE = 2.5
 AUTO_TILT = 0.25  # largest part of epsilon that alpha="auto" lets the Jacobian have
-# of 1/sqrt(n): standard deviation of a raw prediction by the noise on the output
+# times 1/sqrt(n): standard deviation of a raw prediction caused by the noise on the output
 _NEGLIGIBLE = 0.01
-_LEAST_ALPHA = 1e-9  # of the curvature, for alpha="auto"
+_LEAST_ALPHA = 1e-9  # times the curvature, for alpha="auto"
 
 
 class ObjectivePerturbation(Solver):

@@ -22,7 +22,7 @@ from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
 
 _EPS = np.finfo(np.float64).eps
-_NEGLIGIBLE = 1e-6  # of the gradient's sensitivity: "auto" tolerance
+_NEGLIGIBLE = 1e-6  # "auto" tolerance, times the gradient's sensitivity
 _MAX_EPOCHS = 10_000
 
 
@@ -71,7 +71,7 @@ class Descent:
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
         survives = np.append(np.cumprod(contraction[:0:-1])[::-1], 1.0)
         moved = eta * survives * adjacency.sum_sensitivity(objective.lipschitz) / self.batch_size
-        # of the ball that no iterate leaves
+        # radius of a ball that no iterate leaves
         radius = objective.lipschitz * min(np.sum(eta), 1 / alpha if alpha else math.inf)
         if self.n_batches == 1:
             in_order = largest_number_in_order(objective)

@@ -52,7 +52,7 @@ class SufficientStatistics(Solver):
     takes_persons = True
     streams = True
 
-    _shares = (0.05, 0.55, 0.4)  # of mu^2: least eigenvalue, X'X, X'y
+    _shares = (0.05, 0.55, 0.4)  # parts of mu^2 for the least eigenvalue, X'X and X'y
 
     def check_loss(self, loss: Any) -> Any:
         """See `Solver.check_loss`: products of rows say all of a squared loss, and of no other."""
@@ -70,7 +70,7 @@ class SufficientStatistics(Solver):
                 f"{_LARGEST} columns do not fit in memory. "
                 "Use solver='noisy_gd'"
             )
-        _rounding(objective)  # or an error
+        _rounding(objective)  # raises if there are too many records
 
         def record(noise_multiplier):
             return Composition(

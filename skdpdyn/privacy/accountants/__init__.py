@@ -20,7 +20,7 @@ from skdpdyn.privacy.checks import checked_delta
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import Composition
 
-# name of the bound of a composition whose parts are best judged by different accountants
+# bound of a composition whose parts are best judged by different accountants
 MIXED = "tightest"
 
 
@@ -149,7 +149,7 @@ def weigh(mechanism: Mechanism, delta: float, accuracy: float | None = None) -> 
     if len(finalists) > 1:
         epsilons = {name: valid[name].epsilon(delta) for name in finalists}
         winner = min(finalists, key=epsilons.__getitem__)
-        # of several that are nothing at this delta, the one that composes best
+        # if several cost nothing at this delta, take the one that composes best
         if epsilons[winner] == 0:
             winner = min(
                 (name for name in finalists if epsilons[name] == 0),
@@ -168,7 +168,7 @@ def _mixed(mechanism: Mechanism, delta: float, accuracy: float | None) -> Tighte
     try:
         best = {part: weigh(part, delta, accuracy) for part in dict.fromkeys(mechanism.mechanisms)}
     except UnsupportedMechanismError:
-        # of a part that no theorem covers; the accountants have said so
+        # no theorem covers some part; the accountants' errors say so
         return None
     names = {each.bound for each in best.values()}
     if len(names) == 1 and MIXED not in names:

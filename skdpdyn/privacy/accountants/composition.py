@@ -1,4 +1,4 @@
-"""Composition: every step is paid for, whatever is released of the path."""
+"""Composition: the budget pays for every step, so any part of the path may be released."""
 
 from typing import NoReturn
 
@@ -23,9 +23,9 @@ def composition(mechanism: Mechanism) -> NoReturn:
     """Compose the steps, as if every iterate were released and no batch were secret.
 
     Each step that a record takes part in is a Gaussian mechanism with mu_k = sensitivity / noise;
-    together mu^2 = sum of mu_k^2 (Dong, Roth and Su 2022, Corollary 3.3), exactly. It needs a
-    bounded sensitivity, nothing else: no convexity, any step size, any release. Of disjoint batches
-    a record is in one an epoch (the worst position counts); of sampled batches it may be in all.
+    together mu^2 = sum of mu_k^2 (Dong, Roth and Su 2022, Corollary 3.3), exactly. It only needs a
+    bounded sensitivity: no convexity, any step size, any release. With disjoint batches, a record
+    is in one batch per epoch (the worst position counts); with sampled batches it may be in all.
     One pass with Laplace noise is pure, epsilon = sensitivity / scale.
 
     Parameters
@@ -75,7 +75,7 @@ def _(mechanism: CyclicBatches) -> GaussianDP:
 
 @composition.register
 def _(mechanism: WithoutReplacement) -> GaussianDP:
-    # Given who is in which batch, the record moves at most every step, by S
+    # For any assignment to batches, the record moves every step by at most S
     return GaussianDP(np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency)
 
 

@@ -51,9 +51,9 @@ def contraction(mechanism: Mechanism, index: int | None = None, tight: bool = Fa
       theta(S/noise) / (n (1 - t)), for every record.
 
     Hypotheses: step_size < 2 / (smoothness + strong_convexity), checked (beyond it M is below the
-    true Lipschitz constant); a bounded domain, one record a step, one pass, which the record type
-    says. Figure 3 of the paper has smoothness < strong_convexity, which no function has; it is
-    computed, not refused.
+    true Lipschitz constant). The record type guarantees a bounded domain, one record per step and
+    one pass. Figure 3 of the paper has smoothness < strong_convexity, which is impossible for a
+    function; it is computed all the same.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def _(mechanism: NoisyGradientDescent) -> RenyiDP:
 
 
 def check_run(mechanism: Mechanism, theorem: str) -> Callable[..., Any]:
-    """Refuse what none of the theorems covers; returns how to refuse more."""
+    """Refuse runs that no theorem covers; return a function that refuses further ones."""
 
     def refuse(hypothesis: str) -> NoReturn:
         raise UnsupportedMechanismError(

@@ -39,14 +39,14 @@ def last_iterate(mechanism: Mechanism, index: int | None = None) -> NoReturn:
     Hypotheses, each checked on the record: only the last iterate is released; smoothness known;
     every step_size <= 2 / smoothness, so that a step is Lipschitz with constant ``max(|1 -
     step_size strong_convexity|, |1 - step_size smoothness|) <= 1``. Any start chosen without the
-    data will do. A convex objective (strong_convexity = 0) is covered: the price is then that of
-    `composition`, or of the bounded domain where there is one.
+    data is allowed. A convex objective (strong_convexity = 0) is covered: its cost is then that of
+    `composition`, or of the bounded domain if there is one.
 
     `CyclicBatches`: a record is in one batch an epoch, so its sensitivity is 0 in all other steps;
-    the worst position decides (the last, for equal steps). Shuffled once by a permutation that
-    stays secret, the profile is the mean over positions, since the hockey-stick divergence is
-    jointly convex: a `ProfileMixture`. `OnePass` with Gaussian noise: the same with one record a
-    step; stopped at random, the mean over the stopping times.
+    the worst position decides (the last, for equal steps). If the records were shuffled once by a
+    secret permutation, the profile is the mean over positions, because the hockey-stick divergence
+    is jointly convex: a `ProfileMixture`. `OnePass` with Gaussian noise is like batches of one
+    record; with a random stop, the profile is the mean over the stopping times.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     if not random:
         return GaussianDP(float(mus(np.array(n - index, dtype=float))), mechanism.adjacency)
     check_positions("last_iterate", n)
-    # stopped later and later; stopped before it, nothing is learnt
+    # later and later stops; a stop before the record learns nothing of it
     values = mus(np.arange(n - index + 1, dtype=float))
     weights = np.full(values.size, 1 / n)
     if index > 1:
@@ -203,7 +203,7 @@ def _cyclic_mu(
     tail_supply, tail_weight = math.exp(-later * decay), float(_noise_left(later + 1, decay))
     if before == 0:
         return sensitivity / noise_std * tail_supply / math.sqrt(tail_weight)
-    # what reaches the end of the epoch before the last
+    # the part that is left at the end of the last epoch but one
     past = math.exp(-(later + n_batches) * decay)
     supply = past * (math.expm1(-before * period) / math.expm1(-period) if decay else before)
     weight = math.exp(-2 * (later + 1) * decay) * float(_noise_left(before * n_batches, decay))
@@ -224,11 +224,11 @@ def _position_mus(
 ) -> Any:
     """Return mu for the record at each of some positions in the epoch, for any schedule.
 
-    Its own steps alone bring supply. Between two of them the isotonic regression pools all noise,
-    and a start from anywhere in the set costs least just before or just after an own step: two
-    numbers an epoch stand for all of its steps.
+    Only the record's own steps bring supply. Between two of them the isotonic regression pools all
+    noise, and a start from anywhere in the set costs least just before or just after an own step.
+    So two numbers per epoch stand for all of its steps.
     """
-    reach = 1.0 if diameter is None else diameter  # not used without one
+    reach = 1.0 if diameter is None else diameter  # unused if there is no diameter
     log_supply, log_weight, log_front = (
         values.reshape(-1, n_batches)
         for values in _log_schedule(log_contraction, sensitivity, noise_std, reach)
@@ -404,7 +404,7 @@ def _schedule_mu(
 ) -> float:
     """Return mu of any schedule, in log space, where products of contractions cannot underflow."""
     forgotten = np.flatnonzero(np.isneginf(log_contraction))
-    if forgotten.size:  # a contraction of 0 wipes out all that came before
+    if forgotten.size:  # a contraction of 0 forgets all earlier steps
         first = forgotten[-1]
         log_contraction, sensitivity, noise_std = (
             a[first:] for a in (log_contraction, sensitivity, noise_std)
@@ -451,7 +451,7 @@ def _log_energy(log_supply: Array, log_weight: Array) -> float:
     """
     supplies: list[float] = []
     weights: list[float] = []
-    log_debt = -math.inf  # supply that met no noise yet: carried forward, never lost
+    log_debt = -math.inf  # supply without noise so far is carried forward, never lost
     start, n_steps = 0, log_supply.size
     while start < n_steps:
         stop = _segment_end(log_weight, start)
@@ -562,7 +562,7 @@ def _energy_with_front(
     """Log energy of the stacked blocks after a supply without weight was put in front of them."""
     supply, weight, remaining = log_front, -math.inf, top
     while remaining:
-        # most often one block takes it all
+        # usually one block takes all supply
         low = max(0, remaining - (1 if remaining == top else 1024))
         run = slice(remaining, low, -1)
         pooled_supply = np.logaddexp.accumulate(np.append(supply, supplies[run]))[1:]

@@ -108,7 +108,7 @@ def _computable(noise_multiplier: float) -> bool:
     return 1 / EXTREME < noise_multiplier < EXTREME
 
 
-EXACT_STEPS = 20_000  # from there on, strides
+EXACT_STEPS = 20_000  # later steps are taken in strides
 
 
 @stored_part
@@ -165,7 +165,7 @@ class RecursionCurve:
         )
 
 
-# a fit asks what its privacy_cost asked, and so does the next one of its kind
+# cached, because privacy_cost and the fit ask for the same orders
 @lru_cache(maxsize=8192)
 def _recursion(
     n_steps: int, q: float, noise_multiplier: float, log_contraction: float, order: float

@@ -1,4 +1,4 @@
-"""The list of accountants: each enters itself, with what it needs and which theorem it is."""
+"""Registry of accountants, with their theorems and needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from skdpdyn.privacy.needs import NEEDS, Needs
 from skdpdyn.privacy.rounded import rounded
 
 ACCOUNTANTS: dict[str, Any] = {}
-"""Every accountant by name: what ``bound=`` of the estimators chooses from, beside "tightest"."""
+"""Every accountant by name, as ``bound=`` of the estimators takes it."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Sharper:
     Parameters
     ----------
     theorem : str
-        What it is.
+        Name of the sharper form.
     options : dict
         Arguments of the accountant that ask for it.
     """
@@ -37,21 +37,21 @@ def accountant(
 ) -> Any:
     """Register a function as an accountant under its own name, dispatched on the record's type.
 
-    The function itself is what a record without a theorem gets: it raises
-    `UnsupportedMechanismError`. Theorems are added with its ``register``. Compositions are covered:
-    one costs what its parts cost together, each under the same family of theorems.
+    The function itself handles records without a theorem: it raises `UnsupportedMechanismError`.
+    Add theorems with its ``register``. Compositions are covered: their cost is the composition of
+    the costs of their parts, each under the same family of theorems.
 
     Parameters
     ----------
     theorem : str
         Paper and theorem, for people.
     needs : Needs or None, default=None
-        What it needs of a run; None: nothing.
+        Its needs of a run; None: none.
     sharper : Sharper or None, default=None
         A form that is never above the printed one; `tightest` uses it.
     never_below : str or None, default=None
-        Name of an accountant that this one is never below where that one holds, so that it cannot
-        win there.
+        Name of an accountant whose bound is never above this one, so this one cannot win where the
+        other holds.
 
     Returns
     -------

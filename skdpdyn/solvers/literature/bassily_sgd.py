@@ -12,8 +12,8 @@ from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
 
-_MOST_STEPS = 4_000_000  # that "auto" takes: a few seconds
-_COUNTABLE = 3e14  # times delta: the steps that numerical accounting can tell apart
+_MOST_STEPS = 4_000_000  # limit of "auto": a few seconds
+_COUNTABLE = 3e14  # times delta: the most steps that numerical accounting can count
 
 
 class BassilySGD(Solver):

@@ -20,7 +20,7 @@ from skdpdyn.solvers.base import (
     training_time,
 )
 
-_ROWS = 4096  # of X that are looked at together
+_ROWS = 4096  # rows of X that are processed together
 _MOST_INNER = 10
 
 
@@ -84,7 +84,7 @@ class DPSVRG(Solver):
     (True, 50, 2.5)
     """
 
-    _snapshot_share = 0.5  # of mu^2, as far as sampling is near its Gaussian limit
+    _snapshot_share = 0.5  # part of mu^2, if sampling is near its Gaussian limit
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class _Records:
 def _bounded(residuals, limit):
     """Return rows scaled down to norm ``limit``; values that are not finite count as 0."""
     residuals = np.nan_to_num(residuals, posinf=0.0, neginf=0.0)
-    if residuals.shape[1] == 1:  # which may be so large that the factor below is no normal number
+    if residuals.shape[1] == 1:  # the factor below could be subnormal
         return np.clip(residuals, -limit[:, None], limit[:, None])
     norms = np.linalg.norm(residuals, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
