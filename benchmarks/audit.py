@@ -398,7 +398,9 @@ def default(adjacency):
 
     def run(data):
         generator = generators(0)[0]
-        rows, record, parts, *_ = _condition(plan, LocalRows(*data), generator, model._learn_target)
+        rows, record, parts, *_ = _condition(
+            plan, LocalRows(*data), None, generator, model._learn_target
+        )
         plan.solver.solve(plan.objective, record, rows, generator=generator)
         return parts, record
 

@@ -100,7 +100,7 @@ class StreamedRows(Rows):
             yield self._piece(X, y), last in ends
 
     def gradient_sums(self, what, n_threads: int = 1) -> "_Sums":
-        """See `Rows.gradient_sums`: on one thread, while another one reads."""
+        """See `Rows.gradient_sums`: on one thread, while one reads and one computes factors."""
         return _Sums(self, what)
 
     def batches(self, size: int, n_epochs: int) -> Iterator[LocalRows]:
@@ -128,16 +128,7 @@ class StreamedRows(Rows):
 
     def _portions(self, edges):
         """Yield the rows between edges, while another thread reads on: where they end, X and y."""
-        reader = self._assembled(edges)
-        with closing(reader), ThreadPoolExecutor(1) as pool:
-            waiting = deque(pool.submit(next, reader, None) for _ in range(_AHEAD))
-            try:
-                while (portion := waiting.popleft().result()) is not None:
-                    waiting.append(pool.submit(next, reader, None))
-                    yield portion
-            finally:
-                for task in waiting:
-                    task.cancel()
+        return _in_advance(self._assembled(edges), _AHEAD)
 
     def _assembled(self, edges):
         """Yield the rows between edges, from portions that end elsewhere."""
@@ -193,6 +184,19 @@ class StreamedRows(Rows):
         raise ValueError(
             f"{got} than n_samples={self.shape[0]} rows were read: the data changed, or are damaged"
         )
+
+
+def _in_advance(source, n_items):
+    """Yield what a generator does, while another thread goes on with it."""
+    with closing(source), ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, source, None) for _ in range(n_items))
+        try:
+            while (item := waiting.popleft().result()) is not None:
+                waiting.append(pool.submit(next, source, None))
+                yield item
+        finally:
+            for task in waiting:
+                task.cancel()
 
 
 def _read(portions):
@@ -254,11 +258,17 @@ class _Sums:
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order."""
-        total, edges, starts = Total((self._what.n_sums,)), self._edges, self._starts
-        portions = self._rows._portions([int(edges[start]) for start in starts])
-        for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
-            piece = self._rows._piece(X, y)
-            chunks = edges[start : end + 1] - edges[start]
-            with LocalSums(self._what, piece, chunks) as sums:
-                sums.add_to(total, weights, intercept, shift)
+        total = Total((self._what.n_sums,))
+        with closing(_in_advance(self._pieces(), 1)) as pieces:  # while their numbers are computed
+            for piece in pieces:
+                with piece as sums:
+                    sums.add_to(total, weights, intercept, shift)
         return total.value()
+
+    def _pieces(self):
+        """Yield the sums of whole chunks, with what kernels know of each row."""
+        edges, starts = self._edges, self._starts
+        with closing(self._rows._portions([int(edges[start]) for start in starts])) as portions:
+            for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
+                piece = self._rows._piece(X, y)
+                yield LocalSums(self._what, piece, edges[start : end + 1] - edges[start])
