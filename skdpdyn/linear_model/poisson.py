@@ -10,19 +10,16 @@ import numpy as np
 from skdpdyn.base import (
     all_or_nothing,
     by_blocks,
-    quoting_no_records,
-    refuse_unreadable,
     scored,
     silent_arithmetic,
 )
 from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.linear_model.targets import Target, numbers_of
+from skdpdyn.linear_model.targets import Target, exposures, numbers_of
 from skdpdyn.losses import poisson
 
 _DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
-_LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
 
 
 class PrivatePoissonRegressor(PrivateLinearRegressor):
@@ -364,17 +361,6 @@ def _of_any_exposure(largest):
 def _residual_limit(high):
     """Return the public bound on residuals: the standard deviation of the largest count."""
     return min(high, math.sqrt(high))
-
-
-def exposures(exposure, y):
-    """Return one exposure for each of the targets, or raise an error that quotes none."""
-    if exposure is None:
-        return np.ones(len(y))
-    refuse_unreadable(exposure)
-    exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
-    if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
-        raise ValueError("exposure must hold one finite number > 0 for each row of X")
-    return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
 
 
 def _base_rate(rows, counts, conditioner, releases):

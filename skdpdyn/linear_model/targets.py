@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.base import quoting_no_records, refuse_unreadable
 from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.losses import Loss
+
+_LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,14 @@ def _codes(y, classes):
         return np.where(classes[codes] == y, codes, -1)
     positions = {label: code for code, label in enumerate(classes.tolist())}
     return np.array([positions.get(label, -1) for label in y.tolist()])
+
+
+def exposures(exposure: Any, y: Any) -> np.ndarray:
+    """Return one exposure for each of the targets, or raise an error that quotes none."""
+    if exposure is None:
+        return np.ones(len(y))
+    refuse_unreadable(exposure)
+    exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
+    if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
+        raise ValueError("exposure must hold one finite number > 0 for each row of X")
+    return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)

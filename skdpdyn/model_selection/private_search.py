@@ -31,8 +31,7 @@ from skdpdyn.base import (
 )
 from skdpdyn.data.persons import person_codes
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model.poisson import exposures
-from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
+from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._costs import largest
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
