@@ -36,6 +36,12 @@ SOURCE = (
     "exact, rounded to a lattice that does not depend on the data, and the rounding of all "
     "earlier steps is paid for"
 )
+UNCHARGED = 1e-300
+"""Largest probability of an event that no guarantee pays for.
+
+Replacing both of two runs by ones without the event costs (1 + exp(epsilon)) times as much, which
+is below 1e-80 for every epsilon up to 500.
+"""
 NOISE_ERROR = NORMAL_ERROR
 """Largest distance of a coordinate of `standard_noise` from the ideal one."""
 
@@ -116,8 +122,15 @@ def standard_noise(distribution, size, generator):
 
 
 def largest_norm(distribution, size):
-    """Return a norm that `standard_noise` exceeds with probability at most exp(-50) = 2e-22."""
-    return math.sqrt(size) + 10 if distribution == "gaussian" else size + 10 * math.sqrt(size) + 50
+    """Return a norm that `standard_noise` exceeds with the probability `UNCHARGED` at most.
+
+    A Gaussian norm exceeds sqrt(d) + sqrt(2 t), and a Gamma number d + sqrt(2 d t) + t, with a
+    probability of at most exp(-t); Laurent and Massart (2000).
+    """
+    t = -math.log(UNCHARGED)
+    if distribution == "gaussian":
+        return math.sqrt(size) + math.sqrt(2 * t)
+    return size + math.sqrt(2 * size * t) + t
 
 
 def seed_leaks(random_state):

@@ -31,11 +31,11 @@ import numpy as np
 
 from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
+from skdpdyn.noise import UNCHARGED, largest_norm
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
-_UNCHARGED = 1e-40  # probability of an event that is not charged, see doc/theory/bits.rst
 
 
 def public_radius(objective, step_size, noise_std, n_steps):
@@ -51,7 +51,7 @@ def public_radius(objective, step_size, noise_std, n_steps):
         (1 - step alpha)^2 norm(theta)^2 - 2 step (1 - step alpha) g theta + step^2 norm(g)^2,
 
     g theta is at least f - l, and 2 f at least norm(g)^2/beta. The noise that piles up exceeds its
-    bound with a probability below exp(-50).
+    bound in a step with the probability `skdpdyn.noise.UNCHARGED` at most.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def public_radius(objective, step_size, noise_std, n_steps):
         gained = 2 * objective.loss.at_zero + steep * objective.lipschitz**2 / objective.curvature
         drift = min(drift, math.sqrt(_total(step_size * gained, n_steps)))
     piled_up = math.sqrt(_total(np.square(noise_std), n_steps))
-    return drift + piled_up * (math.sqrt(objective.n_parameters) + 10)
+    return drift + piled_up * largest_norm("gaussian", objective.n_parameters)
 
 
 def rounding_mu(
@@ -147,11 +147,10 @@ def _total(values, n_steps):
 
 
 def largest_batch(n_samples, sampling_probability, n_steps):
-    """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-40.
+    """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-300.
 
     By Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
-    exp(-t^2 / (2 b + 2 t / 3)). Sizes tell nothing of the records, and what cannot be told apart
-    whatever the sizes is not told apart better by more than that event's probability.
+    exp(-t^2 / (2 b + 2 t / 3)).
 
     Parameters
     ----------
@@ -166,7 +165,7 @@ def largest_batch(n_samples, sampling_probability, n_steps):
     -------
     float
     """
-    mean, log = sampling_probability * n_samples, math.log(n_steps / _UNCHARGED)
+    mean, log = sampling_probability * n_samples, math.log(n_steps) - math.log(UNCHARGED)
     return min(n_samples, mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log))
 
 
