@@ -200,7 +200,7 @@ class FittedConditioning:
 
     @property
     def mean(self) -> np.ndarray | None:
-        """What is subtracted from rows, of shape (n_features,); None for nothing."""
+        """Centre that is subtracted from rows, of shape (n_features,); None for nothing."""
         return self.row_map.centre
 
     @property

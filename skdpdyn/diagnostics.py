@@ -37,9 +37,9 @@ def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> di
     flags : Rows or None
         Rows whose target is 1 where that of a row is clipped; None where nothing is clipped.
     conditioner : Conditioner
-        What is public: shares of mu^2, the number of records, ``data_norm``.
+        Public numbers: shares of mu^2, the number of records, ``data_norm``.
     releases : Releases
-        What releases counts.
+        Releases the counts and keeps their records.
 
     Returns
     -------

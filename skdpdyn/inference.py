@@ -75,21 +75,21 @@ class PrivateSummary:
     confidence : float
         Probability that an interval covers.
     title : str
-        What the table is of.
+        Title of the table.
     estimand : str
-        What the coefficients estimate, in one sentence.
+        Sentence that says which numbers the coefficients estimate.
     n_samples : int
         Number of records, public.
     privacy_ : Guarantee
-        What the model and this table cost together.
+        Guarantee of the model and this table together.
     own_privacy_ : Guarantee
-        What this table cost alone.
+        Guarantee of this table alone.
     mechanism_ : Composition
-        What was released for it.
+        Record of the releases for the table.
     delta_ : float
-        Where epsilon is shown.
+        Delta at which epsilon is shown.
     leaks_ : tuple of str, default=()
-        What the guarantees do not cover, of the model or of the table.
+        Leaks of the model or the table that the guarantees do not cover.
 
     Examples
     --------

@@ -26,20 +26,20 @@ class PrivacyDynamicsDisplay:
     curves : dict of str to ndarray of shape (n_points,)
         Loss after each, by accountant.
     ylabel : str
-        What the loss is.
+        Label of the loss.
     target : float or None, default=None
         The budget, drawn as a line.
     n_steps : int or None, default=None
         Steps of the run itself, marked.
     xlabel : str, default="steps"
-        What is counted.
+        Label of the counted steps.
     title : str or None, default=None
         Title of the legend.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        Axes and figure of the drawing.
     lines_ : dict of str to matplotlib Line2D
         The curves.
 
@@ -100,7 +100,7 @@ class PrivacyDynamicsDisplay:
         mechanism : record
             A record with ``n_steps`` or ``n_epochs``, which is what varies.
         delta : float, default=1e-6
-            Where epsilon is read, if ``order`` is None.
+            Delta at which epsilon is read, if ``order`` is None.
         order : float or None, default=None
             Show the Renyi divergence of this order instead of epsilon.
         n_points : int, default=60
@@ -115,7 +115,7 @@ class PrivacyDynamicsDisplay:
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``plot``.
 
@@ -183,7 +183,7 @@ class PrivacyDynamicsDisplay:
             One with ``mechanism_`` and ``privacy_``, or a pipeline that ends in one and has no
             other private step.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         plot : bool, default=True
             Whether to draw at once.
         **kwargs : dict
@@ -226,7 +226,7 @@ class PrivacyDynamicsDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``plot``.
 
@@ -271,7 +271,7 @@ class TradeoffDisplay:
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        Axes and figure of the drawing.
     line_ : matplotlib Line2D
         The curve.
 
@@ -305,7 +305,7 @@ class TradeoffDisplay:
         Parameters
         ----------
         guarantee : Guarantee
-            What is known of the release.
+            Guarantee of the release.
         n_points : int, default=201
             Points on the curve: the quantiles of normal numbers, for attackers who make few
             mistakes of one kind.
@@ -314,7 +314,7 @@ class TradeoffDisplay:
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``plot``.
 
@@ -352,7 +352,7 @@ class TradeoffDisplay:
         mechanism : record
             Record of the run.
         delta : float, default=1e-6
-            Where bounds are compared.
+            Delta at which bounds are compared.
         **kwargs : dict
             For `from_guarantee`.
 
@@ -391,7 +391,7 @@ class TradeoffDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``plot``.
 

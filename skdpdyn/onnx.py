@@ -16,7 +16,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     Parameters
     ----------
     model : fitted estimator of skdpdyn
-        What has ``to_sklearn``.
+        An estimator with ``to_sklearn``.
     double : bool, default=False
         Whether the graph takes rows in double precision, and not in single.
 

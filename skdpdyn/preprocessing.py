@@ -77,14 +77,14 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Public bounds: one pair for all columns, one a column, or one for each column name. Do not
         take them from the data. None is an error in `fit`: there are no bounds that serve all.
     feature_range : tuple (low, high), default=(0.0, 1.0)
-        What the bounds are mapped to.
+        Range that the bounds are mapped to.
 
     Attributes
     ----------
     bounds_ : ndarray of shape (n_features, 2)
         Bounds of each column.
     feature_range_ : tuple (low, high)
-        What they are mapped to.
+        Range that they are mapped to.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -216,7 +216,7 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     norm : float, default=None
         Length after W beyond which rows are shortened. None: no row is.
     centre : array-like of shape (n_features,), default=None
-        What rows are shortened towards. None: 0.
+        Point that rows are shortened towards. None: 0.
     weights : array-like of shape (n_features,) or (n_features, n_features), default=None
         The diagonal of W, or W. None: 1 for each column.
     unit : bool, default=False
@@ -400,10 +400,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     bounds_ : ndarray of shape (n_features, 2)
         With ``bounds="private"``: the range of each column.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
+        Guarantee of the fit: ``epsilon(delta)``, ``delta(epsilon)``, ``mu``, ``tradeoff(fpr)``.
     mechanism_ : Composition
-        What ran: the counts that found the ranges, the mean, and the counts of rows within a
-        threshold that found the bound on their norm.
+        Record of the run: the counts that found the ranges, the mean, and the counts of rows within
+        a threshold that found the bound on their norm.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -518,9 +518,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         y : None, default=None
             Ignored.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is: integers or strings, one id a person. The guarantee is then for a
-            whole person with all rows, and ``n_samples_`` the number of persons. None: every row is
-            a record by itself.
+            Id of the person that each row belongs to: integers or strings. The guarantee is then
+            for a whole person with all rows, and ``n_samples_`` is the number of persons. None:
+            every row is a record by itself.
 
         Returns
         -------

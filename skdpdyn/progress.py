@@ -21,7 +21,7 @@ class Progress:
     total : int
         Number of steps of the run, from the plan or from what was released.
     of : str, default="step"
-        What is counted.
+        Name of the counted things.
     verbose : int, default=0
         0: nothing is told.
 

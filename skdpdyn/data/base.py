@@ -75,7 +75,7 @@ class Rows(ABC):
         Parameters
         ----------
         what : Gradients
-            What is summed, and in how many chunks, see `skdpdyn.kernels.passes`.
+            The sum to compute, with its number of chunks, see `skdpdyn.kernels.passes`.
         n_threads : int, default=1
             Number of threads; the bits of the sums do not depend on it.
 

@@ -24,7 +24,7 @@ class ArrayFile:
     path : str
         The file.
     offset : int
-        Where the first row begins.
+        Position of the first row in the file.
     shape : tuple of int
         Shape of the array, in C order.
     dtype : dtype

@@ -44,7 +44,7 @@ class RowMap:
     Parameters
     ----------
     centre : ndarray of shape (n_features,) or None
-        What is subtracted from each row; None for nothing. Sparse rows have no centre.
+        Vector that is subtracted from each row; None for nothing. Sparse rows have no centre.
     weights : ndarray of shape (n_features,) or (n_features, n_features)
         Diagonal of W, or W itself.
     norm : float
@@ -287,7 +287,7 @@ class RowMap:
         Parameters
         ----------
         coefficients : ndarray of shape (n_outputs, n_features)
-            What `coefficients` returns.
+            Coefficients that `coefficients` returned.
 
         Returns
         -------

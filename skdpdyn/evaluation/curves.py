@@ -27,7 +27,7 @@ class PrivateRocCurveDisplay:
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        Axes and figure of the drawing.
     line_ : matplotlib Line2D
         The curve.
 
@@ -65,7 +65,7 @@ class PrivateRocCurveDisplay:
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``plot``.
 
@@ -86,7 +86,7 @@ class PrivateRocCurveDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``plot``.
 
@@ -129,7 +129,7 @@ class PrivateCalibrationDisplay:
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        Axes and figure of the drawing.
     line_ : matplotlib Line2D
         The curve.
 
@@ -166,7 +166,7 @@ class PrivateCalibrationDisplay:
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``errorbar``.
 
@@ -185,7 +185,7 @@ class PrivateCalibrationDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``errorbar``.
 

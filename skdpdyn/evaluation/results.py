@@ -34,7 +34,7 @@ class PrivateEvaluation(ABC):
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Where epsilon is shown.
+        Delta at which epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
@@ -145,7 +145,7 @@ class ScoreEvaluation(PrivateEvaluation):
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Where epsilon is shown.
+        Delta at which epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
@@ -375,7 +375,7 @@ class ClassEvaluation(PrivateEvaluation):
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Where epsilon is shown.
+        Delta at which epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
@@ -480,7 +480,7 @@ class RegressionEvaluation(PrivateEvaluation):
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Where epsilon is shown.
+        Delta at which epsilon is shown.
     confidence : float
         Probability that an interval covers.
     leaks_ : tuple of str, default=()

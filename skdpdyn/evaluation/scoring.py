@@ -73,8 +73,8 @@ def evaluate(
         Public bounds that targets and predictions of a regression are clipped to. None: those of
         the model.
     largest_error : float, default=None
-        Where errors of a regression are cut off. The noise is in proportion to it. None: the
-        distance of the bounds.
+        Limit at which errors of a regression are cut off. The noise is in proportion to it. None:
+        the distance of the bounds.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None

@@ -78,7 +78,7 @@ def _draw_fixed(generator, step, batch_size, index, batch):
 
 @dataclass(frozen=True)
 class PoissonBatches:
-    """Each row with probability ``sampling_probability``, independently of all else."""
+    """Poisson batches: each row independently with probability ``sampling_probability``."""
 
     sampling_probability: float
 
@@ -100,7 +100,7 @@ class PoissonBatches:
 
 @dataclass(frozen=True)
 class FreshBatches:
-    """A uniform set of ``size`` different rows in every step, independent of all other steps."""
+    """Fresh batches: a uniform set of ``size`` rows in every step, independent of other steps."""
 
     size: int
 

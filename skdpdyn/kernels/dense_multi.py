@@ -91,7 +91,7 @@ def chunk_gradients(
     target, scale = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     limit, square = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
     offset, share = zeros_on_stack(_BLOCK, _BLOCK), zeros_on_stack(_BLOCK, _BLOCK)
-    # dot products, then steps: those of an output side by side
+    # dot products, later steps; the numbers of one output lie side by side
     numbers = np.empty(n_outputs * _BLOCK, weights.dtype)
     block_sum = np.empty(n_weights, weights.dtype)
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it

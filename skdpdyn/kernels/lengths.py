@@ -179,7 +179,7 @@ else:  # compiled
         most : float
             Largest square of a norm that is allowed.
         shift : ndarray of shape (width,)
-            What is added, filled up with zeros to a multiple of eight.
+            Vector to add, padded with zeros to a multiple of eight.
         weights : ndarray of shape (n_features, width) or (width,)
             The transpose of W, filled up likewise, or its diagonal.
 

@@ -140,7 +140,7 @@ def draw_normals(generator: np.random.Generator, out: np.ndarray) -> None:
     generator : numpy.random.Generator
         The source.
     out : ndarray of shape (n_steps, n_parameters), float64
-        What is filled, row by row.
+        Array to fill, row by row.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def _some_chunks(
 ):  # fmt: skip
     """Sum chunks first..last, one thread's share of a pass, each in its own row of ``sums``.
 
-    Where that has room for a single sum, they are added to ``total`` as they come.
+    If there is room for a single sum, chunks are added to ``total`` one after the other.
     """
     several = sums.shape[0] > 1
     for c in range(first, last):
@@ -162,11 +162,11 @@ class LocalSums:
     Parameters
     ----------
     what : Gradients
-        What is summed.
+        The sum to compute.
     rows : LocalRows
         The rows, or a part of all rows that begins and ends with a chunk.
     edges : ndarray of int64
-        Where the chunks of these rows begin and end.
+        Edges of the chunks of these rows.
     n_threads : int, default=1
         Number of threads; the bits of the result do not depend on it.
     keep : bool, default=False

@@ -260,7 +260,7 @@ def largest_point(scale: ArrayLike) -> float | np.ndarray:
     Returns
     -------
     float or ndarray of float
-        Of the shape of ``scale``; above ``5e11 * scale``.
+        Array of the shape of ``scale``; above ``5e11 * scale``.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def release(
     Parameters
     ----------
     point : float or array-like of float
-        What is to be released; the noiseless result of computing with records. Coordinates beyond
+        Point to release: the noiseless result of computing with records. Coordinates beyond
         ``largest_point(scale)`` are moved there first, infinite ones too. That bound is public and
         moving closer never raises a sensitivity.
     scale : float or array-like of float
@@ -310,7 +310,7 @@ def release(
     Returns
     -------
     ndarray of float64
-        Of the shape of ``point``: a whole number of pitches in each coordinate, held exactly.
+        Array of the shape of ``point``: a whole number of pitches in each coordinate, held exactly.
 
     Raises
     ------

@@ -53,7 +53,7 @@ class Total:
     Attributes
     ----------
     parts : ndarray of shape (2, n_numbers)
-        What compiled loops add to, see `add`.
+        Sums that compiled loops add to, see `add`.
 
     Examples
     --------

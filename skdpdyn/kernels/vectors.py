@@ -142,7 +142,7 @@ else:  # compiled
         return _pick(builder, first, first, [0] * width)
 
     def _mask(builder, count, width):
-        """Return a mask that is set in the first ``count`` of so many lanes."""
+        """Return a mask of lanes that is set in the first ``count`` of them."""
         return builder.icmp_signed(
             "<", _constants(_INT64, range(width)), _filled(builder, count, width)
         )

@@ -99,7 +99,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     classes_ : ndarray of shape (2,)
         Class labels, sorted.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        Guarantee of the fit: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
         Record of the run.

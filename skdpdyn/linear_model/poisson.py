@@ -110,7 +110,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     target_bounds_ : tuple (low, high)
         The bounds used.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        Guarantee of the fit: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
         Record of the run.
@@ -191,12 +191,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         y : array-like of shape (n_samples,)
             Counts, not rates.
         exposure : array-like of shape (n_samples,), default=None
-            What each count is of, such as years insured or thousands of persons: finite numbers >
+            Exposure of each count, such as years insured or thousands of persons: finite numbers >
             0. It is a part of the record, as private as the count; it need not be bounded, for it
             only says where the residual is 0. None: 1 for each.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is: integers or strings, one id a person. The guarantee is then for a
-            whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
+            Id of the person that each row belongs to: integers or strings. The guarantee is then
+            for a whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
         **not_taken : dict
             Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
@@ -319,7 +319,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return D^2, the explained part of the deviance, without noise.
 
-        What it is compared with is the best rate that is the same for all rows.
+        The reference is the best rate that is the same for all rows.
 
         Parameters
         ----------

@@ -98,7 +98,7 @@ class PrivateRidge(PrivateLinearRegressor):
     target_bounds_ : tuple (low, high)
         The bounds used.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        Guarantee of the fit: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
         Record of the run.

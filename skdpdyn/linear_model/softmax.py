@@ -104,7 +104,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
     privacy_ : Guarantee
-        What the fit spent: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
+        Guarantee of the fit: ``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``, and ``mu``
         where it is Gaussian.
     mechanism_ : record
         Record of the run.

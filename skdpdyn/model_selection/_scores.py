@@ -98,7 +98,7 @@ class LogLoss(_OfClasses):
 
     @property
     def width(self):
-        """Where the loss is clipped."""
+        """Limit at which the loss is clipped."""
         return 3 * math.log(self.classes.size)
 
     def terms(self, estimator, X, y, exposure=None):
@@ -112,7 +112,7 @@ class LogLoss(_OfClasses):
 class SquaredError(Score):
     """Negative mean squared error of targets and predictions within the bounds.
 
-    Of counts with an exposure, the prediction is that of the count: rate times exposure.
+    For counts with an exposure, the prediction is the expected count: rate times exposure.
     """
 
     def __init__(self, bounds):

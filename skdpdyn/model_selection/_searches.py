@@ -1,4 +1,4 @@
-"""What a search or a cross-validation fits: an estimator, candidates, splits, perhaps a refit.
+"""Fits of a search or a cross-validation: an estimator, candidates, splits, perhaps a refit.
 
 One class for each way that `skdpdyn.model_selection.search_privacy` may be asked.
 """

@@ -1,4 +1,4 @@
-"""What the steps around a model learn from the records, by one rule for each kind of step.
+"""Rules, one for each kind of step, for what the steps of a pipeline learn from records.
 
 The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken
 to learn from the records, unless its own tags say that it needs no fit; and so is one that inherits
@@ -127,7 +127,7 @@ _COMPOSITE = (Pipeline, FeatureUnion, ColumnTransformer)
 
 
 class Verdict(NamedTuple):
-    """What is known of a step, in one line.
+    """Verdict on a step, in one line.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def chooses_by_records(step: ColumnTransformer) -> str | None:
         return "ColumnTransformer chooses columns by a function of the records: name them"
     if step.sparse_threshold == 0 or None not in _stored_by_parts(step):
         return None
-    # As soon as one of its parts is sparse it counts what is stored, of all records together.
+    # If one of its parts is sparse, it counts the stored values of all records together.
     return (
         f"Pass sparse_threshold=0 to ColumnTransformer: with {step.sparse_threshold!r} it may "
         "choose between sparse and dense rows by how many values of all records are zero"

@@ -89,7 +89,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Shape of the truncated negative binomial law, >= 0. 0: logarithmic, the cheapest; 1:
         geometric; more: fewer very small and very large numbers, at a higher cost.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
-        What is maximised on the held-out part; log losses are clipped at 3 log(number of classes),
+        Score to maximise on the held-out part; log losses are clipped at 3 log(number of classes),
         errors to the target's bounds. None: accuracy of classifiers, squared error of regressors.
     test_size : float, int or None, default=0.2
         Part (or number) of the records that are held out, drawn at random. None: every record
@@ -120,7 +120,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     best_score_ : float
         Its noisy score; nan if there was no trial.
     privacy_ : Guarantee
-        What the search spent: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``, ``dp_event``.
+        Guarantee of the search: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``,
+        ``dp_event``.
     mechanism_ : Selection
         Record of the run.
     bound_ : str
@@ -218,13 +219,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Targets.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is: integers or strings, one id a person. Whole persons are then held
-            out, the model is fitted by person, a score is the mean over persons, and the guarantee
-            is for a whole person. ``n_samples_`` is the number of persons. With ``test_size``, not
-            with ``holdout``.
+            Id of the person that each row belongs to: integers or strings. Whole persons are then
+            held out, the model is fitted by person, a score is the mean over persons, and the
+            guarantee is for a whole person. ``n_samples_`` is the number of persons. Use it with
+            ``test_size``, not with ``holdout``.
         exposure : array-like of shape (n_samples,), default=None
-            What each count is of, for `skdpdyn.PrivatePoissonRegressor`: see its ``fit``. The score
-            compares counts with their predictions, rate times exposure.
+            Exposure of each count, for `skdpdyn.PrivatePoissonRegressor`: see its ``fit``. The
+            score compares counts with their predictions, rate times exposure.
 
         Returns
         -------
@@ -648,7 +649,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
         exposure : array-like of shape (n_samples,), default=None
-            What each count is of, see ``PrivatePoissonRegressor.score``.
+            Exposure of each count, see ``PrivatePoissonRegressor.score``.
 
         Returns
         -------

@@ -59,9 +59,9 @@ class PrivacyTotal:
     guarantee : Guarantee
         The total.
     parts : tuple of (str, Guarantee) pairs
-        What was released.
+        Name and guarantee of each release.
     leaks : tuple of str, default=()
-        What the total does not cover.
+        Leaks that the total does not cover.
     free : tuple of (str, str) pairs, default=()
         Steps that cost nothing, and why.
 
@@ -117,7 +117,7 @@ class PrivacyTotal:
         Parameters
         ----------
         delta : float, default=1e-6
-            Where epsilon is read.
+            Delta at which epsilon is read.
 
         Returns
         -------
@@ -165,7 +165,7 @@ def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> A
     Parameters
     ----------
     *fitted : fitted estimators, pipelines, searches and guarantees
-        What was released of the records: anything with ``privacy_``, pipelines (the sum of their
+        The releases: anything with ``privacy_``, pipelines (the sum of their
         steps), searches of scikit-learn (as `search_privacy` counts them), guarantees and totals.
         A private model may be in a ``FixedThresholdClassifier``, and in a
         ``TransformedTargetRegressor`` with numpy's functions and ``check_inverse=False``.
@@ -384,7 +384,7 @@ def _most_spent(spent, who_trains, refit):
 
 @dataclass(frozen=True)
 class _Found:
-    """What is known of one part: what it released, or why it did not, or why that is not known."""
+    """Verdict on one part: its release, or why it has none, or why that is unknown."""
 
     name: str
     guarantee: Guarantee | None = None

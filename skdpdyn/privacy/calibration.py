@@ -346,9 +346,9 @@ class Verdict:
     bound : str
         Name of the accountant that judged it.
     theorem : str
-        What that accountant proved, and in which form.
+        The theorem and the form of it that was used.
     guarantee : Guarantee
-        What the record costs.
+        Guarantee of the record.
     """
 
     mechanism: Any

@@ -65,13 +65,13 @@ def page(
     Parameters
     ----------
     title : str
-        What is shown.
+        Title of the page.
     figures : iterable of (str, str) pairs
-        What matters most, in large letters, and what it is.
+        Numbers in large letters, each with a label.
     share : float or None, default=None
         Part of a whole that is used up, drawn as a bar.
     leaks : iterable of str, default=()
-        What is not private.
+        Parts that are not private.
     lines : iterable of str, default=()
         Sentences below.
     table : iterable of sequences of str, default=()

@@ -158,7 +158,7 @@ class Guarantee(ABC):
         Raises
         ------
         UnsupportedMechanismError
-            Where no Renyi curve is known.
+            If no Renyi curve is known.
         """
         raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
 

@@ -255,7 +255,7 @@ class Ledger:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``step``.
 
@@ -503,7 +503,7 @@ class Reservation:
         Parameters
         ----------
         fitted : fitted estimator, Guarantee or None, default=None
-            What was released: anything with ``privacy_``, a total, or a guarantee. None: all that
+            The release: anything with ``privacy_``, a total, or a guarantee. None: all that
             was reserved was spent.
 
         Raises
@@ -557,12 +557,12 @@ class LedgerDisplay:
     cap : float
         The ledger's cap.
     delta : float
-        Where epsilon is read.
+        Delta at which epsilon is read.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        Axes and figure of the drawing.
     line_ : matplotlib Line2D
         The total.
     """
@@ -581,7 +581,7 @@ class LedgerDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
         **kwargs : dict
             For matplotlib's ``step``.
 

@@ -472,7 +472,7 @@ class PoissonSubsampled:
     momentum : float, default=0.0
         Part of the last direction that is kept, in [0, 1). It costs nothing.
     average : {None, "uniform", "weighted"}, default=None
-        What is released: the last iterate, the mean of all T iterates, or their mean with weights 2
+        The release: the last iterate, the mean of all T iterates, or their mean with weights 2
         t / (T (T + 1)).
     diameter : float or None, default=None
         Diameter of the ball that every step projects onto. None: no projection.
@@ -682,7 +682,7 @@ class Composition:
     Parameters
     ----------
     mechanisms : sequence of records
-        What was released; at least one, all of the same adjacency.
+        Records of the releases; at least one, all of the same adjacency.
 
     Examples
     --------

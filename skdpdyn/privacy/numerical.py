@@ -91,7 +91,7 @@ class RepeatedCurve:
 
     @property
     def adjacency(self) -> Any:
-        """That of the curve, or None."""
+        """Adjacency of the curve, or None."""
         return adjacency_of(self.curve)
 
 

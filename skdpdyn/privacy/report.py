@@ -218,7 +218,7 @@ def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
     Parameters
     ----------
     guarantee : Guarantee
-        What was spent.
+        Guarantee of the release.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def privacy_report(
     guarantee : Guarantee
         Guarantee of the release.
     delta : float
-        Where epsilon is reported.
+        Delta at which epsilon is reported.
     bound : str
         Name of the accountant that proved the guarantee.
     alternatives : dict or None, default=None
@@ -288,7 +288,7 @@ def privacy_report(
     public : sequence of str, default=()
         Facts that were taken as public.
     randomness : str, default="not told"
-        Where the noise came from, and against whom that protects.
+        Source of the noise, and whom it protects against.
     leaks : sequence of str, default=()
         Exceptions to the guarantee in this run.
     unit : {"record", "person"}, default="record"

@@ -87,7 +87,7 @@ class RoundedCurve:
 
     @property
     def adjacency(self) -> Any:
-        """That of the exact runs' curve, where it says it."""
+        """Adjacency of the exact runs' curve, if it has one."""
         return getattr(self.curve, "adjacency", None)
 
     def __call__(self, order: Floats) -> Any:

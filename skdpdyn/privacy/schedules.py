@@ -130,7 +130,7 @@ def cooled_time_factor(
 ) -> float:
     """Return how many times `curvature_aware_time` cooled steps should train; below 1: not at all.
 
-    That time T is where a row in directions that the data leave flat has noise of 1 standard unit.
+    At that time T, a row in directions that the data leave flat has noise of 1 standard unit.
     In a direction of curvature h noise stops growing at time 1 / (2h): the rows that make the
     curvature have noise of variance t d (S / (n mu))^2 / (2 c) after time t, c the curvature along
     a row of norm 1. For a logistic loss, unclipped, under replace_one that is 1/8 of a squared unit

@@ -38,7 +38,7 @@ def to_json(value: Any) -> str:
     Parameters
     ----------
     value : record or Guarantee
-        What to store.
+        Object to store.
 
     Returns
     -------

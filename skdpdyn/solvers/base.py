@@ -123,7 +123,7 @@ class Solver(BaseEstimator, ABC):
         Parameters
         ----------
         loss : Loss
-            What is learnt.
+            Loss to learn.
         clip : float
             Best clip for gradient descent.
         """
@@ -170,7 +170,7 @@ class Solver(BaseEstimator, ABC):
         objective : Objective
             The problem's public constants.
         mechanism : record
-            What ``mechanism`` returned, with its noise.
+            Record that ``mechanism`` returned, with its noise.
         """
 
     @abstractmethod
@@ -191,7 +191,7 @@ class Solver(BaseEstimator, ABC):
         objective : Objective
             The problem's public constants.
         mechanism : record
-            What ``mechanism`` returned, with its noise.
+            Record that ``mechanism`` returned, with its noise.
         rows : Rows
             The rows and their targets, as the loss takes these.
         generator : numpy.random.Generator

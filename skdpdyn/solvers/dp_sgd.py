@@ -51,9 +51,9 @@ class DPSGD(Solver):
         same in the first half of the steps, and half of it in the second. "inverse": 1 / (alpha t)
         in step t.
     momentum : float, default=0.0
-        What is kept of the last direction, in [0, 1).
+        Part of the last direction that is kept, in [0, 1).
     average : {None, "uniform", "weighted"}, default=None
-        What is returned: the last iterate, the mean of all T iterates, or their mean with weights 2
+        The result: the last iterate, the mean of all T iterates, or their mean with weights 2
         t / (T (T + 1)).
     radius : float or None, default=None
         Radius of the ball around 0 that every step projects the parameters onto.

@@ -36,7 +36,7 @@ _LONG_STEP = 1.9
 # pen digits and MNIST at epsilon 1 and 10 (R from 65 to 1,086) scores are within one standard error
 # of those of R steps, and log losses no worse; with 12 in place of 24 some scores lose 0.1 points.
 _MOMENTUM_STEPS = 24.0
-# R where all directions are alike and one output is learnt, so that longer training gains nothing
+# R if all directions are alike and one output is learnt: longer training gains nothing
 # (MAGIC and California at epsilon 10, 50 columns alike at 1,000,000 rows)
 _EQUAL_STEPS = 64.0
 _RIDGE_TIME = 0.6  # a squared loss, whose residuals have the scale of the target, needs less
@@ -168,7 +168,7 @@ class NoisyGD(Solver):
         objective : Objective
             The problem, of mapped rows.
         mu : float
-            What training may spend, as mu of Gaussian differential privacy.
+            Budget of training, as mu of Gaussian differential privacy.
         adjacency : Adjacency
             The neighbouring relation.
         top : float

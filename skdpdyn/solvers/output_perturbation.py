@@ -120,8 +120,8 @@ class OutputPerturbation(Solver):
     Parameters
     ----------
     method : {"minimiser", "permutation_sgd", "gradient_descent"}, default="minimiser"
-        What is released with noise. "minimiser": the minimiser of the objective, certified; one
-        record moves it by S / (n alpha) (Chaudhuri, Monteleoni and Sarwate 2011).
+        The statistic that is released with noise. "minimiser": the minimiser of the objective,
+        certified; one record moves it by S / (n alpha) (Chaudhuri, Monteleoni and Sarwate 2011).
         "permutation_sgd": stochastic gradient descent over the batches of one random permutation,
         with steps min(1/beta, 1/(alpha t)); also S / (n alpha) (Wu et al. 2017).
         "gradient_descent": K full steps of 1/beta; (S / (n alpha)) (1 - (1 - alpha/beta)^K) (Zhang

@@ -156,7 +156,7 @@ class _Task:
 
 
 class _DaskCluster:
-    """Where the partitions of a collection are, and how they are placed.
+    """Places of the partitions of a collection, and a way to place them.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class _DaskCluster:
     n_features, dtype, is_sparse, feature_names
         Of X.
     version : str
-        Of this library, which workers must have too.
+        Version of this library, which workers must have too.
     """
 
     def __init__(self, X, y, numeric, has_target):

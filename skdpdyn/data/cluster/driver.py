@@ -79,7 +79,7 @@ class Session:
     Parameters
     ----------
     cluster : object
-        Where partitions are placed, see `skdpdyn.data.cluster.dask.DaskCluster`.
+        Places of the partitions, see `skdpdyn.data.cluster.dask.DaskCluster`.
     """
 
     def __init__(self, cluster):
@@ -90,7 +90,7 @@ class Session:
         self._listening: Any = None
         self._owners: list[_Share] = []
         self.encode: Any = None
-        """What targets are encoded by, for errors."""
+        """Name of the encoding of targets, for errors."""
 
     def close(self):
         """Hang up: what workers do ends within a moment."""
@@ -228,7 +228,7 @@ class Session:
             if time.monotonic() - looked < _LOOK:
                 continue
             for name, (_, share) in list(awaited.items()):
-                if self._cluster.is_lost(share.task):  # or an error, where rows cannot be had
+                if self._cluster.is_lost(share.task):  # raises if the rows are lost for good
                     del awaited[name]
                     share.lose()
                     self._count_losses()
@@ -267,7 +267,7 @@ class ClusterRows(Rows):
     Parameters
     ----------
     cluster : DaskCluster
-        Where the rows are: ``lengths``, ``n_features``, ``dtype``, ``is_sparse``, and how to place
+        Places of the rows: ``lengths``, ``n_features``, ``dtype``, ``is_sparse``, and how to place
         partitions.
     """
 

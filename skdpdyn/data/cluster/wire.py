@@ -1,4 +1,4 @@
-"""What goes between the driver of a fit and its workers: frames, with a limit on each wait.
+"""Messages between the driver of a fit and its workers, with a limit on each wait.
 
 Each side proves that it knows a token, which was drawn for this connection alone and came to the
 worker by the cluster's own scheduler. The driver sends requests. A worker answers by numbers:
@@ -36,7 +36,7 @@ class LostError(OSError):
 
 @dataclass(frozen=True)
 class Invitation:
-    """Where a worker finds its driver, and how both prove who they are."""
+    """Address of the driver, and the secrets by which driver and worker prove who they are."""
 
     address: tuple
     version: str
@@ -128,7 +128,7 @@ def numbers(channel, number, shape, dtype=np.float64):
 
 
 class Refusal(Exception):
-    """What a worker refuses: a code, and numbers that say where."""
+    """Refusal of a worker: a code, and numbers that say where."""
 
 
 def listen(host, port=0):
@@ -151,7 +151,7 @@ def admit(sock, invitations, context=None):
     invitations : dict of bytes to Invitation
         Those that are open, by name.
     context : SSLContext or None, default=None
-        Of the cluster; None: it has no TLS.
+        TLS settings of the cluster; None: it has no TLS.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What runs on a worker: rows are checked once, then summed whenever the driver asks.
+"""Code that runs on a worker: it checks rows once, and sums them whenever the driver asks.
 
 Nothing leaves but sums and codes: no error, no text and no row.
 """
@@ -37,7 +37,7 @@ _NORM = "X holds rows whose norm exceeds"
 
 @dataclass(frozen=True)
 class Form:
-    """What the rows of a partition must be: public."""
+    """Public properties that the rows of a partition must have."""
 
     n_rows: int
     n_features: int
@@ -55,7 +55,7 @@ class Part:
     X, y : array or frame
         A block of rows and its targets.
     form : Form
-        What they must be.
+        Properties that they must have.
     """
 
     def __init__(self, X, y, form):
@@ -129,7 +129,7 @@ class _Void(Exception):
 
 
 class Answers:
-    """What a worker can be asked about its partitions, in their order.
+    """Requests that a worker answers about its partitions, in their order.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
     mechanism : record
         Record of the run.
     delta : float, default=1e-6
-        Where the bounds are compared, by their epsilon. (Every bound holds at every delta; the
-        winner may differ.)
+        Delta at which the epsilons of the bounds are compared. (Every bound holds at every delta;
+        the winner may differ.)
 
     Returns
     -------

@@ -289,7 +289,7 @@ class TiltedCurve:
 
     @property
     def adjacency(self) -> Adjacency | None:
-        """That of a vanished record, where the curve is for one alone, or None."""
+        """ADD_REMOVE if the curve only covers a vanished record, or None."""
         return Adjacency.ADD_REMOVE if self.apart else None
 
     def __call__(self, order: Floats) -> Any:

@@ -133,7 +133,7 @@ class SelectionCurve:
 
     @property
     def adjacency(self) -> Any:
-        """That of a trial, where it says it, or None."""
+        """Adjacency of a trial, if it has one, or None."""
         return adjacency_of(self.trial) if self.profile is None else self.profile.adjacency
 
     def __call__(self, order: Floats) -> Any:

@@ -41,7 +41,7 @@ def zcdp(mechanism: Mechanism) -> RenyiDP:
     Parameters
     ----------
     mechanism : record
-        What ran: one whose `composition` is Gaussian.
+        Record of a run whose `composition` is Gaussian.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
     count : int
         Number of releases k.
     slack : float
-        What is added to delta, in (0, 1).
+        Slack that is added to delta, in (0, 1).
 
     Returns
     -------

@@ -24,7 +24,7 @@ def langevin_lsi(mechanism: Mechanism, lsi_constant: float) -> RenyiDP:
     Parameters
     ----------
     mechanism : NoisyGradientDescent
-        What ran, with its ``sensitivity``.
+        Record of the run, with its ``sensitivity``.
     lsi_constant : float
         c > 0, in the units of 1 / parameter^2.
 
@@ -226,7 +226,7 @@ def contributions(mechanism: Mechanism, order: float, accountant: Any = None) ->
     Parameters
     ----------
     mechanism : NoisyGradientDescent
-        What ran, with equal steps.
+        Record of the run, with equal steps.
     order : float
         Order of the Renyi divergence.
     accountant : callable or None, default=None

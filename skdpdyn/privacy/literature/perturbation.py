@@ -56,7 +56,7 @@ def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
     mechanism : ObjectivePerturbation
         Record of the run.
     delta : float
-        Where it is asked, in (0, 1).
+        Delta of the guarantee, in (0, 1).
 
     Returns
     -------
