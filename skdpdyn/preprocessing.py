@@ -379,9 +379,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     max_rows_per_person : int or "auto", default="auto"
-        Public number of rows of one person that are looked at at the most, in a fit with
-        ``groups``: of more, so many, evenly spaced in their order. "auto": 100, fewer of more than
-        100 million persons.
+        Public limit on the rows of one person that a fit with ``groups`` uses. From a person with
+        more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100 million
+        persons.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
         private: for tests.

@@ -14,10 +14,10 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Binary logistic regression under (epsilon, delta)-differential privacy.
 
     Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
-    the last iterate, and nothing else that is computed from records. The budget determines noise
-    and number of steps, by the smallest privacy bound that holds. Rows are scaled into the ball of
-    radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every
-    "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
+    the last iterate. The budget pays for everything that is computed from records. It determines
+    noise and number of steps, by the smallest privacy bound that holds. Rows are scaled into the
+    ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled
+    rows. Every "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
 
     With enough records, a part of the budget first learns a map of rows that gives all directions a
     similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
@@ -67,10 +67,9 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     max_rows_per_person : int or "auto", default="auto"
-        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
-        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
-        100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
-        needs a number.
+        Public limit on the rows of one person that a fit with ``groups`` uses. From a person with
+        more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100 million
+        persons. "objective_perturbation" costs more the higher the limit is, and needs a number.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
         largest, so no record counts more than 1. The noise stays as it is: raise the budget where

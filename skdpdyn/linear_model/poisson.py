@@ -84,10 +84,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     max_rows_per_person : int or "auto", default="auto"
-        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
-        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
-        100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
-        needs a number.
+        Public limit on the rows of one person that a fit with ``groups`` uses. From a person with
+        more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100 million
+        persons. "objective_perturbation" costs more the higher the limit is, and needs a number.
     diagnostics : bool, default=False
         Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than ``data_norm``,
         and of targets outside of their bounds. See ``diagnostics_`` and the report.

@@ -72,10 +72,9 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     max_rows_per_person : int or "auto", default="auto"
-        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
-        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
-        100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
-        needs a number.
+        Public limit on the rows of one person that a fit with ``groups`` uses. From a person with
+        more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100 million
+        persons. "objective_perturbation" costs more the higher the limit is, and needs a number.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
         largest, so no record counts more than 1. The noise stays as it is: raise the budget where

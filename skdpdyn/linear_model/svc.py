@@ -8,11 +8,11 @@ class PrivateLinearSVC(PrivateBinaryClassifier):
     """Linear support vector classification of two classes, differentially private.
 
     Minimises ``mean of hinge losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
-    the last iterate, and nothing else that is computed from records. The kink of the hinge is
-    smoothed over margins of 0.5 to 1.5, as in Huber's loss. The budget determines noise and number
-    of steps, by the smallest privacy bound that holds. Rows are scaled into the ball of radius
-    ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
-    is a function of the shape of X, the budget and ``data_norm`` alone.
+    the last iterate. The kink of the hinge is smoothed over margins of 0.5 to 1.5, as in Huber's
+    loss. The budget pays for everything that is computed from records. It determines noise and
+    number of steps, by the smallest privacy bound that holds. Rows are scaled into the ball of
+    radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every
+    "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
 
     It predicts labels and no probabilities; `PrivateLogisticRegression` predicts both.
 
@@ -63,10 +63,9 @@ class PrivateLinearSVC(PrivateBinaryClassifier):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     max_rows_per_person : int or "auto", default="auto"
-        Public number of rows of one person that are used at the most, in a fit with ``groups``: of
-        more, so many, evenly spaced in their order. All sums leave room for their rounding. "auto":
-        100, fewer of more than 100 million persons. "objective_perturbation", which pays for them,
-        needs a number.
+        Public limit on the rows of one person that a fit with ``groups`` uses. From a person with
+        more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100 million
+        persons. "objective_perturbation" costs more the higher the limit is, and needs a number.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
         largest, so no record counts more than 1. The noise stays as it is: raise the budget where
