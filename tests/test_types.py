@@ -64,7 +64,8 @@ PAGES = [ROOT / "README.md", *(ROOT / "doc").glob("*/*.rst")]
 # Errors in names without annotations of other packages: pyright takes a parameter for its default's
 # type, so `OneHotEncoder` could not take lists of categories, and a pipeline has no step of ours
 FOREIGN = re.compile(
-    r'parameter "categories" of type "str"|for class "Pipeline\*?"|"None" is not subscriptable'
+    r'parameter "(categories|chunks)" of type "str"'  # scikit-learn's, dask's
+    r'|for class "Pipeline\*?"|"None" is not subscriptable'
 )
 
 
