@@ -301,6 +301,7 @@ def pld_epsilon(guarantee, delta=1e-6):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_events_say_the_same_under_their_relation(adjacency):
     gaussian = GaussianDP(0.8, adjacency)

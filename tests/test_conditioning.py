@@ -351,6 +351,7 @@ def test_degenerate_rows(rows, index):
     assert np.all(np.isfinite(fitted.predict(X)))
 
 
+@pytest.mark.slow
 def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
     """Few where all directions are known to be alike; momentum in place of the missing ones."""
     rng = np.random.default_rng(0)

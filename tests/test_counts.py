@@ -52,6 +52,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_plan_asks_no_cost_twice(name):
     """The budget is checked and inverted once, whatever is derived from it, and few records are

@@ -165,6 +165,7 @@ def test_bad_exposures_are_refused_and_not_quoted(bad):
         model.fit(X, y, exposure=exposure[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditioning", [None, "auto"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_large_budget_finds_the_rates_whatever_the_unit_of_exposures(conditioning, fit_intercept):
@@ -186,6 +187,7 @@ def test_a_large_budget_finds_the_rates_whatever_the_unit_of_exposures(condition
         assert np.median(np.abs(np.log(rates / expected))) < 0.15
 
 
+@pytest.mark.slow
 def test_the_score_is_that_of_rates_weighted_by_their_exposures():
     X, y, exposure = simulated(500, 3)
     model = PrivatePoissonRegressor(target_bounds=(0, 30), data_norm=2.0)

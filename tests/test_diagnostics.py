@@ -234,6 +234,7 @@ def test_a_model_that_does_not_say_what_it_clips_is_refused():
         Silent(target_bounds=BOUNDS, diagnostics=True).fit(*data(100))
 
 
+@pytest.mark.slow
 def test_a_search_pays_for_those_of_its_winner():
     X, y = LOGISTIC.data(100)
     private = LOGISTIC.estimator(classes=[0, 1], diagnostics=True, **SHORT)

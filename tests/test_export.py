@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from numba import config
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -21,7 +22,9 @@ from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(0, 1, (600, 3)) * [1, 5, 0.1]  # rows that have to be shortened, most of them
+N_SAMPLES = 150 if config.DISABLE_JIT else 600
+# rows that have to be shortened, most of them
+X = RNG.normal(0, 1, (N_SAMPLES, 3)) * [1, 5, 0.1]
 LABELS = np.where(X[:, 0] > 0, "yes", "no")
 THREE = np.where(X[:, 1] > 0, LABELS, "maybe")
 COUNTS = np.round(np.abs(X[:, 0]))
@@ -116,6 +119,7 @@ def test_skops_loads_what_is_trusted(name):
     assert io.loads(io.dumps(model), trusted=TRUSTED).privacy_ == model.privacy_
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
 def test_onnx_predicts_the_same(name):

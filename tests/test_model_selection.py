@@ -1746,6 +1746,7 @@ def test_a_plan_asks_no_cost_twice(monkeypatch):
     assert len(set(asked)) == len(asked) > 4
 
 
+@pytest.mark.slow
 def test_no_arithmetic_of_a_trial_is_heard():
     """T28: nor an error for a user who asks numpy for one, as where a step takes the logarithm
     of a zero.

@@ -507,6 +507,7 @@ def test_numbers_of_any_precision(case, kind, name):
     )
 
 
+@pytest.mark.slow
 @each
 def test_wide_rows(case):
     X, y = case.data(5, 5000)
@@ -1043,6 +1044,7 @@ def test_cost_needs_the_number_of_classes():
         SOFTMAX.model(classes=None).privacy_cost(60, 3)
 
 
+@pytest.mark.slow
 def test_the_budget_is_not_split_among_the_classes():
     """Noise a step, over the largest gradient, is the same for 3 and 300 classes."""
     few, many = (

@@ -152,6 +152,7 @@ def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
     assert np.linalg.norm(moment - moment2) <= 2 * objective.row_norm
 
 
+@pytest.mark.slow
 def test_batches_hold_whole_persons():
     """Each person has a column of their own: its entry is the part of their rows that was drawn."""
     counts = np.random.default_rng(0).integers(1, 30, N)
@@ -184,6 +185,7 @@ def test_batches_hold_whole_persons():
     assert abs(sum(seen[1]) - 900) < 6 * math.sqrt(3000 * 0.3 * 0.7)
 
 
+@pytest.mark.slow
 def test_an_attack_on_a_person_with_a_thousand_rows_keeps_to_the_guarantee():
     """The best attack on a saturated gradient is a threshold along it: its mu is a mean over a
     standard deviation.
@@ -252,6 +254,7 @@ def test_a_pass_leaves_room_for_rows_that_move():
     assert not Gradients.of(objective, persons, with_room=True, single=True).aligned
 
 
+@pytest.mark.slow
 def test_sums_of_targets_and_of_rows_leave_room_for_the_chunks_of_persons():
     """What is learnt first: its chunks are of public sizes too, and their rounding is exact
     arithmetic's.
@@ -400,6 +403,7 @@ def test_the_other_estimators_too(model):
     assert by.privacy_ == model.privacy_cost(by.n_samples_, 3)
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_are_used_up_to_the_public_number():
     """All rows of a person but the used one say the opposite: they are not seen."""
     X3, wrong = np.repeat(X, 3, axis=0), np.repeat(1 - Y, 3)
@@ -537,6 +541,7 @@ def test_a_class_weight_multiplies_the_gradients_of_its_records():
     assert by.shape == (1, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"conditioning": None}, {"conditioning": 0.3}, {"solver": "objective_perturbation"}],

@@ -266,7 +266,7 @@ def test_the_gamma_form_refines_until_it_is_decided(monkeypatch):
     """
     rng = np.random.default_rng(9)
     monkeypatch.setattr(kernel, "FIRST_BITS", 20)
-    for case in range(500):
+    for case in range(500 if COMPILED else 60):
 
         def number(whole, following):
             return whole, [int(rng.integers(BASE)), *[following] * 19]
