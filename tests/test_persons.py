@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sklearn
+from numba import config
 from problems import generator
 from scipy import sparse
 from sklearn.model_selection import GridSearchCV, GroupKFold
@@ -341,10 +342,11 @@ def test_ids_of_any_kind_number_persons_as_they_appear():
 # --- estimators -----------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(3)
-X = RNG.uniform(-0.5, 0.5, (1500, 3))
+N_ROWS = 300 if config.DISABLE_JIT else 1500
+X = RNG.uniform(-0.5, 0.5, (N_ROWS, 3))
 Y = (X[:, 0] > 0).astype(int)
-OWNERS = RNG.integers(0, 400, 1500)
-UNIQUE = RNG.permutation(1500)
+OWNERS = RNG.integers(0, N_ROWS // 4, N_ROWS)
+UNIQUE = RNG.permutation(N_ROWS)
 
 
 def quietly(estimator, *data, **fit_params):
@@ -380,7 +382,7 @@ def test_one_row_a_person_gives_the_bits_of_a_fit_without_groups(solver, layout)
     assert by.n_samples_ == len(set(OWNERS))
     assert by.privacy_ == model.privacy_cost(by.n_samples_, 3)
     told = [value for value in vars(by).values() if isinstance(value, int | float)]
-    assert 1500 not in told
+    assert N_ROWS not in told
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,7 @@ def test_rows_of_a_person_are_used_up_to_the_public_number():
     X3, wrong = np.repeat(X, 3, axis=0), np.repeat(1 - Y, 3)
     wrong[2::3] = Y  # the last of three is used
     model = PrivateLogisticRegression(classes=[0, 1], max_rows_per_person=1, random_state=1)
-    by = quietly(model, X3, wrong, groups=np.repeat(np.arange(1500), 3)).coef_
+    by = quietly(model, X3, wrong, groups=np.repeat(np.arange(N_ROWS), 3)).coef_
     assert np.array_equal(by, quietly(model, X, Y).coef_)
 
 
@@ -556,7 +558,7 @@ def test_private_class_weights_are_paid_for(parameters):
     # noise of 5 records on counts of 150 and 1,350: six standard deviations
     assert model.class_weight_[0] == pytest.approx(1 / 9, abs=0.04)
     assert model.epsilon_ <= 5
-    assert model.privacy_ == model.privacy_cost(1500, 3)
+    assert model.privacy_ == model.privacy_cost(N_ROWS, 3)
     assert tightest(model.mechanism_, delta=model.delta_).guarantee.epsilon(model.delta_) <= 5
     assert np.mean(model.predict(X)[y == 1]) > 0.8
 
