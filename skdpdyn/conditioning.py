@@ -571,15 +571,14 @@ def learn_target(
 
 
 def learn_class_weights(
-    rows: LocalRows, n_classes: int, conditioner: Conditioner, releases: Releases
+    rows: Any, n_classes: int, conditioner: Conditioner, releases: Releases
 ) -> np.ndarray:
     """Return class weights in inverse proportion to private counts; the largest is 1.
 
     A count below the standard deviation of the noise is raised to it. A record adds a vector of
     norm at most 1: a person adds the share of their rows that is in each class.
     """
-    counts = [rows.count(rows.y == code) for code in range(n_classes)]
-    share = conditioner.shares["class counts"]
+    counts, share = rows.class_counts(n_classes), conditioner.shares["class counts"]
     sensitivity = releases.per_square
     noisy = releases.release(counts, sensitivity, share)
     least = sensitivity * releases.noise_multiplier(share)

@@ -21,5 +21,11 @@ class ConvergenceError(RuntimeError):
     """No minimiser could be certified to the tolerance that the privacy proof needs."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster lost its workers, or does not answer; the text quotes no record."""
+
+    quotes_no_record = True
+
+
 class BudgetExceededError(ValueError):
     """A reservation would pass the cap of its ledger."""

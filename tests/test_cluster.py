@@ -29,9 +29,10 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.data.cluster import driver, wire, worker
-from skdpdyn.data.cluster.driver import ClusterError, ClusterRows
+from skdpdyn.data.cluster.driver import ClusterRows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.exceptions import ClusterError
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic
 from skdpdyn.model_selection import PrivateSearchCV
@@ -39,7 +40,10 @@ from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import (
     DPSGD,
+    DPSVRG,
+    BassilySGD,
     NoisyGD,
+    NoisySGD,
     ObjectivePerturbation,
     OutputPerturbation,
     SufficientStatistics,
@@ -185,13 +189,18 @@ MODELS = {
     "objective": PrivateLogisticRegression(**BINARY, solver=ObjectivePerturbation()),
     "softmax": PrivateSoftmaxRegression(classes=[0, 1, 2]),
     "svc": PrivateLinearSVC(**BINARY),
+    "weights": PrivateLogisticRegression(**BINARY, class_weight={True: 3.0}),
+    "private weights": PrivateLogisticRegression(
+        **BINARY, class_weight="private", solver=NoisyGD(n_steps=5)
+    ),
+    "diagnostics": PrivateRidge(target_bounds=(-1, 1), diagnostics=True),
     "ridge": PrivateRidge(target_bounds=(-5, 5)),
     "statistics": PrivateRidge(target_bounds=(-5, 5), solver=SufficientStatistics()),
 }
 
 
 def target(name, y):
-    if name in ("ridge", "statistics"):
+    if isinstance(MODELS[name], PrivateRidge):
         return y
     return np.digitize(y, [-1, 1]) if name == "softmax" else y > 0
 
@@ -207,6 +216,8 @@ def assert_same_fit(model, expected):
     assert model.mechanism_ == expected.mechanism_
     assert model.privacy_ == expected.privacy_ == model.privacy_cost(*expected._shape)
     assert model.coef_.dtype == expected.coef_.dtype
+    for name in ("class_weight_", "diagnostics_"):
+        assert getattr(model, name, None) == getattr(expected, name, None)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -215,7 +226,7 @@ def test_fits_on_threads_are_the_local_ones(name):
     y = target(name, y)
     expected = fitted(name, X, y)
     expected._shape = X.shape
-    numeric = name in ("ridge", "statistics")
+    numeric = isinstance(MODELS[name], PrivateRidge)
     assert_same_fit(
         fitted(name, ClusterRows(Threads(X, y, cut(len(y), 3, 256), numeric)), None), expected
     )
@@ -484,10 +495,51 @@ def test_errors_of_workers_are_codes(monkeypatch):
     assert "targets that cannot be read" in str(session._refused(worker.TARGETS, True))
 
 
+BATCHES = {
+    "cyclic": NoisySGD("cyclic", batch_size=100, n_epochs=2),
+    "shuffled": NoisySGD("shuffled_once", batch_size=130, n_epochs=2),
+    "fresh": NoisySGD("without_replacement", batch_size=100, n_epochs=2),
+    "poisson": DPSGD(n_steps=9, batch_size=60),
+    "momentum": DPSGD(n_steps=9, batch_size=5, momentum=0.5, average="uniform"),
+    "permutation": OutputPerturbation("permutation_sgd", n_epochs=1),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_hold_the_records_that_they_hold_locally(name, monkeypatch):
+    """Under a seed each batch is that of a local fit, and so is all but the last digits."""
+    X, y = data(1_000, dtype=np.float32 if name == "cyclic" else np.float64)
+    X = sparse.csr_array(X * (np.abs(X) > 0.3)) if name == "shuffled" else X
+    model = PrivateLogisticRegression(**BINARY, solver=BATCHES[name], random_state=0)
+    expected = copy.deepcopy(model).fit(X, y > 0)
+    cluster = Threads(X, y > 0, [130, 0, 500, 370])
+    rows = ClusterRows(cluster)
+    kill_before(cluster, rows._session, "answer to batch")
+    seen, ask = [], rows._session.ask
+
+    def asked(take, what, *arguments, of_parts=None):
+        if what == "batch":
+            seen.append([p + s for p, s in zip(of_parts, (0, 130, 630), strict=True)])
+        return ask(take, what, *arguments, of_parts=of_parts)
+
+    rows._session.ask = asked
+    model.fit(rows)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=2e-6 if name == "cyclic" else 1e-9)
+    assert model.mechanism_ == expected.mechanism_
+    assert model.privacy_ == expected.privacy_ == model.privacy_cost(*X.shape)
+    batches = [np.concatenate(batch).astype(int) for batch in seen]
+    counts = np.bincount(np.concatenate(batches), minlength=1_000)
+    if name in ("cyclic", "shuffled", "permutation"):  # each record once an epoch
+        assert np.unique(counts).tolist() == [1 if name == "permutation" else 2]
+        size = model.mechanism_.batch_size
+        assert {len(batch) for batch in batches} == {size, 1_000 % size or size}
+    assert all(len(np.unique(batch)) == len(batch) for batch in batches)
+
+
 def test_what_needs_all_rows_in_memory_says_so():
     X, y = data(600)
     rows = ClusterRows(Threads(X, y > 0, [300, 300]))
-    for solver in (DPSGD(), OutputPerturbation("permutation_sgd")):
+    for solver in (BassilySGD(), DPSVRG()):
         with pytest.raises(ValueError, match="all rows in memory, and X is a ClusterRows"):
             PrivateLogisticRegression(**BINARY, solver=solver).fit(rows)
 
@@ -629,19 +681,16 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy(dask, here):
             PrivateLogisticRegression(**BINARY).fit(rows, targets)
     with pytest.raises(TypeError, match="PrivateSearchCV takes arrays in memory"):
         PrivateSearchCV(PrivateLogisticRegression(**BINARY), {"alpha": [1.0]}).fit(far, far_y)
-    for name, value in {"classes": None, "class_weight": {True: 2.0}}.items():
-        model = PrivateLogisticRegression(**BINARY).set_params(**{name: value})
-        with pytest.raises(ValueError, match=name):
-            model.fit(far, far_y)
+    with pytest.raises(ValueError, match="classes=None"):
+        PrivateLogisticRegression().fit(far, far_y)
     with pytest.raises(ValueError, match="target_bounds=None"):
         PrivateRidge().fit(far, far_y)
     with pytest.raises(ValueError, match="needs all rows in memory"):
         PrivatePoissonRegressor(target_bounds=(0, 5)).fit(far, far_y)
     with pytest.raises(ValueError, match="groups needs all rows in memory"):
         PrivateLogisticRegression(**BINARY).fit(far, far_y, groups=far_y)
-    for solver in (DPSGD(), OutputPerturbation("permutation_sgd")):
-        with pytest.raises(ValueError, match="needs all rows in memory, and X is a ClusterRows"):
-            PrivateLogisticRegression(**BINARY, solver=solver).fit(far, far_y)
+    with pytest.raises(ValueError, match="needs all rows in memory, and X is a ClusterRows"):
+        PrivateLogisticRegression(**BINARY, solver=BassilySGD()).fit(far, far_y)
 
 
 def test_errors_of_a_cluster_quote_no_record(dask, here, monkeypatch):
@@ -742,7 +791,7 @@ def test_fits_on_a_cluster_have_the_bits_of_local_ones(dask, processes, name, n_
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", ["placing", "conditioning", "stepping", "broadcast"])
 def test_a_worker_that_is_killed_costs_no_bit(dask, processes, phase, monkeypatch):
-    processes.wait_for_workers(2, timeout=30)
+    processes.wait_for_workers(2, timeout=90)
     X, y = data()
     expected = fitted("default", X, y > 0)
     expected._shape = X.shape
@@ -777,7 +826,7 @@ def test_a_worker_that_is_killed_costs_no_bit(dask, processes, phase, monkeypatc
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(dask, processes, monkeypatch):
-    processes.wait_for_workers(2, timeout=30)
+    processes.wait_for_workers(2, timeout=90)
     X, y = data()
     far = blocks(dask, X, y > 0, size=SIZE)
     ask, asked = driver.Session._ask, []
@@ -807,7 +856,7 @@ def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(dask, processes, mon
 @pytest.mark.slow
 def test_a_planted_value_is_nowhere(dask, processes):
     """Neither in logs nor in errors, and in nothing that the scheduler was told."""
-    processes.wait_for_workers(2, timeout=30)
+    processes.wait_for_workers(2, timeout=90)
     X, y = np.full((600, 3), SECRET), np.full(600, SECRET)
     X[-1, 0] = np.nan
     far = blocks(dask, X, y, size=300)

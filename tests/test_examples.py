@@ -30,6 +30,7 @@ PROMISES = {
     "tasks/plot_private_evaluation": "off by less than 0.03: True",
     "tasks/plot_counts_exposure": "85% without a claim, 0.280 claims a year",
     "tasks/plot_persons": "for a whole desk: mu 0.237, and 0.237",
+    "tasks/plot_cluster": "on the cluster and in memory, the same bits: True",
     "tasks/plot_rare_classes": "class_weight={True: 20, False: 1}: AUC 0.",
     "plot_quickstart": "no privacy    0.85",
     "ideas/plot_stochastic_tradeoff": " noise 4.74 2.46 1.41 1.02",

@@ -47,6 +47,10 @@ class Rows(ABC):
         Map of each row before training; None for scaling into the ball of ``data_norm``.
     in_memory : bool
         Whether compiled loops may go over ``X`` and ``y`` themselves: of `LocalRows` alone.
+    draws : bool
+        Whether `batch_sums` is there, for solvers that draw batches.
+    weighs : bool
+        Whether rows can be weighed by class, as those in memory can.
     most_rows : int
         Public bound on the number of rows of a record, for which all sums leave room.
     """
@@ -56,6 +60,8 @@ class Rows(ABC):
     is_sparse: bool
     map: Any = None  # RowMap or None
     in_memory = False
+    draws = False
+    weighs = False
     most_rows: int = 1
 
     # --- what a source offers ---------------------------------------------------------------------
@@ -87,21 +93,21 @@ class Rows(ABC):
             (what.n_sums,). Leaving the context frees its resources.
         """
 
-    def batch_sums(self, objective, batches) -> AbstractContextManager[Callable]:
-        """Return a context manager that sums gradients over one batch after another.
+    def batch_sums(self, objective, exact: bool) -> AbstractContextManager[Callable]:
+        """Return what sums gradients over chosen rows, at one point after the other.
 
         Parameters
         ----------
         objective : Objective
             The problem.
-        batches : PoissonBatches, FreshBatches or FixedBatches
-            The sampler, see `skdpdyn.kernels.batches`.
+        exact : bool
+            Whether rows leave room for the rounding of the sums, see `LocalRows.bounded`.
 
         Returns
         -------
         context manager
-            Its value is a function of the number of the step and the parameters as kernels read
-            them. It returns the sum over the batch, of shape (n_sums,).
+            Once entered, callable with the parameters and the places of the chosen rows among all.
+            It returns the sum over these rows, of shape (n_parameters,).
 
         Raises
         ------

@@ -105,6 +105,14 @@ class LocalRows(Rows):
         rows.weight = np.ascontiguousarray(factor * (rows.weight if rows.weight.size else 1.0))
         return rows
 
+    def weighted_by_class(self, weights: np.ndarray) -> "LocalRows":
+        """Return the same rows, each with the weight of its class: targets are codes of classes."""
+        return self.weighted_by(weights[self.y.astype(np.intp)])
+
+    def class_counts(self, n_classes: int) -> list[float]:
+        """Return how many rows each class has, by weight."""
+        return [self.count(self.y == code) for code in range(n_classes)]
+
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Number of rows and of columns."""

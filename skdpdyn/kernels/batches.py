@@ -259,9 +259,9 @@ def descend_on_batches(
         The start, chosen without the data. Receives the result.
     objective : Objective
         The problem.
-    rows : LocalRows or StreamedRows
+    rows : Rows
         The rows and targets, with the public map that rows go through. Rows that are read in order
-        come in batches of that order.
+        come in batches of that order; those on a cluster are told who is in a batch.
     batches : PoissonBatches, FreshBatches or FixedBatches
         The sampler.
     divisor : float
@@ -290,48 +290,13 @@ def descend_on_batches(
     """
     rows.check(objective)
     exact = exact or momentum > 0 or average_weights is not None or distribution != "gaussian"
-    family, dtype = kernel_family(rows.is_sparse, objective.n_outputs), rows.dtype.name
-    slot, n_weights = family.layout(objective.n_outputs, objective.n_features)
     check_noise(noise_std)
-
-    def problem_of(part, index):
-        """Return where the sampler keeps its rows, and what the loop knows of them."""
-        data = family.rows(part.X)
-        n_rows, gathered = family.room(data)
-        if exact:
-            n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
-            bounded_rows = part.bounded(objective, n_chunks, np.float64, aligned=False)
-        else:
-            bounded_rows = part.bounded_without_room(objective)
-        of_gathered = (
-            *np.zeros((3, n_rows)),
-            *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
-        )
-        records = _rows_of_records(part)
-        return index, *records, data, part.y, *bounded_rows, gathered, *of_gathered
-
-    weights, (intercept, shift) = aligned_empty(n_weights), np.zeros((2, objective.n_outputs))
-    weights[:] = 0
     step_size, noise_std = (
         np.ascontiguousarray(step_size[:stop]),
         np.ascontiguousarray(noise_std[:stop]),
     )
     n_steps = step_size.size
-    average = np.zeros(theta.size)
-    chunk = compiled_chunk(family, family.gathered_dtype(dtype))
-    draw, residual = first_class(compiled_draw(batches.draw)), first_class(objective.loss.residual)
-    functions = draw, compiled_gather(family, dtype), chunk, residual
-    point = (
-        weights,
-        intercept,
-        shift,
-        objective.intercept_scaling,
-        aligned_empty(n_weights + 2 * objective.n_outputs),
-        slot.astype(np.uintp),
-        *map_arguments(rows.map),
-    )
-    velocity = np.zeros(theta.size)
-    run = compiled_run(family, dtype)
+    average, velocity = np.zeros(theta.size), np.zeros(theta.size)
     work = (
         batches.expected(objective.n_samples)
         * (rows.shape[0] / objective.n_samples)
@@ -342,37 +307,22 @@ def descend_on_batches(
     piece = max(1, min(math.ceil(n_steps / _PIECES), _HELD // theta.size, int(_PATIENCE / work)))
     noise = np.empty((piece, theta.size))
 
-    if rows.in_memory:
-        problem = problem_of(rows, batches.index(objective.n_samples))
-        in_order = iter(())
-    else:
-        n_batches = -(-objective.n_samples // batches.size)
-        in_order = rows.batches(batches.size, n_steps // n_batches)
-
-    def of_steps(first, last):
-        """Yield some steps, and the rows that their batches are taken from."""
-        if rows.in_memory:
-            yield first, last, problem
-            return
-        for k in range(first, last):
-            part = next(in_order)
-            yield k, k + 1, problem_of(part, np.arange(part.shape[0], dtype=np.uintp))
+    source = _InMemory
+    if not rows.in_memory:
+        source = _OnWorkers if rows.draws else _InOrder
+    run = source(objective, rows, exact, batches, generator, n_steps)
 
     def steps(first, last, radius, alpha=objective.alpha):
-        for start, end, of_rows in of_steps(first, last):
-            now = slice(start, end)
-            run(
-                *functions, generator, batches.size, *of_rows, *point, alpha, divisor, start,
-                step_size[now], noise_std[now], noise[start - first : end - first], momentum,
-                radius, theta, velocity,
-            )  # fmt: skip
+        now = slice(first, last)
+        schedule = step_size[now], noise_std[now], noise[: last - first]
+        run(alpha, divisor, first, *schedule, momentum, radius, theta, velocity)
 
     released = (
         range(0 if exact else n_steps - 1, n_steps)
         if noise_std[-1] > 0
         else range(n_steps, n_steps)
     )
-    with Progress(n_steps, verbose=verbose) as told:
+    with run, Progress(n_steps, verbose=verbose) as told:
         for first in range(0, released.start, piece):
             last = min(first + piece, released.start)
             if noise_std[-1] > 0:
@@ -404,9 +354,146 @@ def descend_on_batches(
             if average_weights is not None:
                 average += average_weights[k] * theta
             told(k + 1)
-    next(in_order, None)  # the end of the last epoch, which may refuse it
     if average_weights is not None:
         theta[:] = average
+
+
+class _Steps:
+    """Steps on batches of rows in memory, in compiled code."""
+
+    def __init__(self, objective, rows, exact, batches, generator):
+        dtype, self._objective, self._exact = rows.dtype.name, objective, exact
+        self._family = family = kernel_family(rows.is_sparse, objective.n_outputs)
+        slot, n_weights = family.layout(objective.n_outputs, objective.n_features)
+        weights, (intercept, shift) = aligned_empty(n_weights), np.zeros((2, objective.n_outputs))
+        weights[:] = 0
+        chunk = compiled_chunk(family, family.gathered_dtype(dtype))
+        draw = first_class(compiled_draw(batches.draw))
+        residual = first_class(objective.loss.residual)
+        self._functions = draw, compiled_gather(family, dtype), chunk, residual, generator
+        self._point = (
+            weights, intercept, shift, objective.intercept_scaling,
+            aligned_empty(n_weights + 2 * objective.n_outputs), slot.astype(np.uintp),
+            *map_arguments(rows.map),
+        )  # fmt: skip
+        self._run = compiled_run(family, dtype)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def problem_of(self, rows):
+        """Return what the loop knows of some rows."""
+        data = self._family.rows(rows.X)
+        n_rows, gathered = self._family.room(data)
+        if self._exact:
+            n_chunks = max(1.0, self._objective.n_samples / MOST_GATHERED)
+            bounded_rows = rows.bounded(self._objective, n_chunks, np.float64, aligned=False)
+        else:
+            bounded_rows = rows.bounded_without_room(self._objective)
+        of_gathered = (
+            *np.zeros((3, n_rows)),
+            *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
+        )
+        return *_rows_of_records(rows), data, rows.y, *bounded_rows, gathered, *of_gathered
+
+    def take(self, size, index, problem, *schedule):
+        """Make steps on batches of ``size`` of some rows, of which the sampler keeps ``index``."""
+        self._run(*self._functions, size, index, *problem, *self._point, *schedule)
+
+
+class _InMemory(_Steps):
+    """Steps on batches that are drawn in compiled code."""
+
+    def __init__(self, objective, rows, exact, batches, generator, n_steps):
+        super().__init__(objective, rows, exact, batches, generator)
+        self._of = batches.size, batches.index(objective.n_samples), self.problem_of(rows)
+
+    def __call__(self, *schedule):
+        """Make some steps."""
+        self.take(*self._of, *schedule)
+
+
+class _InOrder(_Steps):
+    """Steps on batches in the order of the rows, which are read a batch at a time."""
+
+    def __init__(self, objective, rows, exact, batches, generator, n_steps):
+        super().__init__(objective, rows, exact, batches, generator)
+        n_batches, self._size = -(-objective.n_samples // batches.size), batches.size
+        self._parts = rows.batches(batches.size, n_steps // n_batches)
+
+    def __exit__(self, kind, *error):
+        if kind is None:
+            next(self._parts, None)  # the end of the last epoch, which may refuse it
+
+    def __call__(self, alpha, divisor, first, step_size, noise_std, noise, *rest):
+        """Make some steps."""
+        for k in range(step_size.size):
+            part = next(self._parts)
+            index, problem = np.arange(part.shape[0], dtype=np.uintp), self.problem_of(part)
+            now = (numbers[k : k + 1] for numbers in (step_size, noise_std, noise))
+            self.take(self._size, index, problem, alpha, divisor, first + k, *now, *rest)
+
+
+class BatchSums:
+    """Sums of gradients over chosen rows in memory, at one point after the other.
+
+    Parameters
+    ----------
+    objective : Objective
+        The problem of all rows.
+    rows : LocalRows
+        Some of the rows.
+    exact : bool
+        Whether rows leave room for the rounding of the sums.
+    generator : numpy.random.Generator
+        Any: nothing is drawn here.
+    """
+
+    def __init__(self, objective, rows, exact, generator):
+        self._steps = _Steps(objective, rows, exact, FixedBatches(1), generator)
+        self._problem = self._steps.problem_of(rows)
+        self._none = np.zeros((1, objective.n_parameters))
+
+    def __call__(self, theta, chosen):
+        """Return the sum at ``theta`` over the rows at some places, in theta's own coordinates."""
+        gradient = np.zeros(theta.size)
+        if len(chosen):  # one long step from theta, whose direction is the sum
+            index, one = np.ascontiguousarray(chosen, dtype=np.uintp), np.ones(1)
+            schedule = 0.0, 1.0, 0, one, 0 * one, self._none, 0.0, math.inf
+            size = float(len(chosen))
+            self._steps.take(size, index, self._problem, *schedule, theta.copy(), gradient)
+        return gradient
+
+
+class _OnWorkers:
+    """Steps on batches of rows that say what the sum over chosen rows is."""
+
+    def __init__(self, objective, rows, exact, batches, generator, n_steps):
+        self._sums = rows.batch_sums(objective, exact)
+        self._draw, self._generator = compiled_draw(batches.draw), generator
+        self._size, self._index = batches.size, batches.index(objective.n_samples)
+
+    def __enter__(self):
+        self._sums.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._sums.__exit__(*error)
+
+    def __call__(self, alpha, divisor, first, step_size, noise_std, noise, *rest):
+        """Make some steps: of as much randomness, in the same order, as in memory."""
+        (momentum, radius, theta, velocity), batch = rest, np.empty(2, np.int64)
+        for k in range(step_size.size):
+            self._draw(self._generator, first + k, self._size, self._index, batch)
+            gradient = self._sums(theta, self._index[batch[0] : batch[1]])
+            velocity *= momentum
+            velocity += gradient / divisor + alpha * theta
+            velocity -= noise_std[k] / step_size[k] * noise[k]
+            theta -= step_size[k] * velocity
+            theta[:] = project(theta, radius)
 
 
 def _rows_of_records(rows):

@@ -322,10 +322,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             n_samples = int(codes.max()) + 1
         elsewhere = isinstance(X, Rows)
         is_sparse = X.is_sparse if elsewhere else sparse.issparse(X)
-        plan = self._plan(n_samples, X.shape[1], target.loss, is_sparse, elsewhere)
+        plan = self._plan(n_samples, X.shape[1], target.loss, is_sparse, elsewhere and not X.draws)
         if codes is not None:
             self._check_persons(plan.solver)
-        if elsewhere and not plan.solver.streams:
+        solver = plan.solver
+        if elsewhere and not (solver.streams or (X.draws and solver.draws)):
             raise ValueError(
                 f"solver={self.solver!r} needs all rows in memory, and X is a {type(X).__name__}. "
                 "Use solver='auto'"
@@ -349,7 +350,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             weights = weights if learnt is None else learnt
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
         if weights is not None:
-            rows = rows.weighted_by(weights[rows.y.astype(np.intp)])
+            rows = rows.weighted_by_class(weights)
         theta = plan.solver.solve(
             plan.objective,
             record,
@@ -424,7 +425,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 raise ValueError(f"y must be None: X is a {type(X).__name__}, which has targets")
             for name, value in {
                 "groups": groups,
-                "class_weight": getattr(self, "class_weight", None),
+                "class_weight": None if X.weighs else getattr(self, "class_weight", None),
                 **of_records,
             }.items():
                 if value is not None:

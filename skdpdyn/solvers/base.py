@@ -64,10 +64,13 @@ class Solver(BaseEstimator, ABC):
     pays_for_rows : bool
         Whether its release costs more the more rows a record may have. Then their number is one,
         unless a user declares another.
+    draws : bool
+        Whether ``solve`` asks rows for sums over batches too, as `Rows.batch_sums` offers them.
     """
 
     maps_rows = False
     pays_for_rows = False
+    draws = False
 
     @property
     def pure(self) -> bool:

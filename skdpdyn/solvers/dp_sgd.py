@@ -79,6 +79,7 @@ class DPSGD(Solver):
     (True, 200, 7.0)
     """
 
+    draws = True
     takes_persons = True
 
     def __init__(

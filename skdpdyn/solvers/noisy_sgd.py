@@ -141,6 +141,7 @@ class NoisySGD(Solver):
     """
 
     maps_rows = True
+    draws = True
 
     def __init__(
         self,

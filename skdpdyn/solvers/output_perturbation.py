@@ -175,6 +175,7 @@ class OutputPerturbation(Solver):
     (True, 1.0)
     """
 
+    draws = True
     takes_persons = True
 
     def __init__(

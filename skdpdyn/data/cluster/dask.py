@@ -20,9 +20,10 @@ from distributed.utils import get_ip, get_ipv6
 from scipy import sparse
 
 from skdpdyn.data.cluster import is_collection
-from skdpdyn.data.cluster.driver import ClusterError, ClusterRows
-from skdpdyn.data.cluster.wire import LIMIT, answer_invitation
+from skdpdyn.data.cluster.driver import ClusterRows
+from skdpdyn.data.cluster.wire import LIMIT, LostError, answer_invitation
 from skdpdyn.data.cluster.worker import Form, Part, serve
+from skdpdyn.exceptions import ClusterError
 
 _SERVED, _UNREACHABLE, _OTHER_VERSION, _FAILED = range(4)  # how a task ends
 _PAUSE = 0.2  # seconds
@@ -247,12 +248,11 @@ class _DaskCluster:
             address = min(workers, key=lambda one: (held.count(one), one))
         compute, submit = self._client.compute, self._client.submit
         there = {"workers": [address], "allow_other_workers": False, "pure": False}
-        prepared = []
-        for part in parts:
-            X, y, form = self._parts[part]
-            blocks = [block for block in (X, y) if block is not None]
-            rows, *target = compute(blocks, workers=[address], allow_other_workers=True)
-            prepared.append(submit(Part, rows, target[0] if target else None, form, **there))
+        rows, targets, forms = zip(*(self._parts[part] for part in parts), strict=True)
+        wanted = [block for block in (*rows, *targets) if block is not None]
+        blocks = compute(wanted, workers=[address], allow_other_workers=True)
+        rows, targets = blocks[: len(parts)], blocks[len(parts) :] or targets
+        prepared = [submit(Part, *part, **there) for part in zip(rows, targets, forms, strict=True)]
         task = _Task(address, submit(_attend, invitation, *prepared, **there))
         self._busy.append(task)
         return task
@@ -382,6 +382,8 @@ def _attend(invitation, *parts):
         context = worker.security.get_connection_args("worker").get("ssl_context")
         try:
             channel = answer_invitation(invitation, context)
+        except LostError:  # the driver has no time, or invites another by now
+            return _FAILED
         except OSError:
             return _UNREACHABLE
         try:

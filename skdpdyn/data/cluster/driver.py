@@ -17,6 +17,7 @@ import numpy as np
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import wire, worker
 from skdpdyn.data.cluster.wire import CALL, POINT, LostError, Refusal, numbers
+from skdpdyn.exceptions import ClusterError
 from skdpdyn.kernels.sums import Total
 
 _MOST_LOSSES = 5  # in one request
@@ -37,12 +38,6 @@ _REFUSALS = {
     "pass meta= where X is made",
     worker.FAILED: "a worker failed. (The error may quote records, and stays there)",
 }
-
-
-class ClusterError(RuntimeError):
-    """Say what is wrong with a cluster; it quotes no record."""
-
-    quotes_no_record = True
 
 
 class _Share:
@@ -109,11 +104,13 @@ class Session:
         ``of_parts``: what is told of each partition besides.
         """
         message = name, arguments, of_parts
-        known = self._told.get(name)
-        if known is not None and known[2] is of_parts is None and _same(known[1], arguments):
+        told = self._told.get(name)
+        if told is not None and told[2] is of_parts is None and _same(told[1], arguments):
             return
-        self.forget(name)
-        self.forget("gradients")  # which rest on all else
+        for other in {"gradients", "batches", name}:  # which rest on all that is told
+            self.forget(other)
+        if name == "targets":
+            self.forget("weights")
         self._ask(lambda share: self._call(share, message), CALL, self._acknowledged)
         self._told[name] = message
 
@@ -218,10 +215,10 @@ class Session:
         """Have each share served by a worker, and wait until all of them have come."""
         if lost and self._listening is None:
             self._listening = wire.listen(*self._cluster.address())
-            self._listening.settimeout(0.2)
         awaited = {}
         for share in lost:
             self._summon(share, awaited)
+            self._admit(awaited, 0)  # nobody waits until all are summoned
         looked = time.monotonic()
         while awaited:
             self._admit(awaited)
@@ -242,11 +239,12 @@ class Session:
         share.task = self._cluster.place(share.parts, invitation)
         awaited[invitation.name] = invitation, share
 
-    def _admit(self, awaited):
-        """Admit one who comes, if he was invited."""
+    def _admit(self, awaited, seconds=0.2):
+        """Admit one who comes in time, if he was invited."""
+        self._listening.settimeout(seconds)
         try:
             sock, _ = self._listening.accept()
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             return
         invitations = {name: invitation for name, (invitation, _) in awaited.items()}
         try:
@@ -280,6 +278,10 @@ class ClusterRows(Rows):
         self._session = Session(cluster)
         self._encode, self._units = None, (0.0, 1.0)
 
+    draws = True
+    weighs = True
+    _weights: Any = None  # of the classes
+
     def close(self):
         """Let go of the workers."""
         self._session.close()
@@ -296,6 +298,19 @@ class ClusterRows(Rows):
         rows._units = (centre, scale)
         return rows
 
+    def weighted_by_class(self, weights: np.ndarray) -> "ClusterRows":
+        """See `LocalRows.weighted_by_class`."""
+        rows = copy.copy(self)
+        rows._weights = weights
+        return rows
+
+    def class_counts(self, n_classes: int) -> np.ndarray:
+        """See `LocalRows.class_counts`."""
+        parts = range(len(self._lengths))
+        return self._ready().ask(
+            lambda read: sum(read(part, n_classes) for part in parts), "classes", n_classes
+        )
+
     def pieces(self):
         """Refuse: rows stay on their workers."""
         raise NotImplementedError("rows on a cluster do not leave their workers")
@@ -303,6 +318,10 @@ class ClusterRows(Rows):
     def gradient_sums(self, what, n_threads: int = 1) -> "_Sums":
         """See `Rows.gradient_sums`; on the threads that each worker has."""
         return _Sums(self, what)
+
+    def batch_sums(self, objective, exact: bool) -> "_BatchSums":
+        """See `Rows.batch_sums`. Who is in a batch is drawn here, and told to who has the rows."""
+        return _BatchSums(self, objective, exact)
 
     def counts(self, of, thresholds, centre=0.0):
         """See `Rows.counts`."""
@@ -331,6 +350,7 @@ class ClusterRows(Rows):
             session.encode = self._encode
             session.tell("targets", self._encode, *self._units)
         session.tell("map", self.map)
+        session.tell("weights", self._weights)
         return session
 
     def _cuts(self, edges):
@@ -370,6 +390,38 @@ class _Sums:
 
     def _take(self, read):
         return self._rows._added(read, self._cuts, (self._what.n_sums,))
+
+
+class _BatchSums:
+    """Sums of gradients over chosen rows, at one point after the other."""
+
+    def __init__(self, rows, objective, exact):
+        self._rows, self._of = rows, (objective, exact)
+        self._session, self._n_parameters = None, objective.n_parameters
+
+    def __enter__(self):
+        self._session = self._rows._ready()
+        self._session.tell("batches", *self._of)
+        return self
+
+    def __exit__(self, *error):
+        self._session.forget("batches")
+
+    def __call__(self, theta, chosen):
+        """Return the sum over the rows at these places, partition by partition."""
+        starts = self._rows._starts
+        parts = np.searchsorted(starts, chosen, side="right") - 1
+        by_part = np.argsort(parts, kind="stable")
+        places = (chosen - starts[parts].astype(np.uintp))[by_part]
+        edges = np.searchsorted(parts[by_part], np.arange(starts.size)).tolist()
+        of_parts = [places[first:last] for first, last in pairwise(edges)]
+        return self._session.ask(self._take, "batch", theta, of_parts=of_parts)
+
+    def _take(self, read):
+        total = Total((self._n_parameters,))
+        for part in range(self._rows._starts.size - 1):
+            total.add(read(part, self._n_parameters))
+        return total.value()
 
 
 def _same(known, told):

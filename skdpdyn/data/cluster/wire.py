@@ -183,11 +183,14 @@ def answer_invitation(invitation, context=None):
 
     Raises
     ------
+    LostError
+        If the driver does not answer in time, or does not prove to be the one who invited.
     OSError
-        If the driver cannot be reached, or does not prove to be the one who invited.
+        If it cannot be reached.
     """
     sock = socket.create_connection(invitation.address, timeout=_HANDSHAKE)
     try:
+        sock.settimeout(LIMIT)
         if context is not None:
             sock = context.wrap_socket(sock)
         ours = secret_key(_KEY)
@@ -200,9 +203,9 @@ def answer_invitation(invitation, context=None):
             raise LostError("not the driver who invited")
         sock.sendall(_mac(invitation, b"worker", *nonces))
         return Channel(sock)
-    except BaseException:
+    except OSError as error:
         sock.close()
-        raise
+        raise LostError(str(error)) from None
 
 
 def _fill(sock, buffer):

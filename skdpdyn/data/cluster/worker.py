@@ -25,9 +25,11 @@ from skdpdyn.data.cluster.wire import (
 )
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, check_indices
+from skdpdyn.kernels.batches import BatchSums
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total
+from skdpdyn.noise import generators
 
 # codes of refusals: numbers behind them are public, such as columns
 MISSING, TARGETS, SHAPE, UNREADABLE, LONG, MALFORMED, MASKED, KIND, FAILED, MEMORY = range(1, 11)
@@ -145,6 +147,7 @@ class Answers:
         self._parts, self._n_threads, self._go_on = parts, n_threads, go_on
         self._rows = [LocalRows(X) for X, _ in (part.rows for part in parts)]
         self._held, self._sums, self._point = ExitStack(), [], None
+        self._batches: list[BatchSums] = []
 
     def targets(self, encode, centre, scale):
         """Set the targets as the loss takes them."""
@@ -158,6 +161,18 @@ class Answers:
     def map(self, row_map):
         """Set the map that rows go through."""
         self._rows = [rows.with_map(row_map) for rows in self._rows]
+
+    def weights(self, weights):
+        """Set the weight of each row to that of its class; None: to 1."""
+        for place, rows in enumerate(self._rows):
+            rows.weight = np.empty(0)
+            if weights is not None:
+                self._rows[place] = rows.weighted_by_class(weights)
+
+    def classes(self, n_classes):
+        """Yield the number of rows of each class in each partition."""
+        for rows in self._rows:
+            yield np.array(rows.class_counts(n_classes))
 
     def summed(self, terms, shape, arguments, edges):
         """Yield the sums of some terms of each partition over its pieces of chunks."""
@@ -202,6 +217,17 @@ class Answers:
             first = last
         for sums in self._sums:
             yield sums.of_chunks(*self._point, go_on=self._go_on)
+
+    def batches(self, objective, exact):
+        """Begin sums over chosen rows: what `batch` returns."""
+        (generator,) = generators(None)
+        self._batches = [BatchSums(objective, rows, exact, generator) for rows in self._rows]
+
+    def batch(self, theta, chosen):
+        """Yield the sum at a point over the rows at some places of each partition."""
+        for sums, of_part in zip(self._batches, chosen, strict=True):
+            self._go_on()
+            yield sums(theta, of_part)
 
     def release(self):
         """Let go of threads."""
