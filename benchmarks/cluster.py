@@ -169,7 +169,10 @@ def kills(client, times):
     for phase in PHASES:
         outcomes, seconds = Counter(), []
         for _ in range(times):
-            client.wait_for_workers(2)
+            try:
+                client.wait_for_workers(2, timeout=60)
+            except TimeoutError:  # Dask did not start again what was killed
+                client.restart()
             left = [1]
 
             def kill(left=left):
