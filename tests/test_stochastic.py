@@ -3,6 +3,7 @@ every sampler and family.
 """
 
 import math
+from fractions import Fraction
 from itertools import combinations, product
 
 import numba
@@ -14,10 +15,12 @@ from scipy import sparse, stats
 
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.kernels import batches as kernel
 from skdpdyn.kernels.batches import (
     FixedBatches,
     FreshBatches,
     PoissonBatches,
+    _law_of_block,
     compiled_draw,
     descend_on_batches,
 )
@@ -50,7 +53,7 @@ def draws(batches, n_samples, n_steps, rng=None):
     rng, draw = rng or generator(), compiled_draw(batches.draw)
     index, batch = batches.index(n_samples), np.empty(2, np.int64)
     for step in range(n_steps):
-        draw(rng, step, batches.size, index, batch)
+        draw(rng, step, batches.numbers, index, batch)
         yield index[slice(*batch)].astype(int)
 
 
@@ -70,6 +73,24 @@ def check_counts(counts, n_trials, probability, n_tests):
         n_trials * probability * (1 - probability)
     )
     assert deviation.max() < stats.norm.isf(0.25e-6 / n_tests)
+
+
+class Scripted:
+    """Uniform numbers of 53 bits that were chosen beforehand."""
+
+    def __init__(self, numbers):
+        self.numbers = iter(numbers)
+
+    def random(self):
+        return next(self.numbers) / 2.0**53
+
+
+@pytest.fixture
+def in_python(monkeypatch):
+    """Have samplers take any generator."""
+    for name in ("_number_in_block", "_number_by_all_digits"):
+        compiled = getattr(kernel, name)
+        monkeypatch.setattr(kernel, name, getattr(compiled, "py_func", compiled))
 
 
 # --- samplers -------------------------------------------------------------------------------------
@@ -104,8 +125,8 @@ def test_poisson_batches_at_the_ends(q, size):
     assert all(batch.size == size for batch in draws(PoissonBatches(q), 30, 20))
 
 
-def test_poisson_skips_cost_nothing_for_rows_that_stay_out():
-    """As many uniform numbers as rows that come, and one."""
+def test_poisson_skips_cost_nothing_for_rows_that_stay_out(in_python):
+    """A few uniform numbers for each row that comes."""
 
     class Counting:
         def __init__(self):
@@ -116,8 +137,64 @@ def test_poisson_skips_cost_nothing_for_rows_that_stay_out():
             return self.rng.random()
 
     rng, index, batch = Counting(), np.empty(10**7, np.uintp), np.empty(2, np.int64)
-    PoissonBatches(1e-5).draw(rng, 0, PoissonBatches(1e-5).size, index, batch)
-    assert rng.calls == batch[1] + 1
+    PoissonBatches(1e-5).draw(rng, 0, PoissonBatches(1e-5).numbers, index, batch)
+    assert 0 < batch[1] < rng.calls < 10 * 10**7 * 1e-5
+
+
+@pytest.mark.parametrize("k", range(5))
+def test_numbers_of_candidates_have_their_exact_law(k):
+    """The digits of the distribution function of Binomial(2^k, 2^-k), cut off."""
+    n_digits, rest = 20, 0
+    values = _law_of_block(k).reshape(-1, n_digits)
+    assert len(values) == 2**k
+    for number, digits in enumerate(values):
+        p = Fraction(1, 2**k)
+        rest += math.comb(2**k, number) * p**number * (1 - p) ** (2**k - number)
+        value = sum(int(digit) << 53 * (n_digits - 1 - i) for i, digit in enumerate(digits))
+        assert 0 <= rest * 2 ** (53 * n_digits) - value < 2
+
+
+@pytest.mark.parametrize(("last", "size"), [(3, 1), (4, 0)])
+def test_the_end_of_a_number_decides_whether_a_candidate_stays(in_python, last, size):
+    """One candidate of a block of eight stays with the probability that its digits say."""
+    numbers = PoissonBatches(0.75 / 8).numbers
+    assert numbers[:2].tolist() == [8.0, 0.75]
+    numbers[1] += 4 * 2.0**-53  # half of the last unit that its place leaves
+    digits = [numbers[2 + 20] - 1, (5 << 50) + (3 << 48), last << 50]
+    index, batch = np.empty(8, np.uintp), np.empty(2, np.int64)
+    PoissonBatches.draw(Scripted(digits), 0, numbers, index, batch)
+    assert batch[1] == size
+    assert size == 0 or index[0] == 5
+
+
+def test_a_block_of_any_size_has_a_law():
+    """Poisson's in the end: means and the last value are those of one candidate in a block."""
+    for k in (10, 30, 52):
+        first = _law_of_block(k)[::20] * 2.0**-53
+        np.testing.assert_allclose(first, stats.binom.cdf(range(len(first)), 2**k, 2.0**-k), 1e-9)
+        assert 150 < len(first) < 250
+
+
+@pytest.mark.parametrize("q", [1e-300, 1e-18, 1e-9, 0.1, 0.3, 0.5, 0.7, 1 - 2**-53, 1.0])
+def test_poisson_probabilities_are_exact(q):
+    block, kept = PoissonBatches(q).numbers[:2]
+    assert kept * 2**53 == math.floor(kept * 2**53)
+    exact = Fraction(float(kept)) / int(block)
+    assert exact <= Fraction(q)
+    assert exact == Fraction(q) or (q < 2**-52 and Fraction(q) - exact < Fraction(1, 2**105))
+
+
+def test_digits_decide_where_the_first_ones_are_equal(in_python):
+    """Two candidates where the digits that follow are larger, one where they are smaller."""
+    numbers = PoissonBatches(0.2).numbers  # of a block of four
+    first, second = numbers[2 + 20 : 2 + 22]  # of the probability of at most one candidate
+    for after, size in ((second - 1, 1), (second + 1, 2)):
+        digits = [first, after, *[0] * 18, 0, 2**52]
+        index, batch = np.empty(4, np.uintp), np.empty(2, np.int64)
+        kept = numbers.copy()
+        kept[1] = 1.0
+        PoissonBatches.draw(Scripted(digits), 0, kept, index, batch)
+        assert batch[1] == size
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 10])
@@ -137,20 +214,12 @@ def test_fresh_batches_are_uniform_sets(size):
 
 def test_fresh_batches_have_no_modulo_bias():
     """2^53 is 2 modulo 3: the two largest numbers are drawn again."""
-
-    class Scripted:
-        def __init__(self, numbers):
-            self.numbers = iter(numbers)
-
-        def random(self):
-            return next(self.numbers) / 2.0**53
-
     for rejected in (2**53 - 1, 2**53 - 2):
         index, batch = np.arange(3, dtype=np.uintp), np.empty(2, np.int64)
-        FreshBatches(1).draw(Scripted([rejected, 1]), 0, 1.0, index, batch)
+        FreshBatches(1).draw(Scripted([rejected, 1]), 0, np.ones(1), index, batch)
         assert index[0] == 1
     index = np.arange(3, dtype=np.uintp)
-    FreshBatches(1).draw(Scripted([2**53 - 3]), 0, 1.0, index, batch)
+    FreshBatches(1).draw(Scripted([2**53 - 3]), 0, np.ones(1), index, batch)
     assert index[0] == (2**53 - 3) % 3
 
 
@@ -210,7 +279,7 @@ def by_numpy(
     added = StepNoise(rng, stop, theta.size, exact, piece=math.ceil(stop / 10))
     for k in range(stop):
         added.prepare()
-        draw(rng, k, batches.size, index, sampled)
+        draw(rng, k, batches.numbers, index, sampled)
         rows = index[slice(*sampled)].astype(int)
         sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
         step, std = SCHEDULE["step_size"][k], SCHEDULE["noise_std"][k]

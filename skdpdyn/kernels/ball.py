@@ -4,9 +4,12 @@ Bounds on rounding cover every step. So the norm is summed in twice the precisio
 transformations of Dekker (1971) and Knuth, wherever its rounding could matter.
 """
 
-import numpy as np
+from functools import cache
 
-from skdpdyn.kernels.jit import inner, strict
+import numpy as np
+from numba import types
+
+from skdpdyn.kernels.jit import entry, inner, strict, writable
 
 _CLEARLY_INSIDE = 1 - 1e-6  # times the squared radius: rounding cannot matter below it
 _SPLITTER = 2.0**27 + 1
@@ -57,3 +60,13 @@ def project_in_place(theta, radius):
         shrink = radius / np.sqrt(square)
         for j in range(theta.size):
             theta[j] *= shrink
+
+
+def _project(theta, radius):
+    project_in_place(theta, radius)
+
+
+@cache
+def compiled_projection():
+    """Compile `project_in_place` for callers in Python."""
+    return entry(types.void(writable(np.float64), types.float64))(_project)

@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.data.chunks import MOST_GATHERED
-from skdpdyn.kernels.ball import project_in_place
+from skdpdyn.kernels.ball import compiled_projection, project_in_place
 from skdpdyn.kernels.descent import map_arguments, map_types, project
 from skdpdyn.kernels.jit import (
     aligned_empty,
@@ -26,6 +26,7 @@ from skdpdyn.kernels.jit import (
     entry,
     first_class,
     generator_type,
+    inner,
     readonly,
     writable,
 )
@@ -41,23 +42,74 @@ _PIECES = 10  # parts of a run, after each of which progress is shown
 _MOST_COLUMNS = 1000  # assumed upper limit on the stored values of a row
 _PATIENCE = 2e8  # products of compiled steps, during which no signal is answered
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
+_DIGITS = 20  # of 53 bits
+_MOST_BITS = 52  # of the number of rows in a block
 
 
-def _draw_poisson(generator, step, scale, index, batch):
-    """Draw each row with the same probability, independently, by geometric gaps between them."""
-    row, size = -1.0, 0
-    while True:
-        row += 1 + np.floor(np.log(1 - generator.random()) * scale)
-        if not row < index.size:
+@inner
+def _number_in_block(generator, law):
+    """Draw the number of candidates in a block, from the digits of its distribution function.
+
+    The first number that exceeds a uniform one is looked for.
+    """
+    digit, c = generator.random() * _UNIFORM, 0
+    while c < law.size and digit > law[c]:
+        c += _DIGITS
+    if c < law.size and digit == law[c]:
+        return _number_by_all_digits(generator, law, digit, c)
+    return c // _DIGITS
+
+
+@inner
+def _number_by_all_digits(generator, law, first, c):
+    """Go on where the first digit does not decide: nearly never."""
+    digits = np.empty(_DIGITS)
+    digits[0] = first
+    for i in range(1, _DIGITS):
+        digits[i] = generator.random() * _UNIFORM
+    while c < law.size:
+        i = 0
+        while i + 1 < _DIGITS and digits[i] == law[c + i]:
+            i += 1
+        if digits[i] < law[c + i]:
             break
-        index[size] = np.uintp(row)
-        size += 1
+        c += _DIGITS
+    return c // _DIGITS
+
+
+def _draw_poisson(generator, step, numbers, index, batch):
+    """Draw each row with exactly the same probability, independently; see `PoissonBatches`."""
+    block, kept, law = np.int64(numbers[0]), numbers[1], numbers[2:]
+    unit = block / _UNIFORM
+    places, size = np.empty(law.size // _DIGITS + 1, np.int64), 0
+    for start in range(0, index.size, block):
+        before = size
+        for c in range(_number_in_block(generator, law)):
+            i, rest = -1, 0.0
+            while i < c:  # another place than those before
+                number = generator.random() * block
+                places[c], i = np.int64(number), 0
+                rest = number - places[c]
+                while i < c and places[i] != places[c]:
+                    i += 1
+            # the rest is the beginning of another uniform number, whose end nearly never counts
+            stays = rest + unit <= kept
+            if not stays and rest < kept:
+                stays = generator.random() * unit < kept - rest
+            row = start + places[c]
+            if stays and row < index.size:
+                j = size  # rows of a block are put in order
+                while j > before and index[j - 1] > np.uintp(row):
+                    index[j] = index[j - 1]
+                    j -= 1
+                index[j] = np.uintp(row)
+                size += 1
     batch[0], batch[1] = 0, size
 
 
-def _draw_fresh(generator, step, batch_size, index, batch):
-    """Draw a uniform set of ``batch_size`` rows: the start of a shuffle of any permutation."""
-    size = np.int64(batch_size)
+def _draw_fresh(generator, step, numbers, index, batch):
+    """Draw a uniform set of rows: the start of a shuffle of any permutation."""
+    size = np.int64(numbers[0])
     for i in range(size):
         left = index.size - i
         number = np.int64(generator.random() * _UNIFORM)
@@ -69,25 +121,62 @@ def _draw_fresh(generator, step, batch_size, index, batch):
     batch[0], batch[1] = 0, size
 
 
-def _draw_fixed(generator, step, batch_size, index, batch):
+def _draw_fixed(generator, step, numbers, index, batch):
     """Take the next batch of a fixed order; the last one of an epoch may be short."""
-    size = np.int64(batch_size)
+    size = np.int64(numbers[0])
     first = step % ((index.size + size - 1) // size) * size
     batch[0], batch[1] = first, first + size if first + size < index.size else index.size
 
 
+@cache
+def _law_of_block(k):
+    """Return the distribution function of the number of candidates among 2^k, in digits.
+
+    Numbers are Binomial(2^k, 2^-k). Each value of the function has 20 digits of 53 bits, the most
+    significant first. It is rounded down, by at most 2^-1060; a last value of 1 is left out.
+    """
+    bits = 53 * _DIGITS
+    more = 128  # for what is rounded away on the way
+    one, block = 1 << (bits + more), 1 << k
+    part = one - (one >> k)  # (1 - 2^-k) ** (2^k), by squares
+    for _ in range(k):
+        part = part * part >> (bits + more)
+    if k == 0:  # one candidate
+        return np.zeros(_DIGITS)
+    law, total = [], 0
+    for number in range(block):
+        total += part
+        if total >> more >= (1 << bits) - 1:
+            break
+        law += [
+            float((total >> (more + bits - 53 * (i + 1))) & ((1 << 53) - 1)) for i in range(_DIGITS)
+        ]
+        part = part * (block - number) // ((number + 1) * (block - 1))
+    return np.array(law)
+
+
 @dataclass(frozen=True)
 class PoissonBatches:
-    """Poisson batches: each row independently with probability ``sampling_probability``."""
+    """Poisson batches: each row independently with probability ``sampling_probability``.
+
+    The probability is exact. It is 2^-k times a number above 1/2 that a uniform number of 53 bits
+    is below with exactly that probability. Candidates, each row with probability 2^-k, are drawn in
+    blocks of 2^k rows: their number by its distribution function, whose digits are known up to
+    2^-1060, and then as many different places. So a batch takes a few uniform
+    numbers for each of its rows. (A probability below 2^-52 is rounded down to a multiple of
+    2^-105.)
+    """
 
     sampling_probability: float
 
     draw = staticmethod(_draw_poisson)
 
     @property
-    def size(self):
-        """1 / log(1 - q), which turns log(uniform) into a geometric gap."""
-        return 1 / math.log1p(-self.sampling_probability) if self.sampling_probability < 1 else 0.0
+    def numbers(self):
+        """Return what the sampler knows: block, probability of a candidate, and their law."""
+        k = min(max(0, -math.frexp(self.sampling_probability)[1]), _MOST_BITS)
+        kept = math.floor(math.ldexp(self.sampling_probability, k) * _UNIFORM) / _UNIFORM
+        return np.concatenate([[2.0**k, kept], _law_of_block(k)])
 
     def expected(self, n_samples):
         """Return the mean number of rows of a batch."""
@@ -105,6 +194,11 @@ class FreshBatches:
     size: int
 
     draw = staticmethod(_draw_fresh)
+
+    @property
+    def numbers(self):
+        """Return what the sampler knows: the size."""
+        return np.array([float(self.size)])
 
     def expected(self, n_samples):
         """Return the number of rows of a batch."""
@@ -127,6 +221,11 @@ class FixedBatches:
 
     draw = staticmethod(_draw_fixed)
 
+    @property
+    def numbers(self):
+        """Return what the sampler knows: the size."""
+        return np.array([float(self.size)])
+
     def expected(self, n_samples):
         """Return the number of rows of a batch."""
         return self.size
@@ -138,10 +237,11 @@ class FixedBatches:
 
 
 def _run(
-    draw, gather, chunk_gradients, residual, generator, size, index, row_of, first_of, drawn, X, y,
-    row_scale, row_limit, row_offset, row_weight, rows, target, scale, limit, offset, weight,
-    weights, intercept, shift, intercept_scaling, chunk_sum, slot, matrix, centre, scratch, alpha,
-    divisor, first_step, step_size, noise_std, noise, momentum, radius, theta, velocity,
+    draw, gather, chunk_gradients, residual, generator, numbers, index, row_of, first_of, drawn,
+    X, y, row_scale, row_limit, row_offset, row_weight, rows, target, scale, limit, offset,
+    weight, weights, intercept, shift, intercept_scaling, chunk_sum, slot, matrix, centre,
+    scratch, alpha, divisor, first_step, step_size, noise_std, noise, momentum, radius, theta,
+    velocity,
 ):  # fmt: skip
     """Run some steps: ``theta`` holds the start, then the last iterate, ``velocity`` the direction.
 
@@ -158,7 +258,7 @@ def _run(
             intercept[j - n_coefficients] = theta[j] * intercept_scaling
         if matrix.size:
             map_point(theta, slot, matrix, centre, weights, shift, scratch)
-        draw(generator, first_step + k, size, index, batch)
+        draw(generator, first_step + k, numbers, index, batch)
         chosen = index
         if first_of.size:
             chosen, last = drawn, 0
@@ -192,7 +292,7 @@ def _run(
 
 _f64, _i64 = types.float64, types.int64
 _vector, _output, _index = readonly(np.float64), writable(np.float64), writable(np.uintp)
-_draw_type = types.void(generator_type, _i64, _f64, _index, writable(np.int64))
+_draw_type = types.void(generator_type, _i64, _vector, _index, writable(np.int64))
 
 
 @cache
@@ -223,7 +323,7 @@ def compiled_run(family, dtype):
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64
     of_records = readonly(np.uintp), readonly(np.int64), _index
     signature = types.void(
-        *map(types.FunctionType, functions), family.residual_type, generator_type, _f64, _index,
+        *map(types.FunctionType, functions), family.residual_type, generator_type, _vector, _index,
         *of_records, *problem, *point, *schedule, _output, _output,
     )  # fmt: skip
     return entry(signature)(_run)
@@ -399,9 +499,9 @@ class _Steps:
         )
         return *_rows_of_records(rows), data, rows.y, *bounded_rows, gathered, *of_gathered
 
-    def take(self, size, index, problem, *schedule):
-        """Make steps on batches of ``size`` of some rows, of which the sampler keeps ``index``."""
-        self._run(*self._functions, size, index, *problem, *self._point, *schedule)
+    def take(self, numbers, index, problem, *schedule):
+        """Make steps on batches of some rows: ``numbers`` and ``index`` are the sampler's."""
+        self._run(*self._functions, numbers, index, *problem, *self._point, *schedule)
 
 
 class _InMemory(_Steps):
@@ -409,7 +509,7 @@ class _InMemory(_Steps):
 
     def __init__(self, objective, rows, exact, batches, generator, n_steps):
         super().__init__(objective, rows, exact, batches, generator)
-        self._of = batches.size, batches.index(objective.n_samples), self.problem_of(rows)
+        self._of = batches.numbers, batches.index(objective.n_samples), self.problem_of(rows)
 
     def __call__(self, *schedule):
         """Make some steps."""
@@ -421,7 +521,7 @@ class _InOrder(_Steps):
 
     def __init__(self, objective, rows, exact, batches, generator, n_steps):
         super().__init__(objective, rows, exact, batches, generator)
-        n_batches, self._size = -(-objective.n_samples // batches.size), batches.size
+        n_batches, self._numbers = -(-objective.n_samples // batches.size), batches.numbers
         self._parts = rows.batches(batches.size, n_steps // n_batches)
 
     def __exit__(self, kind, *error):
@@ -434,7 +534,7 @@ class _InOrder(_Steps):
             part = next(self._parts)
             index, problem = np.arange(part.shape[0], dtype=np.uintp), self.problem_of(part)
             now = (numbers[k : k + 1] for numbers in (step_size, noise_std, noise))
-            self.take(self._size, index, problem, alpha, divisor, first + k, *now, *rest)
+            self.take(self._numbers, index, problem, alpha, divisor, first + k, *now, *rest)
 
 
 class BatchSums:
@@ -463,7 +563,7 @@ class BatchSums:
         if len(chosen):  # one long step from theta, whose direction is the sum
             index, one = np.ascontiguousarray(chosen, dtype=np.uintp), np.ones(1)
             schedule = 0.0, 1.0, 0, one, 0 * one, self._none, 0.0, math.inf
-            size = float(len(chosen))
+            size = FixedBatches(len(chosen)).numbers
             self._steps.take(size, index, self._problem, *schedule, theta.copy(), gradient)
         return gradient
 
@@ -474,7 +574,7 @@ class _OnWorkers:
     def __init__(self, objective, rows, exact, batches, generator, n_steps):
         self._sums = rows.batch_sums(objective, exact)
         self._draw, self._generator = compiled_draw(batches.draw), generator
-        self._size, self._index = batches.size, batches.index(objective.n_samples)
+        self._numbers, self._index = batches.numbers, batches.index(objective.n_samples)
 
     def __enter__(self):
         self._sums.__enter__()
@@ -487,13 +587,13 @@ class _OnWorkers:
         """Make some steps: of as much randomness, in the same order, as in memory."""
         (momentum, radius, theta, velocity), batch = rest, np.empty(2, np.int64)
         for k in range(step_size.size):
-            self._draw(self._generator, first + k, self._size, self._index, batch)
+            self._draw(self._generator, first + k, self._numbers, self._index, batch)
             gradient = self._sums(theta, self._index[batch[0] : batch[1]])
             velocity *= momentum
             velocity += gradient / divisor + alpha * theta
             velocity -= noise_std[k] / step_size[k] * noise[k]
             theta -= step_size[k] * velocity
-            theta[:] = project(theta, radius)
+            compiled_projection()(theta, radius)
 
 
 def _rows_of_records(rows):
