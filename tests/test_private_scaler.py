@@ -375,6 +375,7 @@ def test_a_range_covers_most_of_a_column(dtype):
     np.testing.assert_array_equal(named_scaler.fit(named).bounds_, scaler.bounds_)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 def test_a_long_tail_gains_at_equal_cost():
     """Incomes below 100 million: public bounds alone bring almost all of them to 0."""
