@@ -31,10 +31,11 @@ import numpy as np
 
 from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
-from skdpdyn.noise import UNCHARGED, largest_norm
+from skdpdyn.noise import largest_norm
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
+_LARGER = 1e-100  # probability that a batch exceeds its bound, see doc/theory/bits.rst
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 
 
@@ -147,7 +148,7 @@ def _total(values, n_steps):
 
 
 def largest_batch(n_samples, sampling_probability, n_steps):
-    """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-300.
+    """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-100.
 
     By Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
     exp(-t^2 / (2 b + 2 t / 3)).
@@ -165,7 +166,7 @@ def largest_batch(n_samples, sampling_probability, n_steps):
     -------
     float
     """
-    mean, log = sampling_probability * n_samples, math.log(n_steps) - math.log(UNCHARGED)
+    mean, log = sampling_probability * n_samples, math.log(n_steps) - math.log(_LARGER)
     return min(n_samples, mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log))
 
 

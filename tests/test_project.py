@@ -58,7 +58,7 @@ def test_lines_of_pages_have_at_most_100_columns():
     long = [
         f"{page.relative_to(ROOT)}:{number}"
         for page in pages
-        if page.name != "audit.rst"  # which a program writes
+        if page.name not in ("audit.rst", "sg_execution_times.rst")  # which programs write
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > 100
     ]

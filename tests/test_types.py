@@ -65,7 +65,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "doc").glob("*/*.rst")]
 # type, so `OneHotEncoder` could not take lists of categories, and a pipeline has no step of ours
 FOREIGN = re.compile(
     r'parameter "(categories|chunks)" of type "str"'  # scikit-learn's, dask's
-    r'|for class "Pipeline\*?"|"None" is not subscriptable'
+    r'|for class "Pipeline\*?"|"None" is not subscriptable|Import "statsmodels'
 )
 
 
