@@ -201,19 +201,58 @@ def test_files_that_change_are_refused(fault, when, folder):
     _refused(PrivateLogisticRegression(classes=[False, True]), rows, message)
 
 
+def _read_passes(rows, changed=None):
+    """Fit, and return which passes were read; in the one that is ``changed``, one value is other.
+
+    It is in the last row, which a frame may well read when all others have been summed.
+    """
+    read, passes = rows._opened.batches, []
+
+    def batches(names, n_rows):
+        passes.append(len(passes) + 1)
+        *before, last = read(names, n_rows)
+        yield from before
+        if passes[-1] == changed:
+            values = last.column("a").to_pylist()
+            column = pa.array([*values[:-1], values[-1] + 0.001], pa.float32())
+            last = last.set_column(0, "a", column)
+        yield last
+
+    rows._opened.batches = batches
+    # the seed decides how many passes there are, for steps follow from what is learnt
+    model = PrivateLogisticRegression(classes=[False, True], random_state=0)
+    if changed is None:
+        model.fit(rows)
+    else:
+        _refused(model, rows, "two passes over the rows saw different ones")
+    return passes
+
+
+@pytest.mark.parametrize("when", ["first", "second", "last"])
+def test_a_frame_of_which_one_pass_differs_is_refused(when, folder):
+    frame = pl.scan_parquet(folder / "*.parquet")
+    n_passes = len(_read_passes(ParquetRows(frame, "bought", ["a", "b"])))
+    changed = {"first": 1, "second": 2, "last": n_passes}[when]
+    passes = _read_passes(ParquetRows(frame, "bought", ["a", "b"]), changed)
+    assert len(passes) == max(changed, 2)  # refused as soon as there is something to compare
+
+
 def test_a_frame_that_changes_is_refused(folder):
-    frame = pl.scan_parquet(folder / "*.parquet").with_row_index()
-    calls = []
-
-    def other(column):
-        calls.append(column)
-        return column + (SECRET if len(calls) > 30 else 0)
-
-    frame = frame.with_columns(pl.col("a").map_batches(other, return_dtype=pl.Float32))
-    rows = ParquetRows(frame, "bought", ["a", "b"])
-    _refused(
-        PrivateLogisticRegression(classes=[False, True]), rows, "two passes over the rows|fewer"
+    added, passes = [0.0], []
+    frame = pl.scan_parquet(folder / "*.parquet").with_columns(
+        pl.col("a").map_batches(lambda column: column + added[0], return_dtype=pl.Float32)
     )
+    rows = ParquetRows(frame, "bought", ["a", "b"])
+    watch = rows._opened.watch
+
+    def changing():  # called before a pass begins, and thus after all others have ended
+        passes.append(watch())
+        added[0] = SECRET if len(passes) == 2 else 0.0
+        return passes[-1]
+
+    rows._opened.watch = changing
+    _refused(PrivateLogisticRegression(classes=[False, True]), rows, "two passes over the rows")
+    assert len(passes) == 2
 
 
 def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
