@@ -53,6 +53,7 @@ from skdpdyn.inspection import TradeoffDisplay
 from skdpdyn.model_selection import (
     PrivacyTotal,
     PrivateSearchCV,
+    _candidates,
     _trials,
     private_search,
     search_privacy,
@@ -501,7 +502,9 @@ def attack(plan, chosen, n_runs, monkeypatch):
         return fitted, 1 / (1 + math.exp(-fitted.coef_))  # in [0, 1], as every score
 
     monkeypatch.setattr(private_search, "run_trial", trial)
-    chosen._plan, chosen._candidate = (lambda *_: plan), (lambda *_: None)
+    # thousands of searches, of which nothing but the trials' number, noise and choice is attacked
+    monkeypatch.setattr(_candidates.Candidates, "build", lambda *_: None)
+    chosen._plan = lambda *_: plan
     outcomes = [[], []]
     for outcome, sign in zip(outcomes, (1.0, -1.0), strict=True):
         rows = np.vstack([[[sign, 0.0]], np.zeros((9, 2))])
