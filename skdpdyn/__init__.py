@@ -1,7 +1,7 @@
 """Private linear models for scikit-learn users: a budget in, a model out that says its cost."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skdpdyn._startup import no_collections
 
@@ -49,7 +49,7 @@ _MODULES = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     """Load names on first use: `skdpdyn.privacy` needs no numba or scikit-learn."""
     if name in __all__:
         with no_collections():
@@ -59,5 +59,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'skdpdyn' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__ + _MODULES)

@@ -3,11 +3,11 @@
 import html
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -28,9 +28,11 @@ from skdpdyn.exceptions import (
     UnsupportedMechanismError,
 )
 from skdpdyn.noise import seed_leaks, source_of
-from skdpdyn.privacy import privacy_report, tightest
+from skdpdyn.privacy import Budget, privacy_report, tightest
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.report import PrivacyReport
 
-DTYPES = [np.float64, np.float32]
+DTYPES: list[Any] = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
 _WEAK_EPSILON = 20
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
@@ -110,8 +112,11 @@ _HARMLESS_WHOLE = re.compile(
 )
 
 
+_Estimator = TypeVar("_Estimator")
+
+
 @contextmanager
-def all_or_nothing(estimator):
+def all_or_nothing(estimator: _Estimator) -> Iterator[_Estimator]:
     """Fit a copy and publish what it learnt at once, so that no error or thread leaves a mixture.
 
     Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the
@@ -123,26 +128,26 @@ def all_or_nothing(estimator):
         yield copy
     except Exception as error:
         # every function that reads X and y in a fit is called by `quoting_no_records`
-        error.quotes_no_record = True
+        error.quotes_no_record = True  # type: ignore[attr-defined]
         raise
     published = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
     published |= {name: value for name, value in vars(copy).items() if name.endswith("_")}
     estimator.__dict__ = published  # a single assignment, which no other thread sees half done
 
 
-def forget_fit(estimator):
+def forget_fit(estimator: Any) -> None:
     """Remove what earlier fits learnt, except the number and the names of columns."""
     kept = "n_features_in_", "feature_names_in_"
     for name in [name for name in vars(estimator) if name.endswith("_") and name not in kept]:
         delattr(estimator, name)
 
 
-def silent_arithmetic():
+def silent_arithmetic() -> np.errstate:
     """Silence numpy's warnings: they would reveal which rows overflow."""
     return np.errstate(all="ignore")
 
 
-def quoting_no_records(function, *arguments, **options):
+def quoting_no_records(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call a function that reads X or y; replace errors that may quote cells.
 
     Errors of this package pass, because only public numbers raise them, and so do errors that left
@@ -177,7 +182,7 @@ def _without_records(error: Exception) -> Exception:
     )
 
 
-def refuse_dates(X):
+def refuse_dates(X: Any) -> None:
     """Raise if X has date columns: numpy would cast them to integers."""
     # types of a frame's columns, or of an array
     dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))
@@ -191,7 +196,7 @@ def refuse_dates(X):
         )
 
 
-def refuse_unreadable(*arrays):
+def refuse_unreadable(*arrays: Any) -> None:
     """Refuse masked cells and malformed sparse arrays before anyone reads them.
 
     Raises
@@ -215,7 +220,9 @@ def _has_masked_cells(array):
     return isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array)
 
 
-def scored(metric, y, predictions, sample_weight=None) -> float:
+def scored(
+    metric: Callable[..., Any], y: Any, predictions: Any, sample_weight: Any = None
+) -> float:
     """Return a metric of scikit-learn, or an error that quotes no label."""
     refuse_unreadable(y, sample_weight)
     with config_context(array_api_dispatch=False):
@@ -239,7 +246,7 @@ def _naming_columns(X, error: Exception) -> Exception:
     return ValueError(holds) if text else error
 
 
-def refuse_rows(X):
+def refuse_rows(X: Any) -> None:
     """Refuse a source of rows where arrays are needed."""
     if isinstance(X, Rows):
         name = type(X).__name__
@@ -250,7 +257,7 @@ def refuse_rows(X):
         )
 
 
-_Method = TypeVar("_Method", bound=Callable)
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: _Method) -> _Method:
@@ -267,7 +274,7 @@ def by_blocks(method: _Method) -> _Method:
     return answer  # type: ignore[return-value]
 
 
-def form_of(X):
+def form_of(X: Any) -> Any:
     """Return X, or a few rows of the form of a Dask collection, whose values are not used."""
     if not is_collection(X):
         return X
@@ -276,7 +283,7 @@ def form_of(X):
     return example(X)
 
 
-def refuse_collections(estimator, *collections):
+def refuse_collections(estimator: Any, *collections: Any) -> None:
     """Refuse Dask collections where arrays are needed: numpy would bring them here in silence."""
     if any(map(is_collection, collections)):
         raise TypeError(
@@ -297,7 +304,7 @@ def _validated(estimator, X, *y, reset=True, **options):
     return check_array(rows, estimator=estimator, input_name="X", **options)
 
 
-def validated(estimator, X, *y, **options):
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
     refuse_rows(X)
     refuse_collections(estimator, X, *y)
@@ -312,7 +319,7 @@ def validated(estimator, X, *y, **options):
     raise named
 
 
-def warn_of_weak_budget(budget, n_samples, stacklevel):
+def warn_of_weak_budget(budget: Budget, n_samples: int, stacklevel: int) -> None:
     """Warn of a budget that promises little, by public numbers alone.
 
     ``stacklevel`` is that of `warnings.warn`, counted from the caller.
@@ -332,12 +339,12 @@ def warn_of_weak_budget(budget, n_samples, stacklevel):
         warnings.warn(text, PrivacyWeakWarning, stacklevel=stacklevel + 1)
 
 
-def check_n_jobs(n_jobs):
-    """Refuse what joblib would choke on, or not, depending on how large the data are."""
+def check_n_jobs(n_jobs: Any) -> None:
+    """Check n_jobs, whatever the size of the data."""
     number = (
         isinstance(n_jobs, Integral)
         and not isinstance(n_jobs, bool)
-        and 0 < abs(n_jobs) <= _MOST_JOBS
+        and 0 < abs(int(n_jobs)) <= _MOST_JOBS
     )
     if n_jobs is not None and not number:
         raise ValueError(
@@ -346,13 +353,13 @@ def check_n_jobs(n_jobs):
         )
 
 
-def check_verbose(verbose):
-    """Refuse what says neither yes nor no."""
-    if not isinstance(verbose, Integral | np.bool_) or verbose < 0:
+def check_verbose(verbose: Any) -> None:
+    """Raise unless verbose is a flag or an integer >= 0."""
+    if not isinstance(verbose, Integral | np.bool_) or int(verbose) < 0:
         raise ValueError(f"verbose={verbose!r} must be True, False or an integer >= 0")
 
 
-def of_persons(estimator) -> str:
+def of_persons(estimator: Any) -> str:
     """Return what to say behind a number of records if they are persons."""
     return " persons" if getattr(estimator, "privacy_unit_", "record") == "person" else ""
 
@@ -364,7 +371,18 @@ class PrivateEstimatorMixin:
     ``leaks_`` after fit, and says by ``_public_facts()`` what its guarantee takes as public.
     """
 
-    def privacy_report(self):
+    # set by a fit, for editors and type checkers
+    mechanism_: Any
+    privacy_: Guarantee
+    bound_: str
+    epsilon_: float
+    delta_: float
+    leaks_: tuple[str, ...]
+
+    if TYPE_CHECKING:
+        _public_facts: Callable[[], Any]
+
+    def privacy_report(self) -> PrivacyReport:
         """Return what the fit spent, by which theorem, and what is not covered.
 
         Returns

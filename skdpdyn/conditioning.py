@@ -246,7 +246,7 @@ class Releases:
     mu: float
     adjacency: Adjacency
     generator: Any
-    parts: list = field(default_factory=list, init=False)
+    parts: list[Any] = field(default_factory=list, init=False)
     # called with the number of parts after each part
     told: Callable[[int], None] | None = field(default=None, init=False)
 
@@ -264,7 +264,7 @@ class Releases:
         """Return the noise that a share pays for: standard deviation over sensitivity."""
         return 1 / (self.mu * math.sqrt(share))
 
-    def release(self, value, sensitivity: float, share: float, scale=1.0) -> np.ndarray:
+    def release(self, value: Any, sensitivity: float, share: float, scale: Any = 1.0) -> np.ndarray:
         """Return a statistic with noise; coordinates are divided by ``scale`` first."""
         part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
         self.parts.append(part)
@@ -334,7 +334,16 @@ def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:
     return n_samples * mu / adjacency.sum_sensitivity(1.0)
 
 
-def shares_of(n_samples, n_features, mu, adjacency, *, is_sparse, centred, matrix=True) -> dict:
+def shares_of(
+    n_samples: int,
+    n_features: int,
+    mu: float,
+    adjacency: Adjacency,
+    *,
+    is_sparse: bool,
+    centred: bool,
+    matrix: bool = True,
+) -> dict[str, float]:
     """Return the shares of mu^2 by part of what conditioning learns, from public numbers alone."""
     if is_sparse:
         return {"diagonal": SPARSE_DIAGONAL}
@@ -346,12 +355,12 @@ def shares_of(n_samples, n_features, mu, adjacency, *, is_sparse, centred, matri
     return shares
 
 
-def n_parts_of(shares: dict) -> int:
+def n_parts_of(shares: dict[str, float]) -> int:
     """Return the number of releases that these shares are spent on."""
     return sum(_RELEASES.get(name, _COUNTS) for name in shares)
 
 
-def parts_of(shares: dict, mu: float, adjacency: Adjacency) -> tuple:
+def parts_of(shares: dict[str, float], mu: float, adjacency: Adjacency) -> tuple[Gaussian, ...]:
     """Return the records that `Conditioner.learn` will release for these shares, in order."""
     parts = []
     for name, share in shares.items():
@@ -364,7 +373,7 @@ def parts_of(shares: dict, mu: float, adjacency: Adjacency) -> tuple:
     return tuple(parts)
 
 
-def pays_for_matrix(n_samples, n_features, mu, adjacency) -> bool:
+def pays_for_matrix(n_samples: int, n_features: int, mu: float, adjacency: Adjacency) -> bool:
     """Return whether records are many enough, and columns few enough, for a full second moment."""
     enough = strength_of(n_samples, mu, adjacency) >= MATRIX_STRENGTH * n_features
     return enough and n_features <= MOST_MATRIX_COLUMNS
@@ -394,7 +403,7 @@ class Conditioner:
 
     n_samples: int
     data_norm: float
-    shares: dict
+    shares: dict[str, float]
     quantile: float = NORM_QUANTILE
     threshold: float = 1.0
     given: Conditioning | None = None

@@ -18,13 +18,13 @@ CONFIDENCE, _DEVIATIONS = 0.95, 1.96
 ROUNDING = 1e-6
 
 
-def shares_of_diagnostics(with_targets: bool) -> dict:
+def shares_of_diagnostics(with_targets: bool) -> dict[str, float]:
     """Return the share of mu^2 of each number, from public facts alone."""
     names = (ROWS, TARGETS) if with_targets else (ROWS,)
     return dict.fromkeys(names, SHARE / len(names))
 
 
-def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> dict:
+def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> dict[str, Any]:
     """Return the noisy shares that were paid for, with their intervals.
 
     One record moves the number of rows that are longer than ``data_norm``, and that of clipped
@@ -66,7 +66,7 @@ def _estimate(count, sensitivity, share, n_samples, releases):
     return {name: min(max(end, 0.0), 1.0) for name, end in ends.items()}
 
 
-def reported(diagnostics: dict) -> dict:
+def reported(diagnostics: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of a privacy report."""
     entries = {}
     for name, found in diagnostics.items():

@@ -197,7 +197,7 @@ class PrivateSummary:
             leaks=self.leaks_,
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.as_text()
 
     def _repr_html_(self):

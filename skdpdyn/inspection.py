@@ -59,6 +59,10 @@ class PrivacyDynamicsDisplay:
     0.00791935
     """
 
+    figure_: Any
+    ax_: Any
+    lines_: dict[str, Any]
+
     def __init__(
         self,
         *,
@@ -282,6 +286,10 @@ class TradeoffDisplay:
     >>> round(TradeoffDisplay.from_guarantee(GaussianDP(1.0), plot=False).advantage, 6)
     0.382925
     """
+
+    figure_: Any
+    ax_: Any
+    line_: Any
 
     def __init__(self, *, fpr: Any, fnr: Any, advantage: Any, name: str | None = None) -> None:
         self.fpr = fpr

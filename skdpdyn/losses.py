@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import numpy as np
 
@@ -170,7 +171,7 @@ class Loss:
     """
 
     name: str
-    derivative: Callable
+    derivative: Callable[..., None]
     lipschitz: float
     smoothness: float
     n_outputs: int = 1
@@ -182,7 +183,7 @@ class Loss:
     typical: float | None = None
     rounding: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not callable(self.derivative):
             raise ValueError(
                 f"derivative={self.derivative!r} of the {self.name} loss must be a function"
@@ -222,12 +223,12 @@ class Loss:
             )
 
     @property
-    def residual(self):
+    def residual(self) -> Callable[..., None]:
         """The derivative, compiled."""
         return _compiled(self.derivative, self.n_outputs > 1)
 
 
-logistic = Loss(
+logistic: Final = Loss(
     "logistic",
     _logistic_residual,
     lipschitz=1.0,
@@ -237,7 +238,7 @@ logistic = Loss(
 )
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
-squared = Loss(
+squared: Final = Loss(
     "squared",
     _squared_residual,
     lipschitz=math.inf,
@@ -248,7 +249,7 @@ squared = Loss(
 )
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
-hinge = Loss(
+hinge: Final = Loss(
     "hinge",
     _hinge_residual,
     lipschitz=1.0,
@@ -262,7 +263,7 @@ With the margin m = (2 y - 1) r: 1 - m up to 1 - h, (1 + h - m)^2 / (4 h) up to 
 """
 
 
-def poisson(largest):
+def poisson(largest: float) -> Loss:
     """Return the Poisson loss exp(r) - y r, derivative clipped to [-1, 1], y in [0, largest].
 
     The second derivative is exp(r) where exp(r) < y + 1, and 0 beyond: at most ``largest`` + 1.
@@ -295,7 +296,7 @@ def poisson(largest):
     )
 
 
-def softmax(n_classes):
+def softmax(n_classes: int) -> Loss:
     """Return the multinomial log-loss log(sum_c exp(r_c)) - r_y, y in {0, ..., n_classes - 1}.
 
     Parameters

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from skdpdyn.losses import Loss
+from skdpdyn.privacy import Adjacency
 
 _EPS = np.finfo(np.float64).eps
 # bound of gradients: times eps it is more than what a row of norm 2e19 makes of the least float32,
@@ -13,12 +15,12 @@ _EPS = np.finfo(np.float64).eps
 _LEAST_SINGLE = 1e-18
 
 
-def row_norm_of(data_norm, intercept_scaling):
+def row_norm_of(data_norm: float, intercept_scaling: float) -> float:
     """Return the bound on the norm of a row with its intercept column."""
     return math.hypot(data_norm, intercept_scaling)
 
 
-def n_parameters_of(loss, n_features, intercept_scaling):
+def n_parameters_of(loss: Loss, n_features: int, intercept_scaling: float) -> int:
     """Return the number of coefficients, with the intercepts."""
     return loss.n_outputs * (n_features + (intercept_scaling > 0))
 
@@ -65,37 +67,37 @@ class Objective:
     most_rows: int = 1
 
     @property
-    def row_norm(self):
+    def row_norm(self) -> float:
         """Bound B on the norm of a row with its intercept column."""
         return row_norm_of(self.data_norm, self.intercept_scaling)
 
     @property
-    def n_outputs(self):
+    def n_outputs(self) -> int:
         """Number of raw predictions of a row."""
         return self.loss.n_outputs
 
     @property
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Number of parameters: coefficients of each output in turn, then the intercepts."""
         return n_parameters_of(self.loss, self.n_features, self.intercept_scaling)
 
     @property
-    def lipschitz(self):
+    def lipschitz(self) -> float:
         """Bound L on the norm of one record's loss gradient."""
         return min(self.loss.lipschitz * self.row_norm, self.clip)
 
     @property
-    def curvature(self):
+    def curvature(self) -> float:
         """Bound on the curvature of one record's loss, without the regulariser."""
         return self.loss.smoothness * self.row_norm**2
 
     @property
-    def trace(self):
+    def trace(self) -> float:
         """Bound on the trace of one record's Hessian, without the regulariser."""
-        return self.loss.trace * self.row_norm**2
+        return self.loss.trace * self.row_norm**2  # type: ignore[operator]  # Loss has set it
 
     @property
-    def tolerable_noise(self):
+    def tolerable_noise(self) -> float:
         """Noise in raw predictions that training may end with, see `curvature_aware_time`.
 
         If only clipping bounds a residual, by c half-ranges of the target, it is sqrt(c): between
@@ -105,21 +107,21 @@ class Objective:
         return 1.0 if bounded else min(1.0, math.sqrt(self.clip / self.row_norm))
 
     @property
-    def contracts(self):
+    def contracts(self) -> bool:
         """Whether a short gradient step is a contraction."""
         return self.n_outputs == 1 or self.clip >= self.loss.lipschitz * self.row_norm
 
     @property
-    def smoothness(self):
+    def smoothness(self) -> float | None:
         """Bound on the curvature of one record's loss; None if no contraction is known."""
         return self.curvature + self.alpha if self.contracts else None
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         """Curvature that every record's regularised loss has at least."""
         return self.alpha
 
-    def minimiser_norm(self, slope=0.0):
+    def minimiser_norm(self, slope: float = 0.0) -> float:
         """Bound the norm of the minimiser with a linear term of this slope; needs ``alpha`` > 0.
 
         The gradient there is 0, so alpha norm is at most L + slope. By strong convexity the risk
@@ -130,18 +132,18 @@ class Objective:
         falls = math.sqrt(slope**2 + 4 * self.alpha * self.loss.at_zero)
         return min(self.lipschitz + slope, (slope + falls) / 2) / self.alpha
 
-    def split(self, theta):
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Split a parameter vector into coefficients and intercepts."""
         n_outputs = self.loss.n_outputs
         coef, column = np.split(theta, [n_outputs * self.n_features])
         intercept = column * self.intercept_scaling if column.size else np.zeros(n_outputs)
         return coef.reshape(n_outputs, self.n_features), intercept
 
-    def sensitivity(self, adjacency):
+    def sensitivity(self, adjacency: Adjacency) -> float:
         """Return S/n, the largest change of the gradient of the empirical risk by one record."""
         return adjacency.sum_sensitivity(self.lipschitz) / self.n_samples
 
-    def unclamped(self):
+    def unclamped(self) -> Self:
         """Return a copy without clipping; extra noise covers rounding.
 
         `LocalRows.bounded` keeps back a part of every residual's bound. For a single output that
@@ -155,7 +157,7 @@ class Objective:
         )
 
     @property
-    def allows_single(self):
+    def allows_single(self) -> bool:
         """Whether a descent may sum gradients of float32 rows in that precision.
 
         No, if a bound needs the contraction, see `skdpdyn.kernels.descent`. No, if gradients are so
@@ -169,7 +171,7 @@ class Objective:
             and math.isfinite(self.loss.lipschitz)
         )
 
-    def gradient_rounding(self, norm, n_terms, n_summed):
+    def gradient_rounding(self, norm: float, n_terms: float, n_summed: float) -> float:
         """Bound the distance of a mean of loss gradients in float64 from the exact one.
 
         A raw prediction rounds by the number of its terms times eps norm(row) norm(theta) at the

@@ -314,7 +314,7 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return row_map
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.centre is None
         return tags
@@ -446,6 +446,15 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     (True, True)
     """
 
+    # set by a fit, for editors and type checkers
+    mean_: np.ndarray
+    scale_: float
+    n_samples_: int
+    data_norm_: float
+    bounds_: Any
+    weights_: Any
+    radius_: float
+
     def __init__(
         self,
         epsilon: float | Budget = 1.0,
@@ -490,7 +499,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         """
         return self._plan(*check_shape(n_samples, n_features)).guarantee
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         # earlier versions had no such parameters
         new = {
             "bounds": None,
@@ -677,7 +686,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             scaled[part] = rows * row_factors(row_norms(rows), 1.0, rows)[:, None]
         return scaled
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not (self.with_mean or self.equalize or self.bounds is not None)
         return tags

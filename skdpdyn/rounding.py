@@ -26,6 +26,7 @@ the public radius that E_k is computed for, because every step projects onto tha
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ _LARGER = 1e-100  # probability that a batch exceeds its bound, see doc/theory/b
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 
 
-def public_radius(objective, step_size, noise_std, n_steps):
+def public_radius(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
     """Return the radius of a ball that iterates do not reach the edge of, from public numbers.
 
     Without noise, steps of a total length T move by at most T L, and no further than L / alpha or a
@@ -82,17 +83,17 @@ def public_radius(objective, step_size, noise_std, n_steps):
 
 
 def rounding_mu(
-    objective,
-    step_size,
-    noise_std,
-    n_steps,
+    objective: Any,
+    step_size: Any,
+    noise_std: Any,
+    n_steps: int,
     *,
-    radius,
-    lipschitz=1.0,
-    n_summed,
-    repeats=1.0,
-    growth=1.0,
-):
+    radius: float,
+    lipschitz: float = 1.0,
+    n_summed: float,
+    repeats: float = 1.0,
+    growth: float = 1.0,
+) -> float:
     """Return mu_r of the module's theorem, what the roundings of all steps cost.
 
     Parameters
@@ -147,7 +148,7 @@ def _total(values, n_steps):
     return float(np.sum(values)) if np.ndim(values) else float(values) * n_steps
 
 
-def largest_batch(n_samples, sampling_probability, n_steps):
+def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> float:
     """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-100.
 
     By Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
@@ -170,7 +171,7 @@ def largest_batch(n_samples, sampling_probability, n_steps):
     return min(n_samples, mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log))
 
 
-def step_lipschitz(step_size, strong_convexity, smoothness):
+def step_lipschitz(step_size: Any, strong_convexity: float, smoothness: float) -> float:
     """Return a Lipschitz constant of gradient steps: above 1 if they are too long to contract."""
     step_size = np.asarray(step_size)
     return float(

@@ -1,6 +1,7 @@
 """Displays of an evaluation: the ROC curve and the calibration curve, with intervals."""
 
 import math
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,7 +46,13 @@ class PrivateRocCurveDisplay:
     (33, True)
     """
 
-    def __init__(self, *, fpr, tpr, intervals, roc_auc, name=None):
+    figure_: Any
+    ax_: Any
+    line_: Any
+
+    def __init__(
+        self, *, fpr: Any, tpr: Any, intervals: Any, roc_auc: Any, name: str | None = None
+    ) -> None:
         self.fpr = fpr
         self.tpr = tpr
         self.intervals = intervals
@@ -53,7 +60,15 @@ class PrivateRocCurveDisplay:
         self.name = name
 
     @classmethod
-    def from_evaluation(cls, evaluation, *, name=None, plot=True, ax=None, **kwargs):
+    def from_evaluation(
+        cls,
+        evaluation: Any,
+        *,
+        name: str | None = None,
+        plot: bool = True,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Take the curve from what `evaluate` released.
 
         Parameters
@@ -80,7 +95,7 @@ class PrivateRocCurveDisplay:
         display = cls(fpr=fpr, tpr=tpr, intervals=intervals, roc_auc=evaluation.roc_auc, name=name)
         return display.plot(ax=ax, **kwargs) if plot else display
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw.
 
         Parameters
@@ -146,13 +161,26 @@ class PrivateCalibrationDisplay:
     (4, True)
     """
 
-    def __init__(self, *, predicted, observed, name=None):
+    figure_: Any
+    ax_: Any
+    line_: Any
+
+    def __init__(self, *, predicted: Any, observed: Any, name: str | None = None) -> None:
         self.predicted = predicted
         self.observed = observed
         self.name = name
 
     @classmethod
-    def from_evaluation(cls, evaluation, *, n_groups=8, name=None, plot=True, ax=None, **kwargs):
+    def from_evaluation(
+        cls,
+        evaluation: Any,
+        *,
+        n_groups: int = 8,
+        name: str | None = None,
+        plot: bool = True,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Take the curve from what `evaluate` released.
 
         Parameters
@@ -179,7 +207,7 @@ class PrivateCalibrationDisplay:
         display = cls(predicted=predicted, observed=observed, name=name)
         return display.plot(ax=ax, **kwargs) if plot else display
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the groups that have enough records to tell.
 
         Parameters

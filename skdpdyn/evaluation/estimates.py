@@ -28,10 +28,10 @@ class Estimate:
     low: float
     high: float
 
-    def __float__(self):
+    def __float__(self) -> float:
         return self.value
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
@@ -53,13 +53,20 @@ class NoisyNumbers:
     covariance: np.ndarray
     quantile: float
 
-    def linear(self, weights: np.ndarray, constant=0.0, bounds=(-math.inf, math.inf)) -> Estimate:
+    def linear(
+        self,
+        weights: np.ndarray,
+        constant: float = 0.0,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Estimate:
         """Return the estimate of ``constant + weights @ values``."""
         width = self.quantile * math.sqrt(max(weights @ self.covariance @ weights, 0.0))
         value = constant + float(weights @ self.values)
         return _within(value, value - width, value + width, bounds)
 
-    def ratio(self, above, below, bounds=(0.0, 1.0)) -> Estimate:
+    def ratio(
+        self, above: np.ndarray, below: np.ndarray, bounds: tuple[float, float] = (0.0, 1.0)
+    ) -> Estimate:
         """Return the estimate of a ratio of two sums, ``above @ values / below @ values``.
 
         The interval is Fieller's (1954), which is exact for normal noise.
@@ -73,7 +80,9 @@ class NoisyNumbers:
         width = math.sqrt(max(middle**2 - lead * last, 0.0))
         return _within(a / b, (middle - width) / lead, (middle + width) / lead, bounds)
 
-    def smooth(self, value: float, gradient: np.ndarray, bounds=(0.0, 1.0)) -> Estimate:
+    def smooth(
+        self, value: float, gradient: np.ndarray, bounds: tuple[float, float] = (0.0, 1.0)
+    ) -> Estimate:
         """Return the estimate of a function of the numbers, to first order in the noise."""
         shifted = self.linear(gradient, value - float(gradient @ self.values))
         return _within(value, shifted.low, shifted.high, bounds)

@@ -98,11 +98,11 @@ class PrivateEvaluation(ABC):
             leaks=self.leaks_,
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         rows = self.metrics()
         width = max(map(len, rows))
-        rows = [f"  {name:{width}}  {one!r}" for name, one in rows.items()]
-        return "\n".join([self._title(), *rows, *self._notes()])
+        lines = [f"  {name:{width}}  {one!r}" for name, one in rows.items()]
+        return "\n".join([self._title(), *lines, *self._notes()])
 
     def _repr_html_(self):
         head = "".join(f"<th>{name}</th>" for name in ("", "value", "low", "high"))

@@ -150,13 +150,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     # attributes that a fit sets, for editors and type checkers
     coef_: np.ndarray
     intercept_: Any
-    privacy_: Guarantee
-    mechanism_: Any
     conditioning_: Any
     solver_: str
-    bound_: str
-    epsilon_: float
-    delta_: float
     sigma_: Any
     noise_multiplier_: Any
     step_size_: Any
@@ -166,7 +161,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     alpha_: float
     clip_: float
     intercept_scaling_: float
-    leaks_: tuple[str, ...]
+    data_norm_: float
+    diagnostics_: dict[str, dict[str, float]]
+    class_weight_: dict[Any, float]
+    feature_names_in_: np.ndarray
 
     @abstractmethod
     def _public_loss(self):
@@ -570,12 +568,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the equivalent model of scikit-learn, and targets to fit it to."""
         raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         # version 0.1 lacked these parameters and what they do
         new = {"conditioning": None, "max_rows_per_person": "auto", "diagnostics": False}
         super().__setstate__(new | state)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -1068,10 +1066,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__({"class_weight": None} | state)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # the check of class weights trains on 50 very noisy rows, at the default budget of 1
         tags.classifier_tags.poor_score = True
@@ -1241,7 +1239,7 @@ class PrivateBinaryClassifier(PrivateLinearClassifier):
                 "both labels that can occur"
             )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
@@ -1312,7 +1310,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # the checks train on 200 rows, at the default budget of 1
         tags.regressor_tags.poor_score = True

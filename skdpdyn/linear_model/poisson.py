@@ -346,7 +346,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
         return scored(d2_of_counts, y, self.predict(X), sample_weight)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags

@@ -24,8 +24,8 @@ class Target:
 
     values: np.ndarray | None
     loss: Loss
-    attributes: dict
-    leaks: tuple = ()
+    attributes: dict[str, Any]
+    leaks: tuple[str, ...] = ()
     exposure: np.ndarray | None = None
     encode: Callable[[np.ndarray], np.ndarray] | None = None
     flags: Callable[[np.ndarray], np.ndarray] | None = None

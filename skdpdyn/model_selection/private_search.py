@@ -176,6 +176,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     (True, 10.0)
     """
 
+    # set by a fit, for editors and type checkers
+    n_samples_: int
+    best_estimator_: Any
+    best_params_: dict[str, Any]
+    best_score_: float
+
     def __init__(
         self,
         estimator: Any,
@@ -342,7 +348,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             "expected. How many run is a secret, so that progress is not told"
         )
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__({"verbose": 0} | state)  # version 0.2 had no such parameter
 
     def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
@@ -689,10 +695,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return quoting_no_records(getattr(self.best_estimator_, method), X, *y, **options)
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in vars(self)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags

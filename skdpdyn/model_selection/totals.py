@@ -75,11 +75,11 @@ class PrivacyTotal:
     """
 
     guarantee: Guarantee
-    parts: tuple
-    leaks: tuple = ()
-    free: tuple = ()
+    parts: tuple[tuple[str, Guarantee], ...]
+    leaks: tuple[str, ...] = ()
+    free: tuple[tuple[str, str], ...] = ()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "guarantee" not in self.__dict__:
             raise AttributeError(name)
         if not hasattr(self.guarantee, name):
@@ -103,7 +103,7 @@ class PrivacyTotal:
         """
         return total_privacy(self, other)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted(
             {
                 *super().__dir__(),
@@ -153,7 +153,7 @@ class PrivacyTotal:
             folded=[("steps that cost nothing", self.free)],
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.report()
 
 

@@ -103,7 +103,7 @@ class Guarantee(ABC):
 
     adjacency: Adjacency
     # largest relative error of a numerical epsilon, on the safe side
-    accuracy = 0.0
+    accuracy: float = 0.0
 
     def __getattr__(self, name: str) -> Any:
         if name == "mu":

@@ -26,7 +26,9 @@ except ImportError:  # no POSIX system
 
 FORMAT = "skdpdyn ledger"
 VERSION = 1
-FOLLOWS = {  # the state of an entry -> the states that it may take next
+FOLLOWS: dict[
+    str | None, tuple[str, ...]
+] = {  # the state of an entry -> the states that it may take next
     None: ("reserved",),
     "reserved": ("settled", "failed", "cancelled"),
     "failed": ("cancelled",),
@@ -125,10 +127,11 @@ class Ledger:
     def __init__(
         self, path: str | os.PathLike[str], cap: Any = None, *, adjacency: str = "replace_one"
     ) -> None:
-        self.path = os.path.realpath(path)  # a replaced link would leave the file behind it
+        self.path: str = os.path.realpath(path)  # a replaced link would leave the file behind it
         given = None if cap is None else _checked_cap(cap, adjacency)
         if not os.path.exists(self.path):
             self._create(given)
+        self.cap: Budget
         self.cap, _ = self._read()
         if given not in (None, self.cap):
             raise ValueError(
@@ -566,6 +569,10 @@ class LedgerDisplay:
     line_ : matplotlib Line2D
         The total.
     """
+
+    figure_: Any
+    ax_: Any
+    line_: Any
 
     def __init__(
         self, *, times: list[datetime], spent: list[float], cap: float, delta: float

@@ -1,12 +1,16 @@
 """Types that JSON can hold: each record, guarantee and curve registers itself by name."""
 
+from typing import TypeVar
+
+_Kind = TypeVar("_Kind", bound=type)
+
 TYPES: dict[str, type] = {}
 """All that can be stored, by name."""
 
 _PARTS: set[type] = set()
 
 
-def stored(kind: type) -> type:
+def stored(kind: _Kind) -> _Kind:
     """Register a record or guarantee, a frozen dataclass, for `to_json` and `from_json`.
 
     Parameters
@@ -33,7 +37,7 @@ def stored(kind: type) -> type:
     return kind
 
 
-def stored_part(kind: type) -> type:
+def stored_part(kind: _Kind) -> _Kind:
     """Register what is stored inside a guarantee only: a curve, say.
 
     Parameters

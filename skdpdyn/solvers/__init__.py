@@ -10,7 +10,7 @@ from skdpdyn.solvers.objective_perturbation import ObjectivePerturbation
 from skdpdyn.solvers.output_perturbation import OutputPerturbation
 from skdpdyn.solvers.sufficient_statistics import SufficientStatistics
 
-SOLVERS = {
+SOLVERS: dict[str, type[Solver]] = {
     "bassily_sgd": BassilySGD,
     "dp_sgd": DPSGD,
     "dp_svrg": DPSVRG,
