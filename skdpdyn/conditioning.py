@@ -66,6 +66,9 @@ MOST_MATRIX_COLUMNS = 1000
 RADIUS_QUANTILE = 0.9
 # long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
 NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85
+# and more so the logarithm of a rate (Swedish claims: D^2 0.718 at 0.5, 0.751 here), but the noise
+# on larger norms is more than that below this n mu / f a column, of 10 columns at least
+RATE_NORM_QUANTILE, RATE_STRENGTH = 0.95, 100.0
 TARGET_QUANTILE = 0.95
 RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # crude bounds of a column may be far too wide
 _COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
@@ -377,6 +380,12 @@ def pays_for_matrix(n_samples: int, n_features: int, mu: float, adjacency: Adjac
     """Return whether records are many enough, and columns few enough, for a full second moment."""
     enough = strength_of(n_samples, mu, adjacency) >= MATRIX_STRENGTH * n_features
     return enough and n_features <= MOST_MATRIX_COLUMNS
+
+
+def norm_quantile_of_rates(strength: float, n_features: int) -> float:
+    """Return the part of mapped rows that keep their length where rates are learnt."""
+    ample = strength >= RATE_STRENGTH * max(n_features, 10)
+    return RATE_NORM_QUANTILE if ample else NORM_QUANTILE
 
 
 @dataclass(frozen=True)

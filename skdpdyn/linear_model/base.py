@@ -859,7 +859,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             n_samples=n_samples,
             data_norm=data_norm,
             shares=shares,
-            quantile=NORM_QUANTILE if bounded else RIDGE_NORM_QUANTILE,
+            quantile=self._norm_quantile(loss, strength_of(n_samples, mu, adjacency), n_features),
             threshold=1.0 if bounded else 0.5,
             given=given,
             maps=maps,
@@ -956,6 +956,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _conditioned_clip(self, n_parameters, strength):
         """Return the bound that clip="auto" puts on the residual of conditioned rows."""
         return self._auto_clip(n_parameters, strength)
+
+    def _norm_quantile(self, loss, strength, n_features):
+        """Return the part of mapped rows that keep their length, by public numbers alone."""
+        return NORM_QUANTILE if math.isfinite(loss.lipschitz) else RIDGE_NORM_QUANTILE
 
     def _adapted_loss(self, loss):
         """Return the loss of targets in learnt units, where steps follow from what is learnt."""

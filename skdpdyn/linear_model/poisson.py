@@ -13,7 +13,7 @@ from skdpdyn.base import (
     scored,
     silent_arithmetic,
 )
-from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE
+from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE, norm_quantile_of_rates
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.targets import Target, exposures, numbers_of
@@ -263,6 +263,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         loss, bounds = self._loss_of((low, high)), {"target_bounds_": (low, high)}
         clipped = self._clipped(raw, low, high)
         return Target(counts / exposure, loss, bounds, leaks, exposure, **clipped)
+
+    def _norm_quantile(self, loss, strength, n_features):
+        return norm_quantile_of_rates(strength, n_features)
 
     def _adapted_loss(self, loss):
         return _of_any_exposure((loss.smoothness - 1) ** 2)
