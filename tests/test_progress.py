@@ -46,6 +46,7 @@ def lines(monkeypatch):
     monkeypatch.setattr(progress, "_bar", lambda total, unit: None)
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("problem", AUDITED, ids=label)
 def test_every_solver_tells_the_same_of_neighbours_and_nothing_unasked(
     problem, lines, capsys, monkeypatch

@@ -255,6 +255,7 @@ def release_of(case, name, options, adjacency, **changes):
     )
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @law
 @pytest.mark.slow
 @each_adjacency
@@ -266,6 +267,7 @@ def test_neighbours_are_not_told_apart(audited, adjacency):
     assert right <= limit
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [p for p in AUDITED if p[2] or p[0] is not SOFTMAX], ids=label)
 def test_planted_bug_noise_for_a_larger_budget(problem):
@@ -322,6 +324,7 @@ def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeyp
 # --- seeds and containers -------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.smoke
 @law
 def test_fresh_fits_differ_and_seeds_repeat_their_bits(problem):
@@ -337,6 +340,7 @@ def test_fresh_fits_differ_and_seeds_repeat_their_bits(problem):
     assert not np.any(first == other)
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @law
 def test_dense_and_sparse_rows_of_either_precision_agree(problem):
     case, name, options = problem
@@ -359,6 +363,7 @@ def test_dense_and_sparse_rows_of_either_precision_agree(problem):
         assert estimator.coef_.dtype == np.float32
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @law
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -432,6 +437,7 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
     )
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @law
 def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(
     problem, capsys, still_clock
@@ -485,6 +491,7 @@ def test_pure_budgets_are_met(problem, adjacency):
     assert fitted.privacy_.delta(fitted.epsilon_) == 0
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @law
 def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
     case, name = default
@@ -517,6 +524,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
     refused(FloatingPointError, "the parameters overflowed", X, y)
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @law
 def test_no_arithmetic_of_a_fit_is_heard(problem):
     """T28: not a warning, nor an error for a user who asks numpy for one, tells whether a row is
