@@ -9,3 +9,5 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = float | Array
 # A record of what ran. It has no base class: it is whatever an accountant has a theorem for.
 Mechanism: TypeAlias = Any
+# An Adjacency, which a user may give by its name: the field of a record holds the Adjacency.
+Named: TypeAlias = Any

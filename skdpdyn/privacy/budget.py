@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy._types import Named
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu
 
@@ -39,7 +40,7 @@ class Budget:
 
     epsilon: float
     delta: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         if not 0 < as_float(self.epsilon) < math.inf:

@@ -25,7 +25,7 @@ from skdpdyn.privacy._numerics import (
     minimum_over_orders,
     smallest_safe,
 )
-from skdpdyn.privacy._types import Array, Floats
+from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
     checked,
     checked_choice,
@@ -309,7 +309,7 @@ class GaussianDP(Guarantee):
     """
 
     mu: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     failure: float = 0.0
 
     def __post_init__(self) -> None:
@@ -584,7 +584,7 @@ class RenyiDP(Guarantee):
     """
 
     curve: Any
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     conversion: str = "tight"
 
     def __post_init__(self) -> None:
@@ -714,7 +714,7 @@ class ApproximateDP(Guarantee):
 
     at_epsilon: float
     at_delta: float = 0.0
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._types import Mechanism
+from skdpdyn.privacy._types import Mechanism, Named
 from skdpdyn.privacy.checks import (
     EXTREME,
     MAX_STEPS,
@@ -88,7 +88,7 @@ class NoisyGradientDescent:
     diameter: float | None = None
     sensitivity: float | None = None
     release: str = "last"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     rounding: float = 0.0
     momentum: float = 0.0
 
@@ -138,7 +138,7 @@ class Gaussian:
     """
 
     noise_multiplier: float = field(kw_only=False)
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         _settle(
@@ -182,7 +182,7 @@ class OutputPerturbation:
 
     noise_multiplier: float
     distribution: str = "gaussian"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     statistic: str | None = None
     n_epochs: int | None = None
     batch_size: int | None = None
@@ -250,7 +250,7 @@ class ObjectivePerturbation:
     curvature: float
     rank: int = 1
     distribution: str = "gaussian"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         _settle(
@@ -341,7 +341,7 @@ class CyclicBatches:
     sensitivity: float | None = None
     order: str = "fixed"
     release: str = "last"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     rounding: float = 0.0
 
     def __post_init__(self) -> None:
@@ -425,7 +425,7 @@ class WithoutReplacement:
     step_size: float
     strong_convexity: float
     smoothness: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     release: str = "last"
     rounding: float = 0.0
 
@@ -491,7 +491,7 @@ class PoissonSubsampled:
     sampling_probability: float
     noise_multiplier: float
     n_steps: int
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     step_size: float | np.ndarray | None = None
     momentum: float = 0.0
     average: str | None = None
@@ -578,7 +578,7 @@ class OnePass:
     strong_convexity: float = 0.0
     distribution: str = "gaussian"
     stopping: str = "last"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     rounding: float = 0.0
 
     def __post_init__(self) -> None:

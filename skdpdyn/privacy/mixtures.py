@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, smallest_safe, solve_epsilon
-from skdpdyn.privacy._types import Floats
+from skdpdyn.privacy._types import Floats, Named
 from skdpdyn.privacy.checks import (
     checked,
     checked_delta,
@@ -76,7 +76,7 @@ class ProfileMixture(Guarantee):
 
     mus: Any
     weights: Any = None
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()

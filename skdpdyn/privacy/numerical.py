@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, like, smallest_safe
-from skdpdyn.privacy._types import Array, Floats
+from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
     checked_count,
@@ -135,7 +135,7 @@ class PrivacyLossDP(Guarantee):
     """
 
     parts: tuple[tuple[Any, int], ...]
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
     accuracy: float = field(default=ACCURACY, metadata={"optional": True})
 
     def __post_init__(self) -> None:

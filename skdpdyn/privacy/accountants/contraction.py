@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, solve_epsilon
-from skdpdyn.privacy._types import Array, Floats, Mechanism
+from skdpdyn.privacy._types import Array, Floats, Mechanism, Named
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
@@ -206,7 +206,7 @@ class ContractedDP(Guarantee):
     n_stops: int | None = None
     tight: bool = False
     distribution: str = "gaussian"
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))

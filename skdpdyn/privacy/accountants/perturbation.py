@@ -16,7 +16,7 @@ from skdpdyn.privacy._numerics import (
     smallest_safe,
     solve_epsilon,
 )
-from skdpdyn.privacy._types import Array, Floats, Mechanism
+from skdpdyn.privacy._types import Array, Floats, Mechanism, Named
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import (
     EXTREME,
@@ -164,7 +164,7 @@ class PerturbedObjectiveDP(Guarantee):
     tilt: float
     gaussian: float = 0.0
     printed: bool = False
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
