@@ -275,7 +275,7 @@ def by_blocks(method: _Method) -> _Method:
 
 
 def form_of(X: Any) -> Any:
-    """Return X, or a few rows of the form of a Dask collection, whose values are not used."""
+    """Return X; for a Dask collection, a few rows of the same form, whose values are not used."""
     if not is_collection(X):
         return X
     from skdpdyn.data.cluster.dask import example  # an extra, and slow to load

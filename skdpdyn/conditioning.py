@@ -79,7 +79,7 @@ _RELEASES = dict.fromkeys(
     ("mean", "diagonal", "matrix", "curvature", "class counts", "target mean"), 1
 )
 _RELEASES |= {"base rate": RATE_TRIALS, "rows shortened": 1, "targets clipped": 1}
-_BEYOND = 4.0  # first threshold for lengths, in units of their root mean square
+_BEYOND = 4.0  # first threshold for lengths, over their root mean square
 # relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
 # Largest spread of a map. The norm is raised to keep it, so that sums round little
@@ -218,7 +218,7 @@ class FittedConditioning:
 
     @property
     def radius(self) -> float:
-        """Norm of the rows themselves beyond which they are scaled down first."""
+        """Largest norm of a row before the map; longer rows are scaled down to it first."""
         return self.row_map.radius
 
     @property

@@ -998,7 +998,7 @@ def _learn(plan, rows, releases, learn_target):
     rows, record = conditioner.learn(rows, releases), conditioned.record
     if rows.map is not None and not rows.map.spread <= plan.objective.spread:
         raise ValueError(
-            "the map of rows rounds more than the plan allows for: give another Conditioning, "
+            "the map of rows rounds more than the plan allows: give another Conditioning, "
             "or fit an intercept"
         )
     rows, units = (

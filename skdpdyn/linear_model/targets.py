@@ -86,7 +86,7 @@ def codes_of(y: Any, classes: Any) -> Any:
         codes = _codes(y, classes)
     except Exception:  # a label that is no hashable value, or cannot be compared
         codes = np.array([-1])
-    # the text says nothing of y: what the labels are depends on the other records too
+    # the message does not depend on y: which labels occur is private too
     if np.any(codes < 0):
         labels = classes.tolist()
         kind = "strings" if isinstance(labels[0], str) else "numbers"

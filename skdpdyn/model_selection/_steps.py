@@ -394,7 +394,7 @@ def _(step, given=None):
 
 @stored.register
 def _(step: PrivateScaler, given=None):
-    # with the mean, or ranges of columns, it takes no sparse rows
+    # it takes no sparse rows if it centres them or learns the ranges of columns
     return "all" if step.with_mean or step.bounds is not None or given == "all" else None
 
 
@@ -476,5 +476,5 @@ def _name_of(function):
 
 
 def _names_of(function):
-    """Return the names that vouch for a function: its own, and that with its module."""
+    """Return the names by which a user may vouch for a function: with its module, and without."""
     return _name_of(function), f"{getattr(function, '__module__', None)}.{_name_of(function)}"

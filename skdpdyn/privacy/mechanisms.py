@@ -264,7 +264,7 @@ class ObjectivePerturbation:
 
     @property
     def tilt(self) -> float:
-        """Largest logarithm of the factor of one record on the Jacobian of b in theta.
+        """Largest logarithm of the factor by which one record changes the Jacobian of b in theta.
 
         det(I + A) for a positive A of that rank and trace is largest where its eigenvalues are
         equal.

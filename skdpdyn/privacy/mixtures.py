@@ -94,7 +94,7 @@ class ProfileMixture(Guarantee):
         weights = weights / min(weights.sum(), 1.0)  # rounding may cost, never gain
         mus, index = np.unique(mus, return_inverse=True)
         weights = np.bincount(index, weights=weights)
-        if mus.size > MAX_COMPONENTS:  # the worst keep their own place: tails are decided by them
+        if mus.size > MAX_COMPONENTS:  # the worst are not merged: they decide the tails
             first = np.append(
                 np.arange(0, mus.size - MAX_COMPONENTS // 2, 2 * mus.size // MAX_COMPONENTS + 1),
                 mus.size,

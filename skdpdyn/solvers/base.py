@@ -113,7 +113,7 @@ class Solver(BaseEstimator, ABC):
         """
 
     def gaussian_mu(self, budget: Any, n_parameters: Any) -> Any:
-        """Return the budget as mu of Gaussian noise, or of Gaussian noise as large as pure noise.
+        """Return the mu of Gaussian noise that is as large as the noise that this budget buys.
 
         Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single
         parameter, has variance (d + 1) / epsilon^2 in each of d coordinates.

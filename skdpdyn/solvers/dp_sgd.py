@@ -181,7 +181,7 @@ class DPSGD(Solver):
         checked_radius(self.radius)
 
     def _schedule(self, objective, budget):
-        """Return the number of steps and their sizes."""
+        """Return the number of steps and the size of each."""
         time = training_time(objective, budget)
         constants = step_constants(objective)
         step_size = self.step_size

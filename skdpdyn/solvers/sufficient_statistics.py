@@ -13,7 +13,7 @@ from skdpdyn.privacy import Adjacency, Composition, Gaussian
 from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import Solver
 
-_LARGEST = 20_000  # most parameters, because memory must hold its square
+_LARGEST = 20_000  # largest number of parameters: memory must hold a square matrix of them
 
 
 class SufficientStatistics(Solver):

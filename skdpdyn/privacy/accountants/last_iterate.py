@@ -163,7 +163,7 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     if not random:
         return GaussianDP(float(mus(np.array(n - index, dtype=float))), mechanism.adjacency)
     check_positions("last_iterate", n)
-    # later and later stops; a stop before the record learns nothing of it
+    # later and later stops; a run that stops before the record has not read it
     values = mus(np.arange(n - index + 1, dtype=float))
     weights = np.full(values.size, 1 / n)
     if index > 1:

@@ -95,7 +95,7 @@ def _(mechanism: Selection, tight: bool = False) -> RenyiDP | None:
 @stored_part
 @dataclass(frozen=True)
 class SelectionCurve:
-    """The Renyi curve of the best of a random number of trials.
+    """Renyi curve of the best of a random number of trials.
 
     Parameters
     ----------
