@@ -246,7 +246,7 @@ def checked_steps(value: Any, name: Any, names: Any = "'auto'") -> Any:
         return None
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be {names} or an integer >= 1")
-    if value > _MOST_STEPS:  # type: ignore[operator]
+    if int(value) > _MOST_STEPS:
         raise ValueError(
             f"{name}={value} must be {names} or at most {_MOST_STEPS:,}: no computer runs so many"
         )

@@ -169,7 +169,7 @@ class NoisySGD(Solver):
         return not is_named(self.sampling, "cyclic", "one_pass")
 
     @property
-    def streams(self) -> Any:  # type: ignore[override]
+    def streams(self) -> bool:
         """Whether batches may be in the order of the rows, in which these can be read."""
         return is_auto(self.sampling) or is_named(self.sampling, "cyclic")
 
@@ -178,7 +178,7 @@ class NoisySGD(Solver):
         return clone(self).set_params(sampling="cyclic") if is_auto(self.sampling) else self
 
     @property
-    def pure(self) -> Any:  # type: ignore[override]
+    def pure(self) -> bool:
         """Whether its release has a guarantee with delta = 0."""
         return is_named(self.distribution, "laplace")
 
