@@ -139,8 +139,8 @@ def test_renyi_bound_is_above_the_numerical_one_and_near_it():
 
 
 def test_noise_has_no_cliff_in_the_number_of_steps():
-    """Before, 4.14 at 900 steps and 415 at 1,000: numerical composition says nothing where
-    rounding costs more than delta.
+    """Without a tilt or a Renyi curve: 4.14 at 900 steps and 415 at 1,000, as numerical composition
+    says nothing where rounding costs more than delta.
     """
     steps = 700, 900, 1000, 1300
     records = [
@@ -156,7 +156,7 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
     noises = [record.noise_multiplier for record in records]
     for (one, other), ratio in zip(itertools.pairwise(noises), (9 / 7, 10 / 9, 1.3), strict=True):
         assert one <= other <= one * ratio**0.5 * 1.05
-    assert noises[2] == pytest.approx(4.3176, rel=1e-3)
+    assert noises[2] == pytest.approx(4.1498, rel=1e-3)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])

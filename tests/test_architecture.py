@@ -36,6 +36,7 @@ LAYERS = {
     "privacy/budget.py": (1, 1),
     "privacy/mixtures.py": (1, 1),
     "privacy/sampled.py": (1, 1),
+    "privacy/loss_grids.py": (1, 1),
     "privacy/numerical.py": (1, 2),
     "privacy/rounded.py": (1, 2),
     "privacy/mechanisms.py": (2, 0),

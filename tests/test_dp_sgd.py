@@ -261,11 +261,16 @@ def test_records_with_arrays_compare_hash_and_travel():
 @pytest.mark.parametrize("q", [1e-6, 0.01, 0.3, 0.999])
 @pytest.mark.parametrize("noise", [0.2, 1.0, 30.0])
 def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
     part = SampledGaussian(q, noise, adjacency)
     span = largest_loss(part)
     epsilon = np.concatenate([np.linspace(-span, span, 101), [0.0, 1e-9, -1e-9]])
-    for loss in _directions(part):
-        ours = _hockey_stick(loss, part, epsilon)
+    for direction in _directions(part):
+        loss = GaussianPrivacyLoss(
+            noise, sampling_prob=q, adjacency_type=AdjacencyType[direction.upper()]
+        )
+        ours = _hockey_stick(direction, part, epsilon)
         np.testing.assert_allclose(ours, loss.get_delta_for_epsilon(epsilon), rtol=0, atol=4e-15)
 
 

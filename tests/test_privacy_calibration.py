@@ -305,22 +305,20 @@ def test_a_bound_that_cannot_hold_is_refused():
 
 @pytest.mark.smoke
 def test_the_bound_that_judges_is_the_smallest_at_the_delta_that_was_asked():
-    """Amplification by sampling wins at delta 1e-6, the default of `tightest`, and loses at
-    1e-14.
-    """
+    """Amplification by sampling wins at delta 1e-6, the default of `tightest`, not at 0.01."""
 
     def mechanism(noise_multiplier):
         return WithoutReplacement(
             n_samples=100,
-            batch_size=1,
-            n_epochs=1,
+            batch_size=10,
+            n_epochs=10,
             noise_multiplier=noise_multiplier,
             step_size=1.0,
             strong_convexity=0.5,
             smoothness=1.0,
         )
 
-    found = least_noise(mechanism, 1.0, 1e-14)
-    best = tightest(found, delta=1e-14)
+    found = least_noise(mechanism, 1.0, 0.01)
+    best = tightest(found, delta=0.01)
     assert best.bound != tightest(found).bound
-    assert 1 - 1e-3 < best.epsilon(1e-14) <= 1
+    assert 1 - 1e-3 < best.epsilon(0.01) <= 1

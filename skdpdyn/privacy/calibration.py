@@ -547,35 +547,8 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
             root -= (miss + slack / 2) / slope
             miss = excess(root)
             if -slack <= miss <= 0:
-                return root
-        return _bracketed(excess, root, slack, tolerance)
+                break
     return root
-
-
-def _bracketed(excess: Callable[..., Any], root: float, slack: float, width: float) -> float:
-    """Return a value near ``root`` at which an uneven ``excess`` is in [-slack, 0] or crosses 0.
-
-    Close to the delta that rounding costs it, a numerical bound jumps a little from noise to noise,
-    and no slope leads to the target.
-    """
-    low = high = root
-    step = width
-    while (miss := excess(high)) > 0 and high - root < 1.0:
-        low, high, step = high, high + step, 2 * step
-    step = width
-    while low == high and root - low < 1.0:
-        if not excess(low - step) <= 0:
-            low -= step
-        else:
-            high, step = high - step, 2 * step
-            low, miss = high, excess(high)
-    while not -slack <= miss <= 0 and high - low > slack / 8:
-        middle = (low + high) / 2
-        if (at_middle := excess(middle)) <= 0:
-            high, miss = middle, at_middle
-        else:
-            low = middle
-    return high
 
 
 def most_steps(

@@ -7,11 +7,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, like, smallest_safe
+from skdpdyn.privacy._numerics import by_element, like
 from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
@@ -32,6 +31,7 @@ from skdpdyn.privacy.guarantees import (
     checked_curves,
     composes_numerically,
 )
+from skdpdyn.privacy.loss_grids import Direction, Losses, Masses, connect_dots
 from skdpdyn.privacy.sampled import SampledCurve, check_step
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -105,10 +105,10 @@ class PrivacyLossDP(Guarantee):
     """Composition of independent parts by their privacy loss distributions.
 
     Every part is discretised by connecting the dots of its profile and convolved by FFT
-    (``dp_accounting``). This is an upper bound on every grid, and grids are refined until epsilon
-    settles. The possible cost of rounding and truncation, about 1e-14 + 1e-15 per release, is added
-    to delta. If all parts have a Gaussian or a Renyi bound, `delta` and `epsilon` are the least of
-    all bounds: the Renyi curve takes over near the delta that rounding costs.
+    under a tilt (`skdpdyn.privacy.loss_grids`). This is an upper bound on every grid, and grids are
+    refined until epsilon settles. The possible cost of rounding and truncation is added: a small
+    part of delta, however small that is. If all parts have a Gaussian or a Renyi bound, `delta` and
+    `epsilon` are the least of all bounds.
 
     Parameters
     ----------
@@ -274,87 +274,13 @@ class PrivacyLossDP(Guarantee):
 
 
 LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
-TAIL = 1e-15  # mass that a convolution may move to infinity
 COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
 MAX_POINTS = 2**20  # largest number of points of a grid, before or after composition
-MAX_RELEASES = 10**10  # composed numerically; of more, rounding leaves nothing below delta = 1e-5
-
-
-@dataclass(frozen=True)
-class _Losses:
-    """Composed loss distributions, one for each direction, and what rounding may add to delta."""
-
-    pmfs: tuple[Any, ...]
-    slack: float
-
-    def __post_init__(self) -> None:
-        for pmf in self.pmfs:  # `_delta_at` reads their private attributes
-            theirs = pmf.get_delta_for_epsilon(0.0)
-            if not abs(_delta_at(pmf, 0.0) - theirs) <= 1e-9 * theirs + self.slack:
-                raise FloatingPointError(
-                    "the privacy losses could not be composed: they are too small for a grid in "
-                    "double precision, or "
-                    "dp_accounting no longer stores them as this version of skdpdyn reads them"
-                )
-
-    def delta(self, epsilon: Floats) -> Any:
-        flat = np.ravel(epsilon)
-        values = np.empty((len(self.pmfs), flat.size))
-        # sorted they take one sweep, in which e^epsilon must not overflow
-        many = (flat < 700.0) & (flat.size > 3)
-        ascending = np.flatnonzero(many)[np.argsort(flat[many])]
-        for row, pmf in zip(values, self.pmfs, strict=True):
-            row[ascending] = pmf.get_delta_for_epsilon(flat[ascending])
-            row[~many] = [_delta_at(pmf, float(value)) for value in flat[~many]]
-        worst = np.maximum(np.max(values, axis=0), 0.0)
-        if np.any(np.isnan(worst)):
-            raise FloatingPointError("the privacy loss distribution is not a number")
-        return np.minimum(worst + self.slack, 1.0).reshape(np.shape(epsilon))
-
-    def epsilon(self, delta: Any) -> Any:
-        if delta >= self.delta(0.0):
-            return 0.0
-        if delta <= self.slack:
-            return math.inf
-        return _largest_epsilon(self.pmfs, delta - self.slack)
-
-
-def _delta_at(pmf: Any, epsilon: float) -> float:
-    """Return ``pmf.get_delta_for_epsilon(epsilon)`` without BLAS threads."""
-    losses = (np.arange(pmf.size) + pmf._lower_loss) * pmf._discretization
-    above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
-    return pmf._infinity_mass + float(
-        np.sum(-np.expm1(epsilon - losses[above]) * pmf._probs[above])
-    )
+MAX_RELEASES = 10**10  # composed numerically
 
 
 @lru_cache(maxsize=64)
-def _largest_epsilon(pmfs: Any, delta: float) -> float:
-    """Return epsilon of the worst direction, by root finding."""
-    worst = 0.0
-    for pmf in pmfs:
-        # in logarithms, which fall nearly on a line; 1e-300 for nothing
-        def excess(epsilon: float, pmf: Any = pmf) -> float:
-            return math.log(max(_delta_at(pmf, epsilon), 1e-300) / delta)
-
-        if not excess(math.inf) <= 0:
-            return math.inf
-        high = worst
-        while not excess(high) <= 0:
-            high = 2 * high or 1.0
-        if high > worst:
-            epsilon = optimize.brentq(excess, worst, high, xtol=1e-14, rtol=1e-14)
-
-            # The root is known to 1e-14, which is more than all of it where it is next to 0
-            def is_met(epsilon: float, pmf: Any = pmf) -> bool:
-                return _delta_at(pmf, epsilon) <= delta
-
-            worst = smallest_safe(epsilon, is_met, math.inf, scale=1e-9)
-    return worst
-
-
-@lru_cache(maxsize=64)
-def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) -> _Losses | None:
+def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) -> Losses | None:
     """Compose losses on a grid fine enough for ``accuracy``; None if they are too large."""
     if sum(count for _, count in parts) > MAX_RELEASES:
         return None
@@ -368,12 +294,10 @@ def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) ->
     while FEWEST <= points <= limit:
         try:
             losses = _composed(parts, span / points)
+            after = _size(losses)
         except (ZeroDivisionError, OverflowError):
-            # losses that are too small for a grid in double precision
-            losses = None
-        if losses is None:  # the grid is so coarse that its own error would fill the memory
+            # losses that are too small for a grid in double precision, or too many
             break
-        after = _size(losses)
         if not after < before:  # rounding has taken over
             break
         best = losses
@@ -391,7 +315,7 @@ def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) ->
 
 
 def _reach(parts: tuple[tuple[Any, int], ...], span: float) -> float:
-    """Return the length of the composed grid, by the Chernoff bounds of ``dp_accounting``."""
+    """Estimate the length of the composed grid, by Chernoff bounds."""
     second_moment = 0.0
     # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
     for part, count in parts:
@@ -403,7 +327,6 @@ def _reach(parts: tuple[tuple[Any, int], ...], span: float) -> float:
 
 
 def _spread(second_moment: float, span: float) -> float:
-    # limited by their grid of orders
     tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)
     return tilt * second_moment + 69 / tilt
 
@@ -416,7 +339,7 @@ def profile(part: Any, epsilon: Array) -> Array:
 
 @profile.register
 def _(part: SampledGaussian, epsilon: Array) -> Array:
-    return np.max([_hockey_stick(loss, part, epsilon) for loss in _directions(part)], axis=0)
+    return np.max([_hockey_stick(one, part, epsilon) for one in _directions(part)], axis=0)
 
 
 def _size(losses: Any) -> float:
@@ -425,98 +348,62 @@ def _size(losses: Any) -> float:
     return sum(losses.epsilon(max(delta, least)) for delta in (1e-6, top / 2)) or top
 
 
-def _composed(parts: tuple[tuple[Any, int], ...], interval: float) -> _Losses | None:
-    totals: Any = None
-    for part, count in parts:
-        pmfs = [pmf.to_dense_pmf() for pmf in loss_pmfs(part, interval)]
-        if count > 1:
-            if max(_composed_size(pmf, count) for pmf in pmfs) > 4 * MAX_POINTS:
-                return None
-            with np.errstate(over="ignore"):  # the result is then NaN, which is refused
-                pmfs = [pmf.self_compose(count, TAIL) for pmf in pmfs]
-        if totals is None:
-            totals = pmfs
-        else:
-            if len(totals) != len(pmfs):
-                totals, pmfs = (both * 2 if len(both) == 1 else both for both in (totals, pmfs))
-            totals = [total.compose(pmf, TAIL) for total, pmf in zip(totals, pmfs, strict=True)]
-    # An FFT is off by about 1e-16 an entry, of which a power of count makes count times as much
-    return _Losses(tuple(totals), 1e-14 + 1e-15 * sum(count for _, count in parts))
-
-
-def _composed_size(pmf: Any, count: int) -> float:
-    """Estimate how many points ``count`` copies of a distribution have when composed."""
-    losses = np.arange(pmf.size, dtype=float) + pmf._lower_loss
-    if not np.any(losses):
-        return pmf.size
-    return pmf.size + _spread(
-        2 * count * float(pmf._probs @ losses**2), float(np.max(np.abs(losses)))
-    )
+def _composed(parts: tuple[tuple[Any, int], ...], interval: float) -> Losses:
+    masses = [loss_masses(part, interval) for part, _ in parts]
+    n_directions = max(len(both) for both in masses)
+    directions = []
+    for i in range(n_directions):
+        repeated = zip(masses, parts, strict=True)
+        direction = tuple((both[i % len(both)], count) for both, (_, count) in repeated)
+        directions.append(Direction(interval, direction))
+    return Losses(tuple(directions))
 
 
 @singledispatch
 def largest_loss(part: Any) -> float:
     """Return the loss beyond which a part's grid ends."""
-    tail = max(1e-18, float(part.delta(math.inf)) * (1 + 1e-12))
+    tail = max(1e-25, float(part.delta(math.inf)) * (1 + 1e-12))
     return part.epsilon(min(tail, 1.0))
 
 
 @largest_loss.register
 def _(part: SampledGaussian) -> float:
-    shift = part._shift
-    return shift * shift / 2 + 10 * shift
+    shift, q = part._shift, part.sampling_probability
+    unsampled = shift * shift / 2 + 11 * shift
+    if not 1e-300 < q < 1 or unsampled > LARGEST_LOSS:
+        return unsampled
+    # densities of mixtures have ratios of at most (1 - q + q e^unsampled) / (1 - q)
+    return min(unsampled, math.log1p(q * math.expm1(unsampled) / (1 - q)))
 
 
 @singledispatch
-def loss_pmfs(part: Any, interval: float) -> Any:
+def loss_masses(part: Any, interval: float) -> tuple[Masses, ...]:
     """Return a part's discretised losses: one if both directions are alike, else (remove, add)."""
-    from dp_accounting.pld import pld_pmf
-
     steps = max(1, math.ceil(largest_loss(part) / interval))
     epsilon = interval * np.arange(steps + 1)
-    above = np.minimum(part.delta(epsilon), 1.0)
-    # The profile of the swapped pair: E_gamma(P|Q) = 1 - gamma + gamma E_(1/gamma)(Q|P)
-    below = -np.expm1(-epsilon[:0:-1]) + np.exp(-epsilon[:0:-1]) * above[:0:-1]
-    delta = _convex(np.append(np.exp(-epsilon[:0:-1]), np.exp(epsilon)), np.append(below, above))
-    return (pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -steps, steps, delta),)
+    delta = _convex(np.exp(epsilon), np.minimum(part.delta(epsilon), 1.0))
+    return (connect_dots(delta, delta, interval),)
 
 
-@loss_pmfs.register
-def _(part: SampledGaussian, interval: float) -> Any:
-    from dp_accounting.pld import pld_pmf
-
-    pmfs = []
-    for loss in _directions(part):
-        bounds = loss.connect_dots_bounds()
-        low, high = (
-            math.floor(bounds.epsilon_lower / interval),
-            math.ceil(bounds.epsilon_upper / interval),
-        )
-        delta = _hockey_stick(loss, part, np.arange(low, high + 1) * interval)
-        pmfs.append(
-            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, low, high, delta)
-        )
-    return tuple(pmfs)
+@loss_masses.register
+def _(part: SampledGaussian, interval: float) -> tuple[Masses, ...]:
+    epsilon = interval * np.arange(math.ceil(largest_loss(part) / interval) + 1)
+    delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
+    return tuple(
+        connect_dots(above, swapped, interval)
+        for above, swapped in zip(delta, delta[::-1], strict=True)
+    )
 
 
-def _directions(part: Any) -> Any:
-    """Return the dominating pairs of a Poisson-sampled Gaussian, as ``dp_accounting`` has them."""
-    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-
-    replaced = part.adjacency is Adjacency.REPLACE_ONE
-    directions = (AdjacencyType.REPLACE,) if replaced else (AdjacencyType.REMOVE, AdjacencyType.ADD)
-    q, z = part.sampling_probability, part.noise_multiplier
-    return [
-        GaussianPrivacyLoss(z, sampling_prob=q, adjacency_type=direction)
-        for direction in directions
-    ]
+def _directions(part: Any) -> tuple[str, ...]:
+    """Return the names of the dominating pairs of a Poisson-sampled Gaussian."""
+    return ("replace",) if part.adjacency is Adjacency.REPLACE_ONE else ("remove", "add")
 
 
-def _hockey_stick(loss: Any, part: Any, epsilon: Array) -> Array:
+def _hockey_stick(direction: str, part: Any, epsilon: Array) -> Array:
     """Return P(A) - e^epsilon Q(A) for many epsilons, A where P > e^epsilon Q."""
     q, m, gamma = part.sampling_probability, 1 / part.noise_multiplier, np.exp(epsilon)
-    direction = loss.adjacency_type.name
-    if direction == "REPLACE":  # A = {x > edge}, a root of a quadratic equation in e^(m x)
+    if direction == "replace":  # A = {x > edge}, a root of a quadratic equation in e^(m x)
         edge = (
             epsilon / 2 + np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
         ) / m
@@ -524,11 +411,11 @@ def _hockey_stick(loss: Any, part: Any, epsilon: Array) -> Array:
             ndtr(m - edge) - gamma * ndtr(-m - edge)
         )
         return np.clip(delta, 0.0, 1.0)
-    sign = 1 if direction == "REMOVE" else -1
+    sign = 1 if direction == "remove" else -1
     ratio = np.expm1(sign * epsilon) / q + 1  # of densities of N(m, 1) and N(0, 1) on the edge
     with np.errstate(divide="ignore", invalid="ignore"):
         edge = np.where(ratio > 0, np.log(ratio), -np.inf) / m + m / 2
-    if direction == "REMOVE":
+    if direction == "remove":
         delta = (1 - q) * ndtr(-edge) + q * ndtr(m - edge) - gamma * ndtr(-edge)
     else:
         delta = ndtr(edge) - gamma * ((1 - q) * ndtr(edge) + q * ndtr(edge - m))
