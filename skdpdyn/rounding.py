@@ -22,7 +22,7 @@ Sums of gradients are arranged so that G_k hardly grows with the number of recor
 Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within
 `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal ones that they are coupled to; iterates stay within
 the public radius that E_k is computed for, because every step projects onto that ball, which is
-1-Lipschitz.
+1-Lipschitz. Where a bound knows no projection, the radius is one that no iterate reaches.
 """
 
 import math
@@ -40,27 +40,29 @@ _LARGER = 1e-100  # probability that a batch exceeds its bound, see doc/theory/b
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 
 
-def public_radius(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
-    """Return the radius of a ball that iterates do not reach the edge of, from public numbers.
+def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
+    """Return a norm that no iterate exceeds where steps contract, whatever the rows and batches.
 
-    Without noise, steps of a total length T move by at most T L, and no further than L / alpha or a
-    few times the norm of the minimiser, or than makes raw predictions of the longest row 1,000, at
-    which no loss asks for more. Nor further than the root of T (2 l + max(0, step (alpha + beta) -
-    1) L^2/beta), whatever the batches, where step alpha <= 1: with g the gradient of the mean f of
-    a batch's losses, at least 0 and of smoothness beta, and l a bound on f at 0, a step makes of
-    norm(theta)^2
+    With g the gradient of the mean f of a batch's losses, at least 0, of smoothness beta and at
+    most l at 0, norm(g) is at most L, so that steps of a total length T move by at most T L. A
+    penalty holds iterates within L/alpha, or L step/(2 - step alpha) where that is more. And where
+    step alpha <= 1, a step makes of norm(theta)^2
 
-        (1 - step alpha)^2 norm(theta)^2 - 2 step (1 - step alpha) g theta + step^2 norm(g)^2,
+        (1 - step alpha)^2 norm(theta)^2 - 2 step (1 - step alpha) g theta + step^2 norm(g)^2.
 
-    g theta is at least f - l, and 2 f at least norm(g)^2/beta. The noise that piles up exceeds its
-    bound in a step with the probability `skdpdyn.noise.UNCHARGED` at most.
+    g theta is at least f - l, and 2 f at least norm(g)^2/beta. So the square grows by at most step
+    G, G = 2 l + max(0, step (alpha + beta) - 1) L^2/beta, and not beyond G/alpha.
+
+    All of that is without noise. Noise moves iterates by no more than the sum of all noise is long,
+    in law, because steps contract. It exceeds its bound in a step with the probability
+    `skdpdyn.noise.UNCHARGED` at most.
 
     Parameters
     ----------
     objective : Objective
         The problem.
     step_size, noise_std : float or ndarray of shape (n_steps,)
-        The schedule.
+        The schedule; no step is longer than 2 / alpha.
     n_steps : int
         Number of steps.
 
@@ -68,18 +70,38 @@ def public_radius(objective: Any, step_size: Any, noise_std: Any, n_steps: int) 
     -------
     float
     """
-    drift = min(
-        _total(step_size, n_steps) * objective.lipschitz, _LARGEST_PREDICTION / objective.row_norm
-    )
-    if objective.alpha > 0:
-        drift = min(drift, objective.lipschitz / objective.alpha, 4 * objective.minimiser_norm())
-    # learnt units of targets change what a squared loss is at 0
-    if np.max(step_size) * objective.alpha <= 1 and math.isfinite(objective.loss.lipschitz):
-        steep = np.maximum(step_size * (objective.alpha + objective.curvature) - 1, 0.0)
-        gained = 2 * objective.loss.at_zero + steep * objective.lipschitz**2 / objective.curvature
+    alpha, lipschitz = objective.alpha, objective.lipschitz
+    largest, drift = float(np.max(step_size)), _total(step_size, n_steps) * lipschitz
+    if 0 < largest * alpha < 2:
+        drift = min(drift, lipschitz * max(1 / alpha, largest / (2 - largest * alpha)))
+    if largest * alpha <= 1:
+        steep = np.maximum(step_size * (alpha + objective.curvature) - 1, 0.0)
+        gained = 2 * objective.loss.at_zero + steep * lipschitz**2 / objective.curvature
         drift = min(drift, math.sqrt(_total(step_size * gained, n_steps)))
-    piled_up = math.sqrt(_total(np.square(noise_std), n_steps))
-    return drift + piled_up * largest_norm("gaussian", objective.n_parameters)
+        if alpha > 0:
+            drift = min(drift, math.sqrt(np.max(gained) / alpha))
+    return drift + _piled_up(objective, noise_std, n_steps)
+
+
+def public_radius(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
+    """Return the radius of the ball that every step projects onto, from public numbers.
+
+    Any radius is right where bounds allow for projections. This one holds what iterates can
+    `reach`, or, if that is less, makes raw predictions of the longest row 1,000, at which no loss
+    asks for more. Parameters are those of `reach`.
+
+    Returns
+    -------
+    float
+    """
+    ample = _LARGEST_PREDICTION / objective.row_norm + _piled_up(objective, noise_std, n_steps)
+    return min(ample, reach(objective, step_size, noise_std, n_steps))
+
+
+def _piled_up(objective, noise_std, n_steps):
+    """Return a norm that the sum of the noises of some steps does not exceed."""
+    std = math.sqrt(_total(np.square(noise_std), n_steps))
+    return std * largest_norm("gaussian", objective.n_parameters)
 
 
 def rounding_mu(

@@ -61,10 +61,9 @@ def solve(objective, mechanism, X, y, seed=0, **options):
 
 
 def line(n_samples, alpha=0.0, clip=1.0):
-    """One parameter and Huber's loss of rows that are 1."""
-    return Objective(squared, n_samples, 1, data_norm=1.0, alpha=alpha, clip=clip), np.ones(
-        (n_samples, 1)
-    )
+    """One parameter and Huber's loss of rows that are 1, for targets of any size."""
+    loss = replace(squared, at_zero=math.inf)
+    return Objective(loss, n_samples, 1, 1.0, alpha=alpha, clip=clip), np.ones((n_samples, 1))
 
 
 # --- the run is the record ------------------------------------------------------------------------

@@ -3,6 +3,7 @@ without the room.
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,11 +16,11 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.kernels import batches, descent, sums
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.linear_model import PrivateLogisticRegression
+from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.losses import hinge, logistic, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import GaussianDP, last_iterate_mu
-from skdpdyn.rounding import largest_batch, public_radius, rounding_mu
+from skdpdyn.rounding import largest_batch, reach, rounding_mu
 from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD, ObjectivePerturbation, OutputPerturbation
 
 
@@ -341,24 +342,87 @@ def test_no_poisson_batch_is_larger_than_its_bound(n_samples, probability):
         assert stats.binom.logsf(math.floor(half), n_samples, probability) > math.log(1e-103)
 
 
-@pytest.mark.parametrize("loss", [logistic, hinge], ids=lambda loss: loss.name)
-@pytest.mark.parametrize(("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (0.3, 1.0)])
-def test_steps_without_noise_stay_within_the_public_radius(loss, alpha, part):
-    """On batches that pull in turns, with steps up to the longest ones; the bound is not idle."""
+LEARNT = replace(squared, at_zero=math.inf)  # of targets in learnt units
+
+
+@pytest.mark.parametrize(
+    ("loss", "largest", "clip", "used"),
+    [
+        (logistic, 1, math.inf, 0.01),
+        (hinge, 1, math.inf, 0.01),
+        (squared, 1, 0.3, 0.1),
+        (squared, 1, 100.0, 0.02),
+        (LEARNT, 128, 0.3, 0.9),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+@pytest.mark.parametrize("norm", [1.0, 1e-3])
+@pytest.mark.parametrize(
+    ("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (1e-4, 1.0), (0.01, 1.0), (0.3, 1.0)]
+)
+def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, alpha, part):
+    """On batches that pull in turns, with the longest steps, of short rows; the bound is not idle.
+
+    Its best part is the one for the smallest of these problems.
+    """
     rng, d = np.random.default_rng(0), 2
-    objective = Objective(loss, 4, d, 1.0, alpha=alpha)
+    objective = Objective(loss, 4, d, 1.0, alpha=alpha, clip=clip)
     step_size = part * 2 / (2 * alpha + objective.curvature)
     X = rng.standard_normal((4, d))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    for y in (np.ones(4), np.array([0.0, 1.0, 0.0, 1.0])):
-        theta, reached = np.zeros(d), 0.0
+    X *= norm / np.linalg.norm(X, axis=1, keepdims=True)
+    alike = np.tile([norm, 0.0], (4, 1))
+    high, best = float(largest), 0.0
+    low = -high if loss.quadratic else 0.0
+    for rows, y in (
+        (X, np.full(4, high)),
+        (X, np.array([low, high, low, high])),
+        (alike, np.full(4, high)),
+        (alike, np.array([low, high, low, high])),
+    ):
+        theta = np.zeros(d)
         for k in range(400):
-            slope, row = np.empty(1), X[k % 4]
+            slope, row = np.empty(1), rows[k % 4]
             loss.residual(np.array([row @ theta]), y[k % 4 : k % 4 + 1], slope)
-            theta -= step_size * (slope[0] * row + alpha * theta)
-            reached = max(reached, np.linalg.norm(theta))
-            assert reached <= public_radius(objective, step_size, 0.0, k + 1) * (1 + 1e-12)
-    assert reached > 0.001 * public_radius(objective, step_size, 0.0, 400)
+            gradient = slope[0] * row
+            gradient *= min(1.0, clip / max(np.linalg.norm(gradient), 1e-300))
+            theta -= step_size * (gradient + alpha * theta)
+            bound = reach(objective, step_size, 0.0, k + 1)
+            assert np.linalg.norm(theta) <= bound * (1 + 1e-12)
+            best = max(best, np.linalg.norm(theta) / bound)
+    assert norm < 1 or best > used
+
+
+@pytest.mark.parametrize("bound", ["recursion", "subsampling"])
+@pytest.mark.parametrize("conditioning", [None, 0.1])
+def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
+    """No bound on fresh batches knows a projection. Targets in learnt units may reach 128."""
+    runs = []
+
+    def descend(theta, objective, rows, *, radius, step_size, **run):
+        runs.append((objective, rows, radius, float(np.sum(step_size))))
+
+    monkeypatch.setattr("skdpdyn.solvers.noisy_sgd.descend_on_batches", descend)
+    solver = NoisySGD("without_replacement", batch_size=10, n_epochs=200, step_size=1.8)
+    model = PrivateRidge(
+        50.0,
+        1e-5,
+        alpha=1e-6,
+        clip=0.5,
+        target_bounds=(-1, 1),
+        solver=solver,
+        bound=bound,
+        conditioning=conditioning,
+    )
+    X, y = np.full((200, 1), 0.02), np.full(200, 1e-3)
+    y[0] = 1.0
+    model.fit(X, y)
+    ((objective, rows, radius, time),) = runs
+    assert (np.max(np.abs(rows.y)) > 1) == (conditioning is not None)
+    drift = math.sqrt(time)
+    if conditioning is not None:  # steps all of one way, as long as the clip allows for
+        drift = time * objective.lipschitz
+        assert drift > 3000
+    assert radius > drift
 
 
 @pytest.mark.parametrize("solver", [NoisyGD(), NoisySGD(), DPSGD()], ids=lambda s: type(s).__name__)

@@ -828,8 +828,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         loss = self._adapted_loss(loss) if adapts else loss
         if counts:
             shares["class counts"] = CLASS_COUNTS
-        if maps:
-            shares |= self._target_shares(centred, adapts)
+        if maps and (of_target := self._target_shares(centred, adapts)):
+            shares |= of_target
+            loss = replace(loss, at_zero=math.inf)  # targets in learnt units may be far from 0
         if adapts:
             shares["curvature"] = SPARSE_CURVATURE if is_sparse else CURVATURE
         wanted = None  # required sum of the shares

@@ -13,7 +13,7 @@ from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacemen
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
+from skdpdyn.rounding import public_radius, reach, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     AUTO_FORGETTING,
     Solver,
@@ -235,7 +235,13 @@ class NoisySGD(Solver):
                 noise_multiplier=noise,
                 step_size=step_size,
                 rounding=_rounding(
-                    objective, n_steps, step_size, unit * noise, math.inf, batch_size
+                    objective,
+                    n_steps,
+                    step_size,
+                    unit * noise,
+                    math.inf,
+                    batch_size,
+                    reach,
                 ),
                 **counts,
                 **problem,
@@ -278,7 +284,9 @@ class NoisySGD(Solver):
         """See `Solver.solve`; on one thread, for batches are small."""
         theta = np.zeros(objective.n_parameters)
         run = _run_of(mechanism, objective, generator)
-        ball = public_radius(objective, run["step_size"], run["noise_std"], len(run["step_size"]))
+        # no bound on fresh batches knows a projection: their ball is one that no iterate leaves
+        largest_norm = reach if isinstance(mechanism, WithoutReplacement) else public_radius
+        ball = largest_norm(objective, run["step_size"], run["noise_std"], len(run["step_size"]))
         run["radius"] = min(run["radius"], ball)
         told = verbose and run.get("stop") is None
         descend_on_batches(theta, objective, rows, generator=generator, verbose=told, **run)
@@ -447,7 +455,9 @@ class NoisySGD(Solver):
         return record
 
 
-def _rounding(objective, n_steps, step_size, noise_std, radius, batch_size):
+def _rounding(
+    objective, n_steps, step_size, noise_std, radius, batch_size, largest_norm=public_radius
+):
     """Return what the rounding of all steps costs."""
     smoothness = objective.curvature + objective.alpha
     return rounding_mu(
@@ -455,7 +465,7 @@ def _rounding(objective, n_steps, step_size, noise_std, radius, batch_size):
         step_size,
         noise_std,
         n_steps,
-        radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
+        radius=min(radius, largest_norm(objective, step_size, noise_std, n_steps)),
         lipschitz=max(1.0, step_lipschitz(step_size, objective.strong_convexity, smoothness)),
         n_summed=gathered_in_order(batch_size * objective.most_rows),
     )
