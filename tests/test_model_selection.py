@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 import joblib
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,6 +100,49 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
 
 
 # --- the law of the number of trials --------------------------------------------------------------
+
+
+class Bytes:
+    """A generator whose next uniform number in [0, 1) is given."""
+
+    def __init__(self, uniform):
+        self.uniform = uniform
+
+    def bytes(self, length):
+        return int(self.uniform * mpmath.mpf(256) ** length).to_bytes(length)
+
+
+@pytest.mark.parametrize("mean", [1.5, 20.0])
+@pytest.mark.parametrize("shape", [-0.9, 0.0, 5e-324, 1e-20, 1.0, 1e3, math.inf])
+def test_law_of_the_number_of_trials_in_150_digits(mean, shape):
+    """Against the distribution function in 700 digits, on both sides of each of its values."""
+    record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
+    with mpmath.workdps(700):
+        e, near = mpmath.mpf(shape), mpmath.mpf(10) ** -150
+        if shape == math.inf:
+            k, probability = 0, mpmath.exp(-mean)
+        else:
+            gamma = record.halting_probability
+            gamma = mpmath.mpf(gamma * (1 + 1e-9))
+            k = 1
+            first = 1 / (gamma**-e - 1) if e else -1 / mpmath.log(gamma)
+            probability = (1 - gamma) * first * (e if e else 1)
+        below = mpmath.mpf(0)
+        for _ in range(60):
+            for uniform in (below + near, below + probability - near):
+                assert _trials.number_of_trials(record, Bytes(uniform)) == k
+            below += probability
+            if shape == math.inf:
+                probability *= mpmath.mpf(mean) / (k + 1)
+            else:
+                probability *= (1 - gamma) * (k + e) / (k + 1)
+            k += 1
+            if probability < 3 * near:
+                break
+        assert 0.5 < below <= 1
+        if mean < 2:  # the largest uniform number ends too
+            last = _trials.number_of_trials(record, Bytes(1 - mpmath.mpf(2) ** -640))
+            assert k - 1 <= last < 100_000
 
 
 @pytest.mark.parametrize(

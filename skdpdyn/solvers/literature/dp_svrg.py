@@ -202,7 +202,8 @@ class DPSVRG(Solver):
             2, math.ceil(min(n_samples / batch_size, _MOST_INNER))
         )
         n_rounds = checked_steps(self.n_rounds, "n_rounds") or max(2, math.ceil(wanted / n_inner))
-        return n_rounds, n_inner, batch_size / n_samples
+        # a multiple of 2^-53, as uniform numbers are: one is below it with exactly this probability
+        return n_rounds, n_inner, math.floor(batch_size / n_samples * 2.0**53) / 2.0**53
 
     def _step_size(self, objective):
         return checked_step_size(self.step_size) or 1 / (objective.curvature + objective.alpha)
