@@ -13,7 +13,7 @@ small relative error, however small delta is. It is added to delta.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -25,8 +25,7 @@ from skdpdyn.privacy._types import Array, Floats
 
 MOST_COMPOSED = 2**22  # points of a composed grid
 _TAIL = 1e-15  # part of the tilted total that may lie outside of a convolution
-# relative error of a profile, and of differences of neighbours: masses move up by it
-_PROFILE_ERROR, _DIFFERENCE_ERROR = 1e-12, 1e-15
+_DIFFERENCE_ERROR = 1e-15  # of a difference of neighbours on a profile, relative
 _TILTS = np.append(0.0, 2.0 ** np.arange(-10, 31))
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
 
@@ -51,7 +50,7 @@ class Masses:
             return np.log(self.probs)
 
 
-def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
+def connect_dots(above: Array, swapped: Array, interval: float, error: float = 1e-12) -> Masses:
     """Return the masses of the pair whose profile is a chord of a part's between grid points.
 
     Parameters
@@ -62,6 +61,8 @@ def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
         Delta of Q against P there.
     interval : float
         Step of the grid.
+    error : float, default=1e-12
+        Relative error of the deltas. Masses move up by it.
 
     Returns
     -------
@@ -70,10 +71,10 @@ def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
         that no mass is a difference of large numbers.
     """
     fall = -np.diff(np.minimum.accumulate(above))
-    upper = _masses(fall, interval) * (1 + _PROFILE_ERROR) + fall * (_DIFFERENCE_ERROR / interval)
+    upper = _masses(fall, interval) * (1 + error) + fall * (_DIFFERENCE_ERROR / interval)
     lower = _masses(-np.diff(np.minimum.accumulate(swapped)), interval)
-    lower = lower * np.exp(-interval * np.arange(1, lower.size + 1)) * (1 - _PROFILE_ERROR)
-    infinity = float(above[-1]) * (1 + _PROFILE_ERROR)
+    lower = lower * np.exp(-interval * np.arange(1, lower.size + 1)) * (1 - error)
+    infinity = float(above[-1]) * (1 + error)
     rest = max(0.0, 1.0 - float(np.sum(lower) + np.sum(upper)) - infinity) + 1e-15
     probs = np.concatenate([lower[::-1], [rest], upper])
     seen = np.flatnonzero(probs)
@@ -92,6 +93,7 @@ class Direction:
 
     interval: float
     parts: tuple[tuple[Masses, int], ...]
+    _log_moments: dict[float, float] = field(default_factory=dict, repr=False)
 
     @property
     def infinity(self) -> float:
@@ -107,13 +109,17 @@ class Direction:
 
     def log_moment(self, tilt: float) -> float:
         """Return the logarithm of M(t) of the composition."""
-        return sum(n * _log_moment(masses, tilt * self.interval) for masses, n in self.parts)
+        if tilt not in self._log_moments:
+            step = tilt * self.interval
+            total = sum(n * _log_moment(masses, step) for masses, n in self.parts)
+            self._log_moments[tilt] = total
+        return self._log_moments[tilt]
 
     def tilt(self, cost: Callable[[float, float], float]) -> float:
         """Return the tilt t with the least ``cost(t, log M(t))``, which has a single valley."""
         best, least = 0.0, math.inf
         for tilt in _TILTS:
-            value = cost(tilt, _direction_log_moment(self, float(tilt)))
+            value = cost(tilt, self.log_moment(float(tilt)))
             if not value <= least:
                 break
             best, least = float(tilt), value
@@ -126,7 +132,7 @@ class Direction:
         tilt, losses, probs = _composed(
             self, self.tilt(lambda t, log_moment: log_moment - t * epsilon)
         )
-        chernoff = _direction_log_moment(self, tilt) - tilt * epsilon
+        chernoff = self.log_moment(tilt) - tilt * epsilon
         above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
         excess = losses[above] - epsilon
         total = float(np.sum(-np.expm1(-excess) * np.exp(-tilt * excess) * probs[above]))
@@ -164,7 +170,7 @@ class Direction:
             return (log_moment - log_delta) / tilt if tilt else math.inf
 
         tilt = self.tilt(bound)
-        return bound(tilt, _direction_log_moment(self, tilt))
+        return bound(tilt, self.log_moment(tilt))
 
 
 @dataclass(frozen=True)
@@ -183,11 +189,6 @@ class Losses:
         return max(one.epsilon(delta) for one in self.directions)
 
 
-@lru_cache(maxsize=4096)
-def _direction_log_moment(direction: Direction, tilt: float) -> float:
-    return direction.log_moment(tilt)
-
-
 def _log_moment(masses: Masses, tilt: float) -> float:
     """Return the logarithm of sum p_i exp(tilt i)."""
     exponents = masses.log_probs + tilt * masses.indices
@@ -195,7 +196,7 @@ def _log_moment(masses: Masses, tilt: float) -> float:
     return math.log(float(np.sum(np.exp(exponents - top)))) + top
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _composed(direction: Direction, tilt: float) -> tuple[float, Array, Array]:
     """Return a tilt up to ``tilt``, and losses and tilted masses of the composition.
 

@@ -389,8 +389,9 @@ def loss_masses(part: Any, interval: float) -> tuple[Masses, ...]:
 def _(part: SampledGaussian, interval: float) -> tuple[Masses, ...]:
     epsilon = interval * np.arange(math.ceil(largest_loss(part) / interval) + 1)
     delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
+    error = 1e-13 * (1 + part.noise_multiplier)  # tails nearly cancel where noise is large
     return tuple(
-        connect_dots(above, swapped, interval)
+        connect_dots(above, swapped, interval, error)
         for above, swapped in zip(delta, delta[::-1], strict=True)
     )
 
