@@ -81,28 +81,55 @@ def descends_evenly(first, generator):
 @inner
 def half_decay(generator):
     """Return True with probability exp(-1/2): the same with 1/2 for the first number."""
-    following = [digit(generator)]
-    if following[0] >= BASE // 2:
+    last = digit(generator)
+    if last >= BASE // 2:
         return True
-    return not descends_evenly(following, generator)
+    even = False  # 1/2 > last: one uniform number so far
+    while True:
+        following = digit(generator)
+        if following == last:  # rare: all digits decide
+            numbers = [following]
+            if not is_less(numbers, [last], generator):
+                return even
+            return descends_evenly(numbers, generator) != even
+        if following > last:
+            return even
+        even, last = not even, following
 
 
 @inner
 def gaussian_decay(whole, fraction, generator):
     """Return True with probability exp(-fraction * (2 whole + fraction) / (2 whole + 2)).
 
-    It is Karney's algorithm B.
+    It is Karney's algorithm B. First digits nearly always decide, and need no lists.
     """
-    even, last = True, fraction
-    while True:
-        following = [digit(generator)]
-        if not is_less(following, last, generator):
+    even, last = True, fraction[0]
+    following = digit(generator)
+    while following < last:
+        if not _goes_on(whole, fraction, generator):
             return even
-        # go on with probability (2 whole + fraction) / (2 whole + 2)
-        choice = below(2 * whole + 2, generator)
-        if choice == 0 or (choice == 1 and not is_less([digit(generator)], fraction, generator)):
+        even, last, following = not even, following, digit(generator)
+    if following > last:
+        return even
+    numbers = fraction if last == fraction[0] else [last]  # the first, or a later one
+    following_numbers = [following]
+    while is_less(following_numbers, numbers, generator):
+        if not _goes_on(whole, fraction, generator):
             return even
-        even, last = not even, following
+        even, numbers, following_numbers = not even, following_numbers, [digit(generator)]
+    return even
+
+
+@inner
+def _goes_on(whole, fraction, generator):
+    """Return True with probability (2 whole + fraction) / (2 whole + 2)."""
+    choice = below(2 * whole + 2, generator)
+    if choice != 1:
+        return choice > 1
+    first = digit(generator)
+    if first == fraction[0]:
+        return is_less([first], fraction, generator)
+    return first < fraction[0]
 
 
 @inner
