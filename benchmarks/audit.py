@@ -32,11 +32,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpdyn import (
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
     conditioning,
     preprocessing,
 )
+from skdpdyn.conditioning import n_parts_of
 from skdpdyn.data.local import LocalRows
 from skdpdyn.evaluation import evaluate, scoring
 from skdpdyn.exceptions import PrivacyLeakWarning
@@ -430,6 +432,57 @@ def default(adjacency):
     return replayed(title, names, adjacency, parts, plan.guarantee.mu, losses)
 
 
+def with_targets(adjacency):
+    """Return the losses of whole fits that learn about targets too, diagnostics included.
+
+    Rows as in `default`. Targets are beyond their bounds where the changed record has a large one.
+    """
+    n_samples, given = 2000, BUDGET | {"adjacency": adjacency, "diagnostics": True}
+    models = {
+        "PrivateRidge": (PrivateRidge(**given, target_bounds=(-1, 1)), -2.0),
+        "PrivatePoissonRegressor": (PrivatePoissonRegressor(**given, target_bounds=(0, 4)), 0.0),
+    }
+    for title, (model, least) in models.items():
+        plan, losses = model._plan(n_samples, 2, model._public_loss()), []
+
+        def run(data, model=model, plan=plan):
+            X, y, weight = data
+            target, generator = model._encode_target(y), generators(0)[0]
+            rows = LocalRows(X, target.values, weight, exposure=target.exposure)
+            flags = LocalRows(np.zeros((len(y), 1)), target.clipped, weight)
+            rows, record, parts, *_ = _condition(plan, rows, flags, generator, model._learn_target)
+            plan.solver.solve(plan.objective, record, rows, generator=generator)
+            return parts, record
+
+        for length, target in product((2.0, 1.0, 0.01), (least, 5.0)):
+            rng = np.random.default_rng(0)
+            X = np.column_stack(
+                [rng.choice([-0.5, 0.5], n_samples), rng.uniform(-0.1, 0.1, n_samples)]
+            )
+            y = (X[:, 0] > 0).astype(float)
+            X[-1], y[-1] = [length, 0.0], target
+            weight, ones = np.ones(n_samples), np.ones(n_samples)
+            weight[-1] = 0.0  # a record that is not there
+            neighbours = [(X, y, weight)]
+            if adjacency == Adjacency.REPLACE_ONE:
+                changes = [([0.0, 1.0], 3.0 + least - target), ([-length, 0.0], target)]
+                changes += [([length, 0.0], 5.0 + least - target), ([0.001, 0.0], 1.0)]
+                neighbours = [
+                    (np.vstack([X[:-1], row]), np.append(y[:-1], other), ones)
+                    for row, other in changes
+                ]
+            for neighbour in neighbours:
+                losses.append(replay([conditioning, descent], run, (X, y, ones), neighbour))
+        learnt, training = run((X, y, ones))
+        steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
+        parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
+        shares = plan.conditioning.conditioner.shares
+        counts = {name: n_parts_of({name: share}) for name, share in shares.items()}
+        counts["steps"] = training.n_steps
+        names = [name for name, count in counts.items() for _ in range(count)]
+        yield from replayed(title, names, adjacency, parts, plan.guarantee.mu, losses)
+
+
 def exact():
     """Return the rows of the first table, one after the other."""
     for adjacency in Adjacency:
@@ -437,6 +490,7 @@ def exact():
             yield normal_release(name, options, adjacency)
         yield normal_release("noisy_gd", {}, adjacency, top=TOP)
         yield from default(adjacency)
+        yield from with_targets(adjacency)
         yield from statistics(adjacency)
         yield from scaler(adjacency, True)
         yield from scaler(adjacency, False)
@@ -529,6 +583,7 @@ it pays for every step, and the last iterate alone, which is what a fit releases
 Sufficient statistics, scalers, the default, evaluations, tables of intervals and the score of a
 trial are replayed: the outcomes on one data set are repeated on its neighbour, and the loss is that
 of the pair that shows most. Of the default all is replayed: what it learns of rows, and every step.
+So are fits of ridge and of counts: what they learn of targets, and diagnostics.
 Under add_remove all the statistics of the first two attain their claims together; under replace_one
 no pair moves all of them as far as it can move one. Evaluations attain their claims under both. Of
 a table of intervals the scores move less: the residuals of such records are far from their bound.

@@ -113,6 +113,18 @@ def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency
         assert rows["all"].loss > 0.95 * rows["all"].claim
 
 
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_what_is_learnt_of_targets_shows_no_more_than_it_claims(audit, adjacency):
+    """Whole fits of ridge and of counts with diagnostics: most parts attain their claims."""
+    rows = {row.what: row for row in audit.with_targets(Adjacency(adjacency))}
+    for row in rows.values():
+        assert row.loss <= row.claim * (1 + 1e-6), row
+    attained = {what for what, row in rows.items() if row.loss > 0.99 * row.claim}
+    for kind in ("PrivateRidge", "PrivatePoissonRegressor"):
+        assert {f"{kind}: rows shortened", f"{kind}: targets clipped"} <= attained
+    assert "PrivateRidge: target mean" in attained
+
+
 @pytest.mark.slow
 def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
     """Wherever it is, the exact losses are above the claims."""
@@ -131,6 +143,8 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
         re.match(r"\w+", row.what)[0] for row in exact_rows(audit) if row.loss > 1.5 * row.claim
     }
     assert exceeded == {
+        "PrivateRidge",
+        "PrivatePoissonRegressor",
         "output_perturbation",
         "sufficient_statistics",
         "PrivateScaler",
