@@ -234,8 +234,8 @@ DRAWING = {
         "kernels/normals.py",
         "kernels/batches.py",
         "solvers/literature/dp_svrg.py",
-        "model_selection/_trials.py",
     },
+    "bytes": {"model_selection/_trials.py"},
     "permutation": {
         "solvers/noisy_sgd.py",
         "solvers/output_perturbation.py",

@@ -336,7 +336,7 @@ def test_a_fixed_schedule_is_kept():
         steps.n_steps,
         steps.sampling_probability,
         steps.noise_multiplier,
-    ) == (7, 77, 0.025, 2.0)
+    ) == (7, 77, pytest.approx(0.025, rel=1e-13), 2.0)
     small, large = (
         DPSVRG().mechanism(objective, *spent(**{**options, "epsilon": epsilon}))(1.0).mechanisms[1]
         for epsilon in (0.1, 50.0)
