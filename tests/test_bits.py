@@ -246,7 +246,6 @@ DRAWING = {
         "model_selection/_candidates.py",
         "model_selection/private_search.py",
     },
-    "poisson": {"model_selection/_trials.py"},
     "spawn": {"noise.py"},
     "urandom": {"noise.py"},
 }
@@ -257,8 +256,9 @@ def test_no_other_line_adds_noise():
     methods = {name for name in dir(np.random.Generator) if name[0] != "_"}
     for name, called, node in calls_in_package():
         if called in DRAWING or (called in methods and isinstance(node.func, ast.Attribute)):
-            of_losses = called == "poisson" and isinstance(node.func, ast.Name)
-            assert of_losses or name in DRAWING.get(called, ()), (
+            # the loss, and Python's type
+            other = called in ("poisson", "bytes") and isinstance(node.func, ast.Name)
+            assert other or name in DRAWING.get(called, ()), (
                 f"{name}:{node.lineno} draws by {called}: noise is for skdpdyn.noise.release"
             )
 
