@@ -62,7 +62,7 @@ class PrivateRidge(PrivateLinearRegressor):
     solver : "auto", str or Solver, default="auto"
         The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
         `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
-        ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
+        ``NoisyGD(n_steps=200)``.
         "sufficient_statistics" is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`. It does not
         clip residuals, so it is better for targets with two peaks or a long tail, of which Huber's
         loss learns something between mean and median.

@@ -65,7 +65,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     solver : "auto", str or Solver, default="auto"
         The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
         `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
-        ``NoisyGD(n_steps=200)``. "noisy_sgd" is about as accurate and much faster on many rows.
+        ``NoisyGD(n_steps=200)``.
     bound : str, default="tightest"
         The privacy bound to calibrate by: "tightest" of all that hold, or a key of
         `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is refused.
