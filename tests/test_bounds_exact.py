@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -33,7 +34,13 @@ from skdpdyn.privacy.accountants.contraction import hockey_stick
 from skdpdyn.privacy.accountants.iteration import proposition1
 from skdpdyn.privacy.accountants.subsampling import sampled_gaussian
 from skdpdyn.privacy.literature.langevin import langevin_quadratic, lower_bound, quadratic
-from skdpdyn.privacy.numerical import SampledGaussian, discretised
+from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Direction, Masses, _composed
+from skdpdyn.privacy.numerical import (
+    SampledGaussian,
+    _hockey_stick,
+    discretised,
+    largest_loss,
+)
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 ROUNDING = 1e-8  # of the quadratures below
@@ -443,6 +450,64 @@ def test_two_steps_of_batches_are_those_of_a_quadrature(q, z, epsilon, direction
     # the grid is as fine as the other direction asks for
     assert exact <= side.delta(epsilon) <= exact * (1.05 if direction == "add" else 1.001)
     assert exact < (1e-3 if direction == "add" else 1e-9)
+
+
+@pytest.mark.parametrize("direction", ["replace", "remove", "add"])
+@pytest.mark.parametrize("q", [1e-9, 1e-4, 0.3, 0.999])
+@pytest.mark.parametrize("z", [0.1, 0.3, 1.0, 30.0, 1e4, 1e6])
+def test_profiles_of_batches_have_the_relative_error_that_grids_allow_for(q, z, direction):
+    part = SampledGaussian(q, z, "replace_one" if direction == "replace" else "add_remove")
+    span = largest_loss(part)
+    if direction == "add":
+        span = min(span, -math.log1p(-q))
+    epsilons = span * np.array([0.0, 1e-6, 0.01, 0.1, 0.3, 0.6, 0.9])
+    with mpmath.workdps(60):
+        exact = [exact_profile(q, z, direction, mpmath.mpf(epsilon)) for epsilon in epsilons]
+    ours = _hockey_stick(direction, part, epsilons)
+    for one, other in zip(ours, exact, strict=True):
+        assert one == pytest.approx(float(other), rel=PROFILE_ERROR, abs=1e-300)
+
+
+def exact_profile(q, z, direction, epsilon):
+    """Delta of one step of batches in 60 digits, by Newton's method for the edge."""
+    q, m = mpmath.mpf(q), 1 / mpmath.mpf(z)
+    one, other = {"replace": (m, -m), "remove": (m, 0), "add": (0, m)}[direction]
+    side = -1 if direction == "add" else 1
+
+    def weight(x, mean):
+        return 1 - q + q * mpmath.exp(mean * x - mpmath.mpf(mean) ** 2 / 2)
+
+    def excess(x):  # rises with x
+        return mpmath.log(weight(side * x, one) / weight(side * x, other)) - epsilon
+
+    low, high = mpmath.mpf(-(10**7)), mpmath.mpf(10**7)
+    for _ in range(220):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+
+    def tail(mean):
+        return (1 - q) * mpmath.ncdf(-high) + q * mpmath.ncdf(side * mean - high)
+
+    return tail(one) - mpmath.exp(epsilon) * tail(other)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 4.0])
+@pytest.mark.parametrize("count", [2, 30, 1000, 10**5])
+def test_convolution_is_off_by_less_than_is_charged(count, tilt):
+    """Losses of -0.01 and 0.01: their sums are binomial, here in 40 digits."""
+    masses = Masses(-1, np.array([0.4, 0.0, 0.6]), 0.0)
+    _, losses, probs = _composed(Direction(0.01, ((masses, count),)), tilt)
+    with mpmath.workdps(40):
+        odds = mpmath.mpf(0.6) / mpmath.mpf(0.4) * mpmath.exp(2 * mpmath.mpf(0.01) * tilt)
+        p = odds / (1 + odds)
+        off = mpmath.mpf(0)
+        for loss, prob in zip(losses, probs, strict=True):
+            heads, odd = divmod(round(loss / 0.01) + count, 2)
+            exact = mpmath.mpf(0)
+            if not odd:
+                exact = mpmath.binomial(count, heads) * p**heads * (1 - p) ** (count - heads)
+            off += abs(exact - mpmath.mpf(float(prob)))
+    assert off < 1e-14 + 1e-15 * count
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])

@@ -265,7 +265,7 @@ def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
 
     part = SampledGaussian(q, noise, adjacency)
     span = largest_loss(part)
-    epsilon = np.concatenate([np.linspace(-span, span, 101), [0.0, 1e-9, -1e-9]])
+    epsilon = np.append(np.linspace(0, span, 101), 1e-9)
     for direction in _directions(part):
         loss = GaussianPrivacyLoss(
             noise, sampling_prob=q, adjacency_type=AdjacencyType[direction.upper()]

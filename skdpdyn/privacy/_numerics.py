@@ -37,14 +37,20 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
     with np.errstate(all="ignore"):
         x = epsilon / mu - mu / 2
         log_density = -x * x / 2 - math.log(2 * math.pi) / 2
-        drop = np.where(mu < 0.5, _mills_drop(x, mu), _mills(x) - _mills(x + mu))
-        near = np.log1p(-special.ndtr(x) - np.exp(log_density) * _mills(x + mu))
-        value = np.where(
-            x < -5.0, near, np.minimum(0.0, log_density + np.log(np.maximum(drop, 0.0)))
+        value = np.full(epsilon.shape, np.nan)
+        short, near = mu < 0.5, x < -5.0
+        some = near
+        value[some] = np.log1p(
+            -special.ndtr(x[some]) - np.exp(log_density[some]) * _mills((x + mu)[some])
         )
-    value = np.where(
-        (mu == 0) | np.isposinf(epsilon), -math.inf, np.where(np.isposinf(mu), 0.0, value)
-    )
+        for some, drop in (
+            (short & ~near, _mills_drop),
+            (~short & ~near, lambda x, mu: _mills(x) - _mills(x + mu)),
+        ):
+            drops = np.maximum(drop(x[some], mu[some]), 0.0)
+            value[some] = np.minimum(0.0, log_density[some] + np.log(drops))
+    value[(mu == 0) | np.isposinf(epsilon)] = -math.inf
+    value[np.isposinf(mu) & ~np.isposinf(epsilon)] = 0.0
     if np.any(np.isnan(value)):
         raise FloatingPointError("delta is not a number: epsilon or mu is beyond floating point")
     return value

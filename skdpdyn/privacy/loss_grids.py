@@ -6,9 +6,9 @@ its distribution.
 
 FFTs have an absolute error. So they convolve the tilted masses p(l) exp(t l - log M(t)), where M(t)
 = sum p(l) exp(t l), and the tilt t is nearly the one at which exp(log M(t) - t epsilon), Chernoff's
-bound on the mass beyond epsilon, is smallest. What rounding and truncation can move is a part 1e-14
-+ 1e-15 per release of the tilted total, which is that part of Chernoff's bound in delta(epsilon): a
-small relative error, however small delta is. It is added to delta.
+bound on the mass beyond epsilon, is smallest. What rounding and truncation can move is about 1e-15
+per release of the tilted total, which is that part of Chernoff's bound in delta(epsilon): a small
+relative error, however small delta is. It is added to delta.
 """
 
 import math
@@ -25,6 +25,7 @@ from skdpdyn.privacy._types import Array, Floats
 
 MOST_COMPOSED = 2**22  # points of a composed grid
 _TAIL = 1e-15  # part of the tilted total that may lie outside of a convolution
+PROFILE_ERROR = 1e-12  # of the deltas that profiles give, relative
 _DIFFERENCE_ERROR = 1e-15  # of a difference of neighbours on a profile, relative
 _TILTS = np.append(0.0, 2.0 ** np.arange(-10, 31))
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
@@ -50,7 +51,7 @@ class Masses:
             return np.log(self.probs)
 
 
-def connect_dots(above: Array, swapped: Array, interval: float, error: float = 1e-12) -> Masses:
+def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
     """Return the masses of the pair whose profile is a chord of a part's between grid points.
 
     Parameters
@@ -61,20 +62,29 @@ def connect_dots(above: Array, swapped: Array, interval: float, error: float = 1
         Delta of Q against P there.
     interval : float
         Step of the grid.
-    error : float, default=1e-12
-        Relative error of the deltas. Masses move up by it.
 
     Returns
     -------
     Masses
         Under P. A loss of -l has exp(-l) times the mass that l has where P and Q are swapped, so
         that no mass is a difference of large numbers.
+
+    Notes
+    -----
+    Errors of up to e in all deltas are made up for by factors of 1 + 3 e above 0, and 1 - 3 e
+    below. Above 0 that is plain. At -epsilon, delta is 1 - Q exp(-epsilon) + exp(-epsilon)
+    delta_swapped(epsilon), where Q is the total mass of the swapped run. Q is then below 1 by at
+    least 4 e delta(0), and delta_swapped is too small by at most that. Masses that rounding made
+    negative are set to 0 above 0, and made up for by still lower losses below 0: mass moves up.
     """
-    fall = -np.diff(np.minimum.accumulate(above))
-    upper = _masses(fall, interval) * (1 + error) + fall * (_DIFFERENCE_ERROR / interval)
-    lower = _masses(-np.diff(np.minimum.accumulate(swapped)), interval)
-    lower = lower * np.exp(-interval * np.arange(1, lower.size + 1)) * (1 - error)
-    infinity = float(above[-1]) * (1 + error)
+    fall, fall_swapped = (-np.diff(np.minimum.accumulate(delta)) for delta in (above, swapped))
+    lost = _DIFFERENCE_ERROR / interval
+    upper = np.maximum(_masses(fall, interval), 0.0) * (1 + 3 * PROFILE_ERROR) + fall * lost
+    lower = _masses(fall_swapped, interval) * (1 - 3 * PROFILE_ERROR) - fall_swapped * lost
+    lower *= np.exp(-interval * np.arange(1, lower.size + 1))
+    at_most = np.maximum(np.minimum.accumulate(np.cumsum(lower[::-1])[::-1]), 0.0)
+    lower = -np.diff(np.append(at_most, 0.0))
+    infinity = float(above[-1]) * (1 + 3 * PROFILE_ERROR)
     rest = max(0.0, 1.0 - float(np.sum(lower) + np.sum(upper)) - infinity) + 1e-15
     probs = np.concatenate([lower[::-1], [rest], upper])
     seen = np.flatnonzero(probs)
@@ -83,7 +93,7 @@ def connect_dots(above: Array, swapped: Array, interval: float, error: float = 1
 
 def _masses(fall: Array, interval: float) -> Array:
     """Return the masses at interval, ..., n interval of a profile that falls so from 0 on."""
-    inner = np.maximum(fall[:-1] * math.exp(interval) - fall[1:], 0.0) / math.expm1(interval)
+    inner = (fall[:-1] * math.exp(interval) - fall[1:]) / math.expm1(interval)
     return np.append(inner, fall[-1] / -math.expm1(-interval))
 
 
@@ -132,11 +142,12 @@ class Direction:
         tilt, losses, probs = _composed(
             self, self.tilt(lambda t, log_moment: log_moment - t * epsilon)
         )
-        chernoff = self.log_moment(tilt) - tilt * epsilon
+        log_moment, shift = self.log_moment(tilt), tilt * epsilon
         above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
         excess = losses[above] - epsilon
         total = float(np.sum(-np.expm1(-excess) * np.exp(-tilt * excess) * probs[above]))
-        total = (total + 1e-14 + 1e-15 * self.releases) * math.exp(min(chernoff, 700.0))
+        lost = 1e-14 + 1e-15 * (self.releases + abs(log_moment) + shift)
+        total = (total + lost) * math.exp(min(log_moment - shift, 700.0))
         if not total >= 0:
             raise FloatingPointError("the privacy losses could not be composed")
         return min(1.0, total + self.infinity)

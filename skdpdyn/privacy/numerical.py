@@ -7,10 +7,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, like
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
 from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
@@ -389,9 +388,8 @@ def loss_masses(part: Any, interval: float) -> tuple[Masses, ...]:
 def _(part: SampledGaussian, interval: float) -> tuple[Masses, ...]:
     epsilon = interval * np.arange(math.ceil(largest_loss(part) / interval) + 1)
     delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
-    error = 1e-13 * (1 + part.noise_multiplier)  # tails nearly cancel where noise is large
     return tuple(
-        connect_dots(above, swapped, interval, error)
+        connect_dots(above, swapped, interval)
         for above, swapped in zip(delta, delta[::-1], strict=True)
     )
 
@@ -402,24 +400,37 @@ def _directions(part: Any) -> tuple[str, ...]:
 
 
 def _hockey_stick(direction: str, part: Any, epsilon: Array) -> Array:
-    """Return P(A) - e^epsilon Q(A) for many epsilons, A where P > e^epsilon Q."""
-    q, m, gamma = part.sampling_probability, 1 / part.noise_multiplier, np.exp(epsilon)
-    if direction == "replace":  # A = {x > edge}, a root of a quadratic equation in e^(m x)
+    """Return P(A) - e^epsilon Q(A) at many epsilons >= 0, A where P > e^epsilon Q.
+
+    It is made of positive terms, profiles of Gaussians without sampling, so that it has its digits
+    in the tails too. Under replace_one, with e the edge of A, phi(x) M(x) the tail of the normal
+    law, and both densities equal at e, it is
+
+        q e^epsilon phi(e + m) (M(e - m) - M(e + m)) + (1 - q) (e^epsilon - 1) phi(e) (M(e - m) -
+        M(e)).
+    """
+    q, m = part.sampling_probability, 1 / part.noise_multiplier
+    if direction == "replace":  # the edge is a root of a quadratic equation in e^(m x)
         edge = (
             epsilon / 2 + np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
         ) / m
-        delta = (1 - q) * -np.expm1(epsilon) * ndtr(-edge) + q * (
-            ndtr(m - edge) - gamma * ndtr(-m - edge)
-        )
-        return np.clip(delta, 0.0, 1.0)
-    sign = 1 if direction == "remove" else -1
-    ratio = np.expm1(sign * epsilon) / q + 1  # of densities of N(m, 1) and N(0, 1) on the edge
-    with np.errstate(divide="ignore", invalid="ignore"):
-        edge = np.where(ratio > 0, np.log(ratio), -np.inf) / m + m / 2
-    if direction == "remove":
-        delta = (1 - q) * ndtr(-edge) + q * ndtr(m - edge) - gamma * ndtr(-edge)
+        log_ratio = m * edge - m * m / 2  # of densities of N(m, 1) and N(0, 1) on the edge
+        both = q * np.exp(epsilon - 2 * m * edge + gdp_log_deltas(2 * m * edge, 2 * m))
+        one = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
+        swapped = np.exp(epsilon + gdp_log_deltas(np.maximum(-log_ratio, 0.0), m))
+        swapped += np.exp(epsilon) * np.expm1(np.maximum(-log_ratio, 0.0))
+        one = np.where(log_ratio >= 0, one, swapped)
+        delta = both + (1 - q) * -np.expm1(-epsilon) * one
+    elif direction == "remove":
+        delta = q * np.exp(gdp_log_deltas(np.log1p(np.expm1(epsilon) / q), m))
     else:
-        delta = ndtr(edge) - gamma * ((1 - q) * ndtr(edge) + q * ndtr(edge - m))
+        # the ratio of N(m, 1) and N(0, 1) on the edge, so that nothing near 1 cancels
+        ratio = np.expm1(-epsilon) + q if q < 0.5 else np.exp(-epsilon) - (1 - q)
+        ratio = np.maximum(ratio / q, 0.0)
+        with np.errstate(divide="ignore"):
+            near_1 = np.log1p(np.maximum(np.expm1(-epsilon) / q, -0.9))
+            log_ratio = np.where(ratio < 0.5, np.log(ratio), near_1)
+        delta = q * ratio * np.exp(epsilon + gdp_log_deltas(-log_ratio, m))
     return np.clip(delta, 0.0, 1.0)
 
 
