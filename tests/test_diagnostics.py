@@ -163,8 +163,7 @@ def test_what_is_rounding_is_not_counted():
     options = {"target_bounds": (0.1, 0.7), "diagnostics": True, **SHORT}
     private = PrivateRidge(50.0, 1e-3, **options).fit(X, y)
     for found in private.diagnostics_.values():
-        assert found["low"] == 0
-        assert found["share"] < 0.05
+        assert found["share"] < 0.006  # six standard deviations of the noise
 
 
 class Exact:
