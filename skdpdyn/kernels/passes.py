@@ -21,7 +21,14 @@ import numpy as np
 from numba import types
 
 from skdpdyn.data.chunks import LARGEST_PART
-from skdpdyn.kernels.jit import aligned_empty, component, entry, readonly, writable
+from skdpdyn.kernels.jit import (
+    aligned_empty,
+    component,
+    entry,
+    first_class,
+    readonly,
+    writable,
+)
 from skdpdyn.kernels.sums import Total, add
 
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
@@ -177,7 +184,8 @@ class LocalSums:
         n_chunks, objective = edges.size - 1, what.objective
         self._kernel = compiled_some_chunks(what.family, rows.dtype.name, what.precision)
         numbers = rows.bounded_for(what)
-        self._problem = objective.loss.residual, what.family.rows(rows.X), rows.y, *numbers
+        residual = first_class(objective.loss.residual)
+        self._problem = residual, what.family.rows(rows.X), rows.y, *numbers
         self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums
         self._n_threads = affordable_threads(rows, n_threads, n_chunks, what.n_sums)
         self._pool = ThreadPoolExecutor(max(1, self._n_threads - 1))

@@ -373,6 +373,7 @@ class _Sums:
 
     def __init__(self, rows, what):
         self._rows, self._what, self._session = rows, what, None
+        self._shape = (what.n_sums,)
 
     def __enter__(self):
         self._session, what = self._rows._ready(), self._what
@@ -389,7 +390,7 @@ class _Sums:
         return self._session.ask_at(self._take, point)
 
     def _take(self, read):
-        return self._rows._added(read, self._cuts, (self._what.n_sums,))
+        return self._rows._added(read, self._cuts, self._shape)
 
 
 class _BatchSums:
