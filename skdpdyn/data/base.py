@@ -29,10 +29,9 @@ class Rows(ABC):
     edges follow from public numbers alone, and chunks are added in order. So the same rows give the
     same bits wherever they are.
 
-    A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `pieces` and `gradient_sums`;
-    sums for conditioning follow from the pieces. A source whose rows are elsewhere may compute them
-    there, and overrides `counts`, `target_sum`, `column_sums`, `column_squares`, `second_moment`,
-    `sketched_moment` and `products`. Most sources read rows in order: they derive from
+    A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `gradient_sums`, `counts` and
+    `summed`. One whose rows come to this process derives from `RowsInPieces`, which asks for the
+    pieces in place of the last two. Most sources read rows in order: they derive from
     `skdpdyn.data.streamed.StreamedRows`, which asks for one method.
 
     Attributes
@@ -67,14 +66,6 @@ class Rows(ABC):
     # --- what a source offers ---------------------------------------------------------------------
 
     @abstractmethod
-    def pieces(self) -> Iterator[tuple[Any, bool]]:
-        """Yield all rows in order, and whether a chunk of `moment_edges` ends with the piece.
-
-        Each piece is a `LocalRows` under this object's map, begins at a multiple of
-        `skdpdyn.data.row_map.block_size` rows after the beginning of its chunk, and lies within it.
-        """
-
-    @abstractmethod
     def gradient_sums(self, what, n_threads: int = 1) -> AbstractContextManager[Callable]:
         """Return a context manager that sums gradients over all rows, point by point.
 
@@ -91,6 +82,45 @@ class Rows(ABC):
             Its value is a function of ``weights``, ``intercept`` and ``shift``, the parameters as
             kernels read them. It returns the sum of all chunks, added in order, of shape
             (what.n_sums,). Leaving the context frees its resources.
+        """
+
+    @abstractmethod
+    def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
+        """Return how many rows are within each of some thresholds, by weight.
+
+        Parameters
+        ----------
+        of : {"norms", "lengths", "distances"}
+            Which numbers to compare: norms of rows of X, their norms under the map, or distances of
+            the targets from ``centre``.
+        thresholds : ndarray of shape (n_thresholds,)
+            Numbers in increasing order.
+        centre : float, default=0.0
+            Point that distances of targets are measured from.
+
+        Returns
+        -------
+        sequence of n_thresholds numbers
+            Exact counts, so that one record moves each by at most 1.
+        """
+
+    @abstractmethod
+    def summed(self, terms: str, shape: tuple[int, ...], *arguments: Any) -> np.ndarray:
+        """Return the sum of what a method of `LocalRows` yields for all rows, chunk by chunk.
+
+        Parameters
+        ----------
+        terms : str
+            Name of the method, such as "outer_terms".
+        shape : tuple of int
+            Shape of each term.
+        *arguments : object
+            What the method takes.
+
+        Returns
+        -------
+        ndarray of that shape
+            Terms of each chunk of `moment_edges` are added in order, and then the chunks.
         """
 
     def batch_sums(self, objective, exact: bool) -> AbstractContextManager[Callable]:
@@ -251,33 +281,9 @@ class Rows(ABC):
     # --- sums for conditioning --------------------------------------------------------------------
     # Rows are summed a block at a time, in float64. See `sum_rounding`.
 
-    def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
-        """Return how many rows are within each of some thresholds, by weight.
-
-        Parameters
-        ----------
-        of : {"norms", "lengths", "distances"}
-            Which numbers to compare: norms of rows of X, their norms under the map, or distances of
-            the targets from ``centre``.
-        thresholds : ndarray of shape (n_thresholds,)
-            Numbers in increasing order.
-        centre : float, default=0.0
-            Point that distances of targets are measured from.
-
-        Returns
-        -------
-        sequence of n_thresholds numbers
-            Exact counts, so that one record moves each by at most 1.
-        """
-        within = np.zeros(len(thresholds) + 1, np.int64)
-        for piece, _ in self.pieces():
-            places = np.searchsorted(thresholds, piece.numbers(of, centre))
-            within += np.bincount(places, minlength=len(within))
-        return np.cumsum(within[:-1]).tolist()
-
     def target_sum(self) -> float:
         """Return the weighted sum of the targets; it rounds by at most `target_rounding`."""
-        return float(self._summed("target_terms", ()))
+        return float(self.summed("target_terms", ()))
 
     def column_sums(self, radius: float | None = None) -> np.ndarray:
         """Return the sum of ``weight * x`` over all rows x, without the map.
@@ -293,7 +299,7 @@ class Rows(ABC):
             Its rounding in two runs together is at most `sum_rounding` times the largest norm of
             a term.
         """
-        return self._summed("row_terms", (self.shape[1],), radius)
+        return self.summed("row_terms", (self.shape[1],), radius)
 
     def column_squares(self) -> np.ndarray:
         """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
@@ -304,7 +310,7 @@ class Rows(ABC):
             Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
             a term.
         """
-        return self._summed("square_terms", (self.shape[1],))
+        return self.summed("square_terms", (self.shape[1],))
 
     def second_moment(self, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
@@ -322,7 +328,7 @@ class Rows(ABC):
             `sum_rounding` times 1 + constant**2, the largest norm of a term.
         """
         size = self.shape[1] + (constant > 0)
-        return _symmetric(self._summed("outer_terms", (size, size), constant))
+        return _symmetric(self.summed("outer_terms", (size, size), constant))
 
     def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
@@ -340,7 +346,7 @@ class Rows(ABC):
             Symmetric; it rounds as `second_moment` does.
         """
         size = projection.shape[1] + (constant > 0)
-        terms = self._summed("sketch_terms", (size, size), projection, constant)
+        terms = self.summed("sketch_terms", (size, size), projection, constant)
         return _symmetric(terms)
 
     def products(self, radius: float, constant: float = 0.0) -> np.ndarray:
@@ -360,12 +366,32 @@ class Rows(ABC):
             clipped to [-1, 1].
         """
         size = self.shape[1] + (constant > 0)
-        terms = self._summed("product_terms", (size, size + 1), radius, constant)
+        terms = self.summed("product_terms", (size, size + 1), radius, constant)
         terms[:, :-1] = _symmetric(terms[:, :-1])
         return terms
 
-    def _summed(self, terms, shape, *arguments):
-        """Sum of what a method of the pieces yields, chunk by chunk."""
+
+class RowsInPieces(Rows):
+    """Rows that come to this process, a piece at a time."""
+
+    @abstractmethod
+    def pieces(self) -> Iterator[tuple[Any, bool]]:
+        """Yield all rows in order, and whether a chunk of `moment_edges` ends with the piece.
+
+        Each piece is a `LocalRows` under this object's map, begins at a multiple of
+        `skdpdyn.data.row_map.block_size` rows after the beginning of its chunk, and lies within it.
+        """
+
+    def counts(self, of, thresholds, centre=0.0):
+        """See `Rows.counts`."""
+        within = np.zeros(len(thresholds) + 1, np.int64)
+        for piece, _ in self.pieces():
+            places = np.searchsorted(thresholds, piece.numbers(of, centre))
+            within += np.bincount(places, minlength=len(within))
+        return np.cumsum(within[:-1]).tolist()
+
+    def summed(self, terms, shape, *arguments):
+        """See `Rows.summed`."""
         total, of_chunk = Total(shape), Total(shape)
         for piece, ends in self.pieces():
             for term in getattr(piece, terms)(*arguments):

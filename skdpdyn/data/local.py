@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data.base import Rows
+from skdpdyn.data.base import RowsInPieces
 from skdpdyn.data.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import block_size, norms_of_mapped, scaled_csr
@@ -36,7 +36,7 @@ class BoundedRows(NamedTuple):
     weight: np.ndarray
 
 
-class LocalRows(Rows):
+class LocalRows(RowsInPieces):
     """Rows in memory with their targets, the weight of each, and the public map they go through.
 
     X is not copied, unless it is a CSR array with duplicate or unsorted entries.
@@ -154,7 +154,7 @@ class LocalRows(Rows):
         return part
 
     def pieces(self):
-        """See `Rows.pieces`: a chunk at a time."""
+        """See `RowsInPieces.pieces`: a chunk at a time."""
         for first, last in pairwise(self.moment_edges().tolist()):
             yield self.part(first, last), True
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpdyn.data.base import Rows
+from skdpdyn.data.base import RowsInPieces
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import block_size
 from skdpdyn.kernels.passes import LocalSums
@@ -34,7 +34,7 @@ class Labels(NamedTuple):
         return self.codes.shape
 
 
-class StreamedRows(Rows):
+class StreamedRows(RowsInPieces):
     """Rows that come in order, as often as they are asked for, and are never all in memory.
 
     Derive from this class and write ``read``. The rows of every pass must be the same, as
@@ -89,7 +89,7 @@ class StreamedRows(Rows):
     # --- the protocol -----------------------------------------------------------------------------
 
     def pieces(self):
-        """See `Rows.pieces`: as many rows as are summed at a time."""
+        """See `RowsInPieces.pieces`: as many rows as are summed at a time."""
         size = block_size(self.shape[1])
         edges, ends = [0], set()
         for first, last in pairwise(self.moment_edges().tolist()):

@@ -54,7 +54,7 @@ def cluster_rows(X: Any, y: Any, numeric: bool, has_target: bool = True) -> Clus
     ValueError, TypeError
         If X or y cannot be trained on where they are; the error says what to do.
     """
-    return ClusterRows(_DaskCluster(X, y, numeric, has_target))
+    return ClusterRows(DaskCluster(X, y, numeric, has_target))
 
 
 def mapped(function: Any, X: Any) -> Any:
@@ -156,7 +156,7 @@ class _Task:
     future: Any
 
 
-class _DaskCluster:
+class DaskCluster:
     """Places of the partitions of a collection, and a way to place them.
 
     Attributes

@@ -311,10 +311,6 @@ class ClusterRows(Rows):
             lambda read: sum(read(part, n_classes) for part in parts), "classes", n_classes
         )
 
-    def pieces(self):
-        """Refuse: rows stay on their workers."""
-        raise NotImplementedError("rows on a cluster do not leave their workers")
-
     def gradient_sums(self, what, n_threads: int = 1) -> "_Sums":
         """See `Rows.gradient_sums`; on the threads that each worker has."""
         return _Sums(self, what)
@@ -332,7 +328,8 @@ class ClusterRows(Rows):
 
         return self._ready().ask(total, "counted", of, thresholds, centre).tolist()
 
-    def _summed(self, terms, shape, *arguments):
+    def summed(self, terms, shape, *arguments):
+        """See `Rows.summed`: each term is computed where its rows are."""
         cuts = self._cuts(self.moment_edges())
         return self._ready().ask(
             lambda read: self._added(read, cuts, shape),
