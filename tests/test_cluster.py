@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from numba import config
 from scipy import sparse
+from sklearn.base import is_regressor
 
 import skdpdyn
 from skdpdyn import (
@@ -61,15 +62,19 @@ class Threads:
     dumps = staticmethod(pickle.dumps)
     feature_names = None
 
-    def __init__(self, X, y, lengths, numeric=False):
+    def __init__(self, X, y, lengths, numeric=False, exposure=None):
         self.lengths, self.n_features = list(lengths), X.shape[1]
         self.dtype, self.is_sparse = X.dtype.name, sparse.issparse(X)
         edges = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.parts = []
+        targets = [part for part in (y, exposure) if part is not None]
+        self.has_exposure, self.parts = exposure is not None, []
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            form = worker.Form(last - first, X.shape[1], self.dtype, self.is_sparse, numeric)
+            form = worker.Form(
+                last - first, X.shape[1], self.dtype, self.is_sparse, numeric, len(targets)
+            )
             if last > first:
-                self.parts.append(worker.Part(X[first:last], y[first:last], form))
+                parts = (part[first:last] for part in (X, *targets))
+                self.parts.append(worker.Part(form, *parts))
         self.n_placed, self.tasks, self.stops = 0, [], False
 
     def address(self):
@@ -140,7 +145,9 @@ def all_sums(rows, objective):
     thresholds = np.linspace(0, 2, 9)
     moments = [rows.target_sum(), rows.column_sums(), rows.column_sums(0.5)]
     moments.append(rows.products(1.0, 0.25))
-    counts = [list(rows.counts(of, thresholds, 0.1)) for of in ("norms", "distances")]
+    moments.append(rows.residual_sum(0.1))
+    compared = "norms", "distances", "residuals"
+    counts = [list(rows.counts(of, thresholds, 0.1)) for of in compared]
     gradients = []
     row_map = RowMap(None, np.linspace(1, 2, rows.shape[1]), norm=1.5, radius=1.0)
     for mapped in (rows.with_map(row_map), rows.with_map(row_map).with_norm(0.7)):
@@ -161,7 +168,8 @@ def test_sums_have_the_bits_of_local_ones(kind, n_parts):
     """Where partitions end with chunks; else they are as close as rounding has them."""
     X, y = data(dtype=np.float32 if kind == "float32" else np.float64)
     X = sparse.csr_array(X * (np.abs(X) > 0.3)) if kind == "csr" else X
-    local, objective = LocalRows(X, y / 5), problem(X)
+    y, exposure = y / 5, np.linspace(0.5, 2, len(y))
+    local, objective = LocalRows(X, y, exposure=exposure), problem(X)
     what = Gradients.of(objective, local, with_room=True)
     sizes = {
         "moments": int(local.moment_edges()[1]),
@@ -169,7 +177,7 @@ def test_sums_have_the_bits_of_local_ones(kind, n_parts):
     }
     expected = all_sums(local, objective)
     for aligned, multiple in sizes.items():
-        cluster = Threads(X, y / 5, cut(len(y), n_parts, multiple))
+        cluster = Threads(X, y, cut(len(y), n_parts, multiple), exposure=exposure)
         rows = ClusterRows(cluster).with_targets(identity)
         found = all_sums(rows, objective)
         rows.close()
@@ -196,18 +204,27 @@ MODELS = {
     "diagnostics": PrivateRidge(target_bounds=(-1, 1), diagnostics=True),
     "ridge": PrivateRidge(target_bounds=(-5, 5)),
     "statistics": PrivateRidge(target_bounds=(-5, 5), solver=SufficientStatistics()),
+    "counts": PrivatePoissonRegressor(target_bounds=(0, 3), diagnostics=True),
+    "rates": PrivatePoissonRegressor(target_bounds=(0, 3)),
 }
 
 
 def target(name, y):
     if isinstance(MODELS[name], PrivateRidge):
         return y
+    if isinstance(MODELS[name], PrivatePoissonRegressor):
+        return np.round(np.abs(y))
     return np.digitize(y, [-1, 1]) if name == "softmax" else y > 0
 
 
-def fitted(name, X, y, **parameters):
-    model = copy.deepcopy(MODELS[name]).set_params(random_state=0, **parameters)
-    return model.fit(X, y)
+def extras(name, y):
+    """Exposures, where the model has them."""
+    return {"exposure": np.linspace(0.5, 2, len(y))} if name == "rates" else {}
+
+
+def fitted(name, X, y, **given):
+    model = copy.deepcopy(MODELS[name]).set_params(random_state=0)
+    return model.fit(X, y, **given)
 
 
 def assert_same_fit(model, expected):
@@ -224,12 +241,11 @@ def assert_same_fit(model, expected):
 def test_fits_on_threads_are_the_local_ones(name):
     X, y = data()
     y = target(name, y)
-    expected = fitted(name, X, y)
+    expected = fitted(name, X, y, **extras(name, y))
     expected._shape = X.shape
-    numeric = isinstance(MODELS[name], PrivateRidge)
-    assert_same_fit(
-        fitted(name, ClusterRows(Threads(X, y, cut(len(y), 3, 256), numeric)), None), expected
-    )
+    numeric = is_regressor(MODELS[name])
+    cluster = Threads(X, y, cut(len(y), 3, 256), numeric, **extras(name, y))
+    assert_same_fit(fitted(name, ClusterRows(cluster), None), expected)
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -400,7 +416,7 @@ def test_nobody_is_admitted_without_the_token():
 
 def test_what_a_worker_holds_does_not_leave_it():
     X, y = np.full((300, 2), SECRET), np.full(300, SECRET)
-    part = worker.Part(X, y, worker.Form(300, 2, "float64", False, True))
+    part = worker.Part(worker.Form(300, 2, "float64", False, True), X, y)
     for seen in (repr(part), str(part), f"{part}"):
         assert str(SECRET)[:6] not in seen
     for dumps in (pickle.dumps, copy.deepcopy):
@@ -441,7 +457,7 @@ def test_what_a_local_fit_refuses_is_refused(fault):
     cluster = Threads(X, (y > 0).astype(float), [300, 300])
     form = worker.Form(300, 5, "float64", False, False)
     change, message = FAULTS[fault]
-    cluster.parts[1] = worker.Part(*change(X[300:], (y > 0).astype(float)[300:]), form)
+    cluster.parts[1] = worker.Part(form, *change(X[300:], (y > 0).astype(float)[300:]))
     model = PrivateLogisticRegression(classes=[0, 1])
     with pytest.raises(ValueError, match=message) as caught:
         model.fit(ClusterRows(cluster))
@@ -457,19 +473,19 @@ def test_errors_of_workers_are_codes(monkeypatch):
     form = worker.Form(300, 5, "float64", True, True)
     malformed = X.copy()
     malformed.indices[0] = 99
-    assert worker.Part(malformed, y, form).refusal == (worker.MALFORMED,)
+    assert worker.Part(form, malformed, y).refusal == (worker.MALFORMED,)
     X.data[0] = np.nan
-    assert worker.Part(X, y, form).refusal == (worker.MISSING, X.indices[0])
-    assert sys.getsizeof(worker.Part(malformed, y, form)) < 300
-    assert worker.Part(None, y, form).refusal == (worker.KIND,)
+    assert worker.Part(form, X, y).refusal == (worker.MISSING, X.indices[0])
+    assert sys.getsizeof(worker.Part(form, malformed, y)) < 300
+    assert worker.Part(form, None, y).refusal == (worker.KIND,)
     X, y = data(300)
     objects = np.array([1.0, *y[1:]], dtype=object)
     numeric = worker.Form(300, 5, "float64", False, True)
-    assert worker.Part(X, objects, numeric).rows[1].dtype == np.float64
-    assert worker.Part(X, np.array([None] * 300), numeric).refusal is None
-    assert worker.Part(X, np.array(["1", *y[1:]], object), numeric).rows[1][0] == 1.0
+    assert worker.Part(numeric, X, objects).rows[1].dtype == np.float64
+    assert worker.Part(numeric, X, np.array([None] * 300)).refusal is None
+    assert worker.Part(numeric, X, np.array(["1", *y[1:]], object)).rows[1][0] == 1.0
     monkeypatch.setattr(worker, "_rows_of", lambda *arguments: np.empty(10**18))
-    assert worker.Part(X, y, numeric).refusal == (worker.MEMORY,)
+    assert worker.Part(numeric, X, y).refusal == (worker.MEMORY,)
     monkeypatch.undo()
     rows = ClusterRows(Threads(X, y, [300], True)).with_targets(identity)
 
@@ -567,8 +583,10 @@ def here(dask):
         yield client
 
 
-def blocks(dask, X, *y, size):
+def blocks(dask, X=None, *y, size):
     """Collections of arrays, in blocks of a size; of a sparse X too."""
+    if X is None:
+        return ()
     if sparse.issparse(X):
         dense = dask.array.from_array(X.toarray(), chunks=(size, -1))
         return dense.map_blocks(sparse.csr_array), *blocks(dask, *y, size=size)
@@ -684,8 +702,15 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy(dask, here):
         PrivateLogisticRegression().fit(far, far_y)
     with pytest.raises(ValueError, match="target_bounds=None"):
         PrivateRidge().fit(far, far_y)
-    with pytest.raises(ValueError, match="needs all rows in memory"):
-        PrivatePoissonRegressor(target_bounds=(0, 5)).fit(far, far_y)
+    counts = PrivatePoissonRegressor(target_bounds=(0, 5))
+    for exposure, message in (
+        (np.ones(600), "exposure is not. Pass exposure"),
+        (far, "exposure should be a 1d array"),
+        (far_y[:599], "exposure is not in the 2 partitions"),
+        (far[:, 0], "one finite number > 0"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            counts.fit(far, far_y, exposure=exposure)
     with pytest.raises(ValueError, match="groups needs all rows in memory"):
         PrivateLogisticRegression(**BINARY).fit(far, far_y, groups=far_y)
     with pytest.raises(ValueError, match="needs all rows in memory, and X is a ClusterRows"):
@@ -782,9 +807,11 @@ def test_fits_on_a_cluster_have_the_bits_of_local_ones(dask, processes, name, n_
     X, y = data()
     y, size = target(name, y), -(-len(y) // n_parts // 16) * 16
     for rows in (X, sparse.csr_array(X * (np.abs(X) > 0.3))):
-        expected = fitted(name, rows, y)
+        expected = fitted(name, rows, y, **extras(name, y))
         expected._shape = X.shape
-        assert_same_fit(fitted(name, *blocks(dask, rows, y, size=size)), expected)
+        given = extras(name, y)
+        far = dict(zip(given, blocks(dask, *given.values(), size=size), strict=True))
+        assert_same_fit(fitted(name, *blocks(dask, rows, y, size=size), **far), expected)
 
 
 @pytest.mark.slow

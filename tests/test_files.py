@@ -83,6 +83,8 @@ def test_the_same_bits_as_from_an_array(how, dtype, tmp_path, passes):
         PrivateRidge(target_bounds=(-5, 5), random_state=0): y,
         PrivateLogisticRegression(random_state=0): y > 0,
         PrivateRidge(random_state=0): y,
+        PrivateLogisticRegression(**BINARY, class_weight={True: 2.0}): y > 0,
+        PrivatePoissonRegressor(random_state=0): np.round(np.abs(y)),
     }
     for model, target in models.items():
         model.fit(X, target)
@@ -93,18 +95,22 @@ def test_the_same_bits_as_from_an_array(how, dtype, tmp_path, passes):
         np.testing.assert_array_equal(model.coef_, expected[0])
         np.testing.assert_array_equal(model.intercept_, expected[1])
         assert model.n_features_in_ == 5
+    exposure = np.linspace(0.5, 2, len(y))
+    expected = model.fit(X, target, exposure=exposure).coef_
+    n_passes = len(passes)
+    for given in (exposure, exposure.tolist(), mapped(tmp_path / "e.npy", exposure)):
+        np.testing.assert_array_equal(model.fit(on_disk, target, exposure=given).coef_, expected)
+        assert len(passes) > n_passes
+    with pytest.raises(ValueError, match="one finite number > 0"):
+        model.fit(on_disk, target, exposure=exposure[1:])
 
 
 def test_what_needs_memory_has_it(tmp_path, passes):
     X, y = data(1_000)
-    on_disk, counts = mapped(tmp_path / "X.npy", X), np.round(np.abs(y))
-    poisson = PrivatePoissonRegressor(target_bounds=(0, 9), random_state=0)
+    on_disk = mapped(tmp_path / "X.npy", X)
     cases = [
         (PrivateLogisticRegression(**BINARY, solver=DPSGD()), on_disk, y > 0, {}),
-        (PrivateLogisticRegression(**BINARY, class_weight={True: 2.0}), on_disk, y > 0, {}),
         (PrivateLogisticRegression(**BINARY), on_disk, y > 0, {"groups": np.arange(1000) // 2}),
-        (poisson, on_disk, counts, {}),
-        (poisson, on_disk, counts, {"exposure": np.ones(1000)}),
     ]
     plain = PrivateLogisticRegression(**BINARY, solver=NoisyGD(n_steps=2))
     for other in (

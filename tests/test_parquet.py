@@ -11,6 +11,7 @@ from pyarrow import dataset, parquet
 
 from skdpdyn import (
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
@@ -44,6 +45,8 @@ def table(n_samples=N_SAMPLES):
             "bought": x[:, 0] + 0.2 * colour > 0.2,
             "grade": np.array(["low", "middle", "high"])[np.digitize(x[:, 0], [-0.2, 0.2])],
             "price": x[:, 1] + 0.1 * colour,
+            "claims": rng.poisson(np.exp(x[:, 1])),
+            "years": rng.uniform(0.5, 2.0, n_samples),
         }
     )
 
@@ -74,6 +77,7 @@ MODELS = {
         classes=["low", "middle", "high"], random_state=0, data_norm=2.0
     ),
     "price": PrivateRidge(target_bounds=(-1, 1), random_state=0, data_norm=2.0),
+    "claims": PrivatePoissonRegressor(target_bounds=(0, 9), random_state=0, data_norm=2.0),
 }
 SOURCES = {
     "folder": lambda folder: folder,
@@ -92,11 +96,12 @@ SOURCES = {
 def test_the_same_bits_as_from_an_array(source, target, folder):
     rows, model = table(), MODELS[target]
     X, y = array(rows), rows[target].to_numpy()
-    model.fit(X, y)
+    exposed = {"exposure": rows["years"].to_numpy()} if target == "claims" else {}
+    model.fit(X, y, **exposed)
     expected = model.coef_, model.intercept_
     known = {} if source == "enum" else {"colour": COLOURS}
-    source = SOURCES[source](folder)
-    model.fit(ParquetRows(source, target, columns=COLUMNS, categories=known))
+    source, years = SOURCES[source](folder), {"exposure": "years"} if exposed else {}
+    model.fit(ParquetRows(source, target, columns=COLUMNS, categories=known, **years))
     np.testing.assert_array_equal(model.coef_, expected[0])
     np.testing.assert_array_equal(model.intercept_, expected[1])
     assert model.coef_.dtype == np.float32
@@ -263,7 +268,9 @@ def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
     refused("no column 'sold'", target="sold")
     refused("no column 'c'", columns=["c"])
     refused("different names", columns=["a", "a"])
-    refused("without target", columns=["bought"])
+    refused("without 'bought'", columns=["bought"])
+    refused("'grade' holds no numbers", exposure="grade")
+    refused("without 'bought' and 'a'", columns=["a"], exposure="a")
     refused("'d', which is not one of columns", columns=["a"], categories={"d": [1]})
     refused("column 'colour' has type dictionary")
     refused("column 'grade' has type string", columns=["grade"])

@@ -28,7 +28,7 @@ class GeneratedRows(StreamedRows):
 
     def __init__(self, X, y, portion=997):
         super().__init__(X.shape, X.dtype)
-        self._data, self._portion = (X, y), portion
+        self._data, self._portion, self.has_exposure = (X, y), portion, y.ndim == 2
 
     def read(self):
         X, y = self._data
@@ -62,12 +62,21 @@ MODELS = {
     "ridge": PrivateRidge(target_bounds=(-5, 5)),
     "ridge, no intercept": PrivateRidge(target_bounds=(-5, 5), fit_intercept=False),
     "statistics": PrivateRidge(target_bounds=(-5, 5), solver=SufficientStatistics()),
+    "weights": PrivateLogisticRegression(**BINARY, class_weight={True: 3.0}),
+    "private weights": PrivateLogisticRegression(**BINARY, class_weight="private"),
+    "counts": PrivatePoissonRegressor(target_bounds=(0, 3), diagnostics=True),
+    "counts, no intercept": PrivatePoissonRegressor(target_bounds=(0, 3), fit_intercept=False),
+    "plain counts": PrivatePoissonRegressor(
+        target_bounds=(0, 3), conditioning=None, solver=NoisyGD(n_steps=20)
+    ),
 }
 
 
 def target(name, y):
     if "ridge" in name or name == "statistics":
         return y
+    if "counts" in name:
+        return np.round(np.abs(y))
     return np.digitize(y, [-1, 1]) if name == "softmax" else y > 0
 
 
@@ -80,11 +89,18 @@ def test_the_same_bits_as_from_an_array(name, dtype, monkeypatch):
     model = MODELS[name].set_params(random_state=0)
     model.fit(X, y)
     expected = model.coef_, model.intercept_
+    shown = [getattr(model, name, None) for name in ("class_weight_", "diagnostics_")]
     model.fit(GeneratedRows(X, y))
     np.testing.assert_array_equal(model.coef_, expected[0])
     np.testing.assert_array_equal(model.intercept_, expected[1])
+    assert [getattr(model, name, None) for name in ("class_weight_", "diagnostics_")] == shown
     assert model.coef_.dtype == dtype
     assert model.privacy_ == model.privacy_cost(*X.shape)
+    if "counts" in name:
+        exposure = np.linspace(0.5, 2, len(y))
+        expected = model.fit(X, y, exposure=exposure).coef_
+        model.fit(GeneratedRows(X, np.column_stack([y, exposure])))
+        np.testing.assert_array_equal(model.coef_, expected)
 
 
 def test_batches_are_in_order_where_rows_are_read_in_order():
@@ -165,14 +181,14 @@ def test_what_cannot_stream_says_so():
         PrivateLogisticRegression(**BINARY).fit(rows, y > 0)
     with pytest.raises(ValueError, match="groups needs all rows in memory"):
         PrivateLogisticRegression(**BINARY).fit(rows, groups=np.arange(3000))
-    for weight in ({True: 2.0}, "private"):
-        with pytest.raises(ValueError, match="class_weight needs all rows in memory"):
-            PrivateLogisticRegression(**BINARY, class_weight=weight).fit(rows)
     counts = PrivatePoissonRegressor(target_bounds=(0, 5))
-    with pytest.raises(ValueError, match="exposure needs all rows in memory"):
+    with pytest.raises(ValueError, match="exposure must be None"):
         counts.fit(rows, None, exposure=np.ones(3000))
-    with pytest.raises(ValueError, match="needs all rows in memory: pass X and y"):
-        counts.fit(rows, None)
+    exposed = GeneratedRows(X, np.column_stack([y > 0, np.zeros(3000)]))
+    with pytest.raises(ValueError, match="one finite number > 0"):
+        counts.fit(exposed)
+    with pytest.raises(ValueError, match="X has exposures, and PrivateRidge takes none"):
+        PrivateRidge(target_bounds=(0, 1)).fit(exposed)
     with pytest.raises(TypeError, match="X is a LocalRows"):
         PrivateLogisticRegression(**BINARY).fit(LocalRows(X, y))
     with pytest.raises(ValueError, match="classes=None"):

@@ -48,8 +48,8 @@ class Rows(ABC):
         Whether compiled loops may go over ``X`` and ``y`` themselves: of `LocalRows` alone.
     draws : bool
         Whether `batch_sums` is there, for solvers that draw batches.
-    weighs : bool
-        Whether rows can be weighed by class, as those in memory can.
+    has_exposure : bool
+        Whether targets of counts come with their exposures, as arrays of two columns.
     most_rows : int
         Public bound on the number of rows of a record, for which all sums leave room.
     """
@@ -60,7 +60,7 @@ class Rows(ABC):
     map: Any = None  # RowMap or None
     in_memory = False
     draws = False
-    weighs = False
+    has_exposure = False
     most_rows: int = 1
 
     # --- what a source offers ---------------------------------------------------------------------
@@ -90,13 +90,13 @@ class Rows(ABC):
 
         Parameters
         ----------
-        of : {"norms", "lengths", "distances"}
-            Which numbers to compare: norms of rows of X, their norms under the map, or distances of
-            the targets from ``centre``.
+        of : {"norms", "lengths", "distances", "residuals"}
+            Which numbers to compare: norms of rows of X, their norms under the map, distances of
+            the targets from ``centre``, or of counts from ``centre`` times their exposure.
         thresholds : ndarray of shape (n_thresholds,)
             Numbers in increasing order.
         centre : float, default=0.0
-            Point that distances of targets are measured from.
+            Point that distances of targets are measured from; the rate of counts.
 
         Returns
         -------
@@ -166,6 +166,18 @@ class Rows(ABC):
     @abstractmethod
     def with_target(self, centre: float, scale: float) -> "Rows":
         """Return the same rows with the targets (y - centre) / scale."""
+
+    @abstractmethod
+    def with_rate(self, rate: float, unit: float) -> "Rows":
+        """Return rows of counts with rates in units of ``rate``, residuals in units of ``unit``."""
+
+    @abstractmethod
+    def weighted_by_class(self, weights: np.ndarray) -> "Rows":
+        """Return the same rows, each with the weight of its class: targets are codes of classes."""
+
+    @abstractmethod
+    def class_counts(self, n_classes: int) -> Any:
+        """Return how many rows each class has, by weight."""
 
     def with_map(self, map: RowMap) -> "Rows":
         """Return the same rows under another map."""
@@ -285,6 +297,13 @@ class Rows(ABC):
         """Return the weighted sum of the targets; it rounds by at most `target_rounding`."""
         return float(self.summed("target_terms", ()))
 
+    def residual_sum(self, rate: float) -> float:
+        """Return the weighted sum of residuals of counts, clipped to [-1, 1], at one rate of all.
+
+        Like targets within [-1, 1], they round by at most `target_rounding`.
+        """
+        return float(self.summed("residual_terms", (), rate))
+
     def column_sums(self, radius: float | None = None) -> np.ndarray:
         """Return the sum of ``weight * x`` over all rows x, without the map.
 
@@ -390,6 +409,10 @@ class RowsInPieces(Rows):
             within += np.bincount(places, minlength=len(within))
         return np.cumsum(within[:-1]).tolist()
 
+    def class_counts(self, n_classes):
+        """See `Rows.class_counts`."""
+        return np.sum([piece.class_counts(n_classes) for piece, _ in self.pieces()], axis=0)
+
     def summed(self, terms, shape, *arguments):
         """See `Rows.summed`."""
         total, of_chunk = Total(shape), Total(shape)
@@ -400,6 +423,39 @@ class RowsInPieces(Rows):
                 total.add(of_chunk.value())
                 of_chunk = Total(shape)
         return total.value()
+
+
+class TargetsElsewhere(Rows):
+    """Rows whose targets are encoded, and brought to other units, by whoever reads the rows."""
+
+    _encode: Any = None
+    _changes: tuple[tuple[str, tuple], ...] = ()  # methods of `LocalRows`, and their arguments
+
+    def with_targets(self, encode: Callable) -> Any:
+        """Return a copy whose targets go through ``encode``, as the loss takes them.
+
+        It returns one number for each target, or rates in a first and exposures in a second column.
+        """
+        rows = copy.copy(self)
+        rows._encode = encode
+        return rows
+
+    def with_target(self, centre, scale):
+        """See `Rows.with_target`."""
+        return self._changed("with_target", centre, scale)
+
+    def with_rate(self, rate, unit):
+        """See `Rows.with_rate`."""
+        return self._changed("with_rate", rate, unit)
+
+    def weighted_by_class(self, weights):
+        """See `Rows.weighted_by_class`."""
+        return self._changed("weighted_by_class", weights)
+
+    def _changed(self, name, *arguments):
+        rows = copy.copy(self)
+        rows._changes = (*self._changes, (name, arguments))
+        return rows
 
 
 def _symmetric(total):

@@ -112,14 +112,18 @@ class TabledRows(StreamedRows):
         Rows, of any numbers.
     y : ndarray of shape (n_samples,)
         Targets, as a user has them.
+    exposure : ndarray of shape (n_samples,) or None, default=None
+        Exposures of counts.
     """
 
-    def __init__(self, X, y):
+    def __init__(self, X, y, exposure=None):
         dtype = "float32" if X.dtype == np.float32 else "float64"
         super().__init__(X.shape, dtype, getattr(X, "feature_names", None))
-        self._X, self._y = X, ArrayFile.of(y)
-        self._files = [file for file in (self._X, self._y) if file is not None]
-        self._targets = y[:] if self._y is None else None
+        self.has_exposure = exposure is not None
+        self._X = X
+        self._targets = [_Column(part) for part in (y, exposure) if part is not None]
+        files = [column.file for column in self._targets if column.file is not None]
+        self._files = [X, *files]
 
     def read(self):
         """See `StreamedRows.read`."""
@@ -131,8 +135,8 @@ class TabledRows(StreamedRows):
             file.check()
         for first, last in pairwise(edges):
             X = self._X.part(first, last).astype(self.dtype, copy=False)
-            y = self._targets[first:last] if self._y is None else self._y.part(first, last)
-            yield X, y
+            y = [column.part(first, last) for column in self._targets]
+            yield X, np.column_stack(y) if self.has_exposure else y[0]
         for file in self._files:
             file.check()
 
@@ -140,6 +144,18 @@ class TabledRows(StreamedRows):
         """Close the files."""
         for file in self._files:
             file.close()
+
+
+class _Column:
+    """A number of each row, in memory or in a file."""
+
+    def __init__(self, values):
+        self.file = ArrayFile.of(values)
+        self._values = values[:] if self.file is None else None
+
+    def part(self, first, last):
+        """Return those of rows first, ..., last - 1."""
+        return self._values[first:last] if self.file is None else self.file.part(first, last)
 
 
 def table_of(X: Any) -> ArrayFile | Frame | None:

@@ -106,11 +106,11 @@ class LocalRows(RowsInPieces):
         return rows
 
     def weighted_by_class(self, weights: np.ndarray) -> "LocalRows":
-        """Return the same rows, each with the weight of its class: targets are codes of classes."""
+        """See `Rows.weighted_by_class`."""
         return self.weighted_by(weights[self.y.astype(np.intp)])
 
     def class_counts(self, n_classes: int) -> list[float]:
-        """Return how many rows each class has, by weight."""
+        """See `Rows.class_counts`."""
         return [self.count(self.y == code) for code in range(n_classes)]
 
     @property
@@ -138,10 +138,26 @@ class LocalRows(RowsInPieces):
         """Whether X is a CSR array."""
         return sparse.issparse(self.X)
 
+    def with_encoded(self, y: np.ndarray, changes: Sequence[tuple[str, tuple]]) -> "LocalRows":
+        """Return the same rows with targets and changes, see `TargetsElsewhere`."""
+        rows, exposure = copy.copy(self), np.empty(0)
+        if y.ndim == 2:
+            y, exposure = y[:, 0], np.ascontiguousarray(y[:, 1])
+        rows.y, rows.exposure, rows.weight = np.ascontiguousarray(y), exposure, np.empty(0)
+        for name, arguments in changes:
+            rows = getattr(rows, name)(*arguments)
+        return rows
+
     def with_target(self, centre: float, scale: float) -> "LocalRows":
-        """Return the same rows with the targets (y - centre) / scale."""
+        """See `Rows.with_target`."""
         rows = copy.copy(self)
         rows.y = (self.y - centre) / scale
+        return rows
+
+    def with_rate(self, rate: float, unit: float) -> "LocalRows":
+        """See `Rows.with_rate`."""
+        rows = copy.copy(self)
+        rows.y, rows.exposure = self.y / rate, self.exposure * rate / unit
         return rows
 
     def part(self, first: int, last: int) -> "LocalRows":
@@ -294,6 +310,8 @@ class LocalRows(RowsInPieces):
         """Return the number of each row that `Rows.counts` compares."""
         if of == "distances":
             return np.abs(self.y - centre)
+        if of == "residuals":
+            return np.abs(self.exposure * centre - self.y * self.exposure)
         return self.norms if of == "norms" else self.map.lengths(self.X)[1]
 
     def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
@@ -307,6 +325,11 @@ class LocalRows(RowsInPieces):
     def target_terms(self):
         """Yield the sum of the targets, by weight, rounded once."""
         yield math.fsum(self._weighted(self.y))
+
+    def residual_terms(self, rate: float):
+        """Yield the sum of residuals of counts, clipped to [-1, 1], by weight, rounded once."""
+        residuals = np.clip(self.exposure * rate - self.y * self.exposure, -1.0, 1.0)
+        yield math.fsum(self._weighted(residuals))
 
     def row_terms(self, radius: float | None = None):
         """Yield ``sum(weight * x)`` of each block of rows, scaled into the ball of ``radius``."""

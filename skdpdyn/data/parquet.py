@@ -33,9 +33,12 @@ class ParquetRows(StreamedRows):
     target : str
         Name of the target's column.
     columns : sequence of str or None, default=None
-        Names of the columns to learn from, in order. None: all but the target.
+        Names of the columns to learn from, in order. None: all but the target and the exposure.
     categories : mapping from str to sequence or None, default=None
         All values that a column may have, by its name; others are refused.
+    exposure : str or None, default=None
+        Name of the column of exposures, where the target is a count, for
+        `skdpdyn.PrivatePoissonRegressor`.
 
     Attributes
     ----------
@@ -90,16 +93,20 @@ class ParquetRows(StreamedRows):
         target: str,
         columns: Sequence[str] | None = None,
         categories: Mapping[str, Sequence] | None = None,
+        exposure: str | None = None,
     ) -> None:
         self._opened = _quietly(_opened, source)
         schema = self._opened.schema
-        names = [name for name in schema.names if name != target] if columns is None else columns
+        self.has_exposure = exposure is not None
+        targets = [target, exposure] if exposure is not None else [target]
+        others = [name for name in schema.names if name not in targets]
+        names = others if columns is None else columns
         names = [names] if isinstance(names, str) else list(names)
-        _check_names(schema, names, target, categories or {})
-        self._opened.check_columns([*names, target])
+        _check_names(schema, names, targets, categories or {})
+        self._opened.check_columns([*names, *targets])
         known = self._opened.categories | dict(categories or {})
         self._columns = [_column(schema.field(name), known.get(name)) for name in names]
-        self._target, self._names = target, [*names, target]
+        self._targets, self._names = targets, [*names, *targets]
         dtype = np.result_type(*(column.dtype for column in self._columns))
         feature_names = [name for column in self._columns for name in column.feature_names]
         super().__init__(
@@ -115,7 +122,7 @@ class ParquetRows(StreamedRows):
         ------
         X : ndarray of shape (n_rows, n_features)
             Some rows.
-        y : ndarray of shape (n_rows,)
+        y : ndarray of shape (n_rows,), or (n_rows, 2) with an exposure
             Their targets.
         """
         for X, y in self._source(None):
@@ -148,7 +155,8 @@ class ParquetRows(StreamedRows):
             values = _present(batch.column(column.name), column.name)
             column.write(values, X[:, first:last])
             first = last
-        return X, _target(_present(batch.column(self._target), self._target))
+        y = [_target(_present(batch.column(name), name)) for name in self._targets]
+        return X, np.column_stack(y) if self.has_exposure else y[0]
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -196,31 +204,42 @@ class _Categories:
 
 def _column(field, categories):
     """Return how a column of the schema becomes numbers."""
-    types = import_module("pyarrow.types")
-    kind = field.type
     if categories is not None:
         return _Categories(field.name, list(categories))
+    dtype = _dtype_of_numbers(field)
+    if dtype is None:
+        raise ValueError(
+            f"column {field.name!r} has type {field.type}, which is no number. Pass all values "
+            f"that it may have, which must be public, as categories={{{field.name!r}: [...]}}, or "
+            "leave it out by columns=[...]"
+        )
+    return _Numbers(field, dtype)
+
+
+def _dtype_of_numbers(field):
+    """Return the dtype of a column of numbers or booleans; None of another one."""
+    types, kind = import_module("pyarrow.types"), field.type
     if types.is_decimal(kind):
-        return _Numbers(field, np.dtype(np.float64))
+        return np.dtype(np.float64)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return _Numbers(field, np.dtype(kind.to_pandas_dtype()))
-    raise ValueError(
-        f"column {field.name!r} has type {kind}, which is no number. Pass all values that it may "
-        f"have, which must be public, as categories={{{field.name!r}: [...]}}, or leave it out by "
-        "columns=[...]"
-    )
+        return np.dtype(kind.to_pandas_dtype())
+    return None
 
 
-def _check_names(schema, names, target, categories):
-    """Refuse names that no column has; the error names them."""
-    for name in [*names, target]:
+def _check_names(schema, names, targets, categories):
+    """Refuse names that no column has, and exposures of what is no count; the error names them."""
+    for name in [*names, *targets]:
         if schema.names.count(name) != 1:
             many = "several columns" if name in schema.names else "no column"
             raise ValueError(f"source has {many} {name!r}")
-    if not names or len(set(names)) < len(names) or target in names:
+    if not names or len({*names, *targets}) < len(names) + len(targets):
         raise ValueError(
-            f"columns={names!r} must be different names, at least one, without target={target!r}"
+            f"columns={names!r} must be different names, at least one, without "
+            + " and ".join(map(repr, targets))
         )
+    for name in targets if len(targets) > 1 else ():
+        if _dtype_of_numbers(schema.field(name)) is None:
+            raise ValueError(f"column {name!r} holds no numbers: a count and its exposure are some")
     for name in categories:
         if name not in names:
             raise ValueError(f"categories has the name {name!r}, which is not one of columns")

@@ -1,6 +1,5 @@
 """Rows that do not fit into memory: read in order, a portion at a time, in several passes."""
 
-import copy
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpdyn.data.base import RowsInPieces
+from skdpdyn.data.base import RowsInPieces, TargetsElsewhere
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import block_size
 from skdpdyn.kernels.passes import LocalSums
@@ -34,7 +33,7 @@ class Labels(NamedTuple):
         return self.codes.shape
 
 
-class StreamedRows(RowsInPieces):
+class StreamedRows(TargetsElsewhere, RowsInPieces):
     """Rows that come in order, as often as they are asked for, and are never all in memory.
 
     Derive from this class and write ``read``. The rows of every pass must be the same, as
@@ -59,8 +58,7 @@ class StreamedRows(RowsInPieces):
         self.dtype: np.dtype = np.dtype(dtype)
         if self.dtype not in _DTYPES:
             raise ValueError(f"dtype={self.dtype.name!r} must be float64 or float32")
-        self._encode = lambda y: y
-        self._units = (0.0, 1.0)
+        self._encode = np.asarray
 
     @abstractmethod
     def read(self) -> Iterator[tuple[np.ndarray, Any]]:
@@ -70,21 +68,10 @@ class StreamedRows(RowsInPieces):
         ------
         X : ndarray of shape (n_rows, n_features)
             Some rows, of this object's dtype.
-        y : ndarray of shape (n_rows,) or Labels
-            Their targets, as a user has them.
+        y : ndarray of shape (n_rows,) or (n_rows, 2), or Labels
+            Their targets, as a user has them. With ``has_exposure``, counts in a first and their
+            exposures in a second column.
         """
-
-    def with_targets(self, encode) -> "StreamedRows":
-        """Return a copy whose targets go through ``encode``, as the loss takes them."""
-        rows = copy.copy(self)
-        rows._encode = encode
-        return rows
-
-    def with_target(self, centre: float, scale: float) -> "StreamedRows":
-        """Return a copy with the targets (y - centre) / scale."""
-        rows = copy.copy(self)
-        rows._units = (centre, scale)
-        return rows
 
     # --- the protocol -----------------------------------------------------------------------------
 
@@ -117,14 +104,12 @@ class StreamedRows(RowsInPieces):
 
     def _piece(self, X, y):
         """Return some rows under the map, with targets as the loss takes them."""
-        return LocalRows(X, y, map=self.map)
+        return LocalRows(X, map=self.map).with_encoded(y, self._changes)
 
     def _numbers(self, y):
         """Return targets as the loss takes them."""
         y = self._encode(y.values)[y.codes] if isinstance(y, Labels) else self._encode(y)
-        y = np.ascontiguousarray(y, dtype=np.float64)
-        centre, scale = self._units
-        return y if self._units == (0.0, 1.0) else (y - centre) / scale
+        return np.ascontiguousarray(y, dtype=np.float64)
 
     def _portions(self, edges):
         """Yield the rows between edges, while another thread reads on: where they end, X and y."""
@@ -156,7 +141,8 @@ class StreamedRows(RowsInPieces):
         portions = self._source(edges)
         while (portion := _read(portions)) is not None:
             X, y = portion
-            if X.ndim != 2 or X.shape[1] != self.shape[1] or y.shape != X.shape[:1]:
+            of_target = (2,) if self.has_exposure else ()
+            if X.shape != (len(X), self.shape[1]) or y.shape != (len(X), *of_target):
                 raise ValueError(
                     f"rows of shape {X.shape} with targets of shape {y.shape} were read, where "
                     f"n_features={self.shape[1]}"

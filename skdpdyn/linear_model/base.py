@@ -61,6 +61,7 @@ from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.linear_model.answers import answering, refuse_elsewhere, refuse_in_fit
 from skdpdyn.linear_model.targets import (
+    NO_EXPOSURES,
     Target,
     as_labels,
     numbers_of,
@@ -305,10 +306,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             model._fit(X, y, groups)
         return self
 
-    def _fit(self, X, y, groups=None, **of_records):
+    def _fit(self, X, y, groups=None, exposure=None):
         check_random_state(self.random_state)
         self._options()
-        X, target = self._checked(X, y, groups, of_records)
+        X, target = self._checked(X, y, groups, exposure)
         with closing(X) if isinstance(X, Rows) else nullcontext():
             self._learn(X, target, groups)
 
@@ -412,25 +413,33 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         flags.most_rows = most_rows
         return flags
 
-    def _checked(self, X, y, groups, of_records):
+    _takes_exposure = False
+
+    def _checked(self, X, y, groups, exposure):
         """Return the rows, an array or a source of them, and the Target."""
         if is_collection(X):
             from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
 
-            X, y = cluster_rows(X, y, is_regressor(self)), None
+            X, y = cluster_rows(X, y, is_regressor(self), exposure=exposure), None
+            exposure = None
         if isinstance(X, Rows):
             if y is not None:
                 raise ValueError(f"y must be None: X is a {type(X).__name__}, which has targets")
-            for name, value in {
-                "groups": groups,
-                "class_weight": None if X.weighs else getattr(self, "class_weight", None),
-                **of_records,
-            }.items():
-                if value is not None:
-                    raise ValueError(
-                        f"{name} needs all rows in memory, and X is a {type(X).__name__}. Use "
-                        f"{name}=None"
-                    )
+            if groups is not None:
+                raise ValueError(
+                    f"groups needs all rows in memory, and X is a {type(X).__name__}. Use "
+                    "groups=None"
+                )
+            if exposure is not None:
+                raise ValueError(
+                    f"exposure must be None: X is a {type(X).__name__}, which has exposures beside "
+                    "its targets"
+                )
+            if X.has_exposure and not self._takes_exposure:
+                raise ValueError(
+                    f"X has exposures, and {type(self).__name__} takes none. Use "
+                    "PrivatePoissonRegressor"
+                )
             if X.in_memory:
                 raise TypeError(
                     f"X is a {type(X).__name__}: pass arrays that are in memory as X and y"
@@ -441,16 +450,17 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         y, numeric = as_labels(y, getattr(self, "classes", None)), is_regressor(self)
         # of every map: reading from a file that has become too short would end the process
         table = table_of(X)
-        if table is not None and self._streams(groups, of_records):
+        if table is not None and groups is None and self._options()[-1].streams:
             if table.nbytes >= table.least_bytes:
-                return self._tabled(table, y, numeric)
+                return self._tabled(table, y, numeric, exposure)
             X = table.whole(X)
         X, y = validated(
             self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=numeric
         )
-        return canonical_rows(X), self._encode_target(y, **of_records)
+        given = {"exposure": exposure} if self._takes_exposure else {}
+        return canonical_rows(X), self._encode_target(y, **given)
 
-    def _tabled(self, table, y, numeric):
+    def _tabled(self, table, y, numeric, exposure):
         """Return rows that are read in order, and the Target, of which nothing is kept."""
         # what stands in for X takes no memory
         stand_in = np.broadcast_to(np.zeros(1), (table.shape[0], 1))
@@ -458,12 +468,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         self._know_columns(table.shape[1], table.feature_names)
         public = getattr(self, "classes", None), getattr(self, "target_bounds", None)
         target = self._encode_target(y if public == (None, None) else None)
-        return TabledRows(table, y), replace(target, values=None)
-
-    def _streams(self, groups, of_records):
-        """Return whether a fit only needs to read the rows in order."""
-        others = groups, getattr(self, "class_weight", None), *of_records.values()
-        return all(other is None for other in others) and self._options()[-1].streams
+        exposure = None if exposure is None else np.asanyarray(exposure)
+        if exposure is not None and exposure.shape != y.shape:
+            raise ValueError(NO_EXPOSURES)
+        return TabledRows(table, y, exposure), replace(target, values=None, exposure=None)
 
     def _know_columns(self, n_features, names):
         """Set what scikit-learn's validation sets of rows in memory."""

@@ -14,9 +14,16 @@ from skdpdyn.base import (
     silent_arithmetic,
 )
 from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE, norm_quantile_of_rates
+from skdpdyn.data.base import target_rounding
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.linear_model.targets import Target, exposures, numbers_of
+from skdpdyn.linear_model.targets import (
+    Target,
+    exposures,
+    numbers_of,
+    rates_beside_exposures,
+    rates_of,
+)
 from skdpdyn.losses import poisson
 
 _DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
@@ -179,7 +186,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     _schedule_is_known = True
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any, exposure: Any = None, groups: Any = None, **not_taken: Any
+        self, X: Any, y: Any = None, exposure: Any = None, groups: Any = None, **not_taken: Any
     ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
 
@@ -187,12 +194,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Finite rows. Those longer than ``data_norm`` are scaled down to it.
-        y : array-like of shape (n_samples,)
-            Counts, not rates.
+        y : array-like of shape (n_samples,) or None, default=None
+            Counts, not rates. None where ``X`` is a source of rows, which has them.
         exposure : array-like of shape (n_samples,), default=None
             Exposure of each count, such as years insured or thousands of persons: finite numbers >
             0. It is a part of the record, as private as the count; it need not be bounded, for it
-            only says where the residual is 0. None: 1 for each.
+            only says where the residual is 0. None: 1 for each, or what a source of rows has.
         groups : array-like of shape (n_samples,), default=None
             Id of the person that each row belongs to: integers or strings. The guarantee is then
             for a whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
@@ -246,23 +253,20 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             )
         return low, high
 
-    def _streams(self, groups, of_records):
-        return False
+    _takes_exposure = True
 
     def _encode_target(self, y, exposure=None):
-        if y is None:
-            raise ValueError("PrivatePoissonRegressor needs all rows in memory: pass X and y")
-        raw = numbers_of(y)
-        y = np.maximum(raw, 0.0)
-        low, high, leaks = self._bounds_of(y)
+        raw = None if y is None else numbers_of(y)
+        low, high, leaks = self._bounds_of(None if raw is None else np.maximum(raw, 0.0))
         unit = _residual_limit(high)
         # with an intercept, a raw prediction of 0 is the rate that is one unit
-        counts, exposure = np.clip(y, low, high) / unit, exposures(exposure, y)
-        exposure = exposure if self.fit_intercept else exposure / unit
+        units = unit, 1.0 if self.fit_intercept else unit
         self._largest = high / unit
         loss, bounds = self._loss_of((low, high)), {"target_bounds_": (low, high)}
+        encode = partial(rates_beside_exposures, bounds=(low, high), units=units)
+        rates, exposure = rates_of(raw, exposure, bounds=(low, high), units=units)
         clipped = self._clipped(raw, low, high)
-        return Target(counts / exposure, loss, bounds, leaks, exposure, **clipped)
+        return Target(rates, loss, bounds, leaks, exposure, encode, **clipped)
 
     def _norm_quantile(self, loss, strength, n_features):
         return norm_quantile_of_rates(strength, n_features)
@@ -275,21 +279,19 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         return dict.fromkeys(names, TARGET)
 
     def _learn_target(self, rows, conditioner, releases):
-        counts, rate, unit = rows.y * rows.exposure, 1.0, 1.0
+        rate, unit = 1.0, 1.0
         if "base rate" in conditioner.shares:
-            rate = _base_rate(rows, counts, conditioner, releases)
+            rate = _base_rate(rows, conditioner, releases)
         if "target scale" in conditioner.shares:
-            away, n_samples = np.abs(counts - rate * rows.exposure), conditioner.n_samples
             found = releases.quantile(
-                partial(rows.counts_of, away),
+                partial(rows.counts, "residuals", centre=rate),
                 self._largest,
                 TARGET_QUANTILE,
-                n_samples,
+                conditioner.n_samples,
                 conditioner.shares["target scale"],
             )
             unit = max(found, 1 / self._largest)  # 1, in counts
-        rows.y, rows.exposure = rows.y / rate, rows.exposure * rate / unit
-        return rows, (math.log(rate), 1.0)
+        return rows.with_rate(rate, unit), (math.log(rate), 1.0)
 
     def _unpack(self, coef, intercept):
         start = math.log(_residual_limit(self.target_bounds_[1])) if self.fit_intercept else 0.0
@@ -365,18 +367,16 @@ def _residual_limit(high):
     return min(high, math.sqrt(high))
 
 
-def _base_rate(rows, counts, conditioner, releases):
+def _base_rate(rows, conditioner, releases):
     """Estimate the rate at which clipped residuals add up to 0, by bisection.
 
     One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
     """
     low, high = -_DOUBLINGS, _DOUBLINGS
-    sensitivity = releases.per_record + 4 * conditioner.n_samples * np.finfo(np.float64).eps
+    sensitivity = releases.per_record + target_rounding(conditioner.n_samples, rows.most_rows)
     for _ in range(RATE_TRIALS):
         middle = (low + high) / 2
-        residuals = np.clip(rows.exposure * 2.0**middle - counts, -1.0, 1.0)
-        total = math.fsum(residuals * rows.weight if rows.weight.size else residuals)
         share = conditioner.shares["base rate"] / RATE_TRIALS
-        over = releases.release(total, sensitivity, share) > 0
+        over = releases.release(rows.residual_sum(2.0**middle), sensitivity, share) > 0
         low, high = (low, middle) if over else (middle, high)
     return 2.0 ** ((low + high) / 2)

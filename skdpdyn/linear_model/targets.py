@@ -10,6 +10,7 @@ from skdpdyn.base import quoting_no_records, refuse_unreadable
 from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.losses import Loss
 
+NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
 
 
@@ -69,9 +70,12 @@ def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
 
 
 def outside(y: Any, bounds: Any) -> Any:
-    """Return 1 where a target is outside of its bounds by more than rounding, else 0."""
+    """Return 1 where a target is outside of its bounds by more than rounding, else 0.
+
+    Targets that are counts may have exposures beside them.
+    """
     low, high = bounds
-    room, y = ROUNDING * (high - low), numbers_of(y)
+    room, y = ROUNDING * (high - low), numbers_of(y if y.ndim == 1 else y[:, 0])
     return ((y < low - room) | (y > high + room)).astype(np.float64)
 
 
@@ -126,5 +130,21 @@ def exposures(exposure: Any, y: Any) -> np.ndarray:
     refuse_unreadable(exposure)
     exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
     if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
-        raise ValueError("exposure must hold one finite number > 0 for each row of X")
+        raise ValueError(NO_EXPOSURES)
     return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
+
+
+def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, Any]:
+    """Return rates and exposures as the loss takes them; None where counts are not known."""
+    if counts is None:
+        return None, None
+    of_counts, of_exposures = units
+    exposure = exposures(exposure, counts) / of_exposures
+    return np.clip(np.maximum(counts, 0.0), *bounds) / of_counts / exposure, exposure
+
+
+def rates_beside_exposures(y: Any, bounds: Any, units: Any) -> np.ndarray:
+    """Return `rates_of` counts, or of counts beside exposures, as two columns."""
+    y = numbers_of(y)
+    counts, exposure = y.T if y.ndim == 2 else (y, None)
+    return np.column_stack(rates_of(counts, exposure, bounds, units))

@@ -31,7 +31,9 @@ _VERSION = sys.modules["skdpdyn"].__version__
 _SHUNNED = 5.0  # seconds, in which the scheduler has heard of a worker's end
 
 
-def cluster_rows(X: Any, y: Any, numeric: bool, has_target: bool = True) -> ClusterRows:
+def cluster_rows(
+    X: Any, y: Any, numeric: bool, has_target: bool = True, exposure: Any = None
+) -> ClusterRows:
     """Return the rows of a Dask array or frame; nothing is computed but the lengths of a frame.
 
     Parameters
@@ -44,6 +46,8 @@ def cluster_rows(X: Any, y: Any, numeric: bool, has_target: bool = True) -> Clus
         Whether targets are numbers.
     has_target : bool, default=True
         Whether there are targets.
+    exposure : dask.array.Array, dask.dataframe.Series or None, default=None
+        Exposures of counts, in the same partitions.
 
     Returns
     -------
@@ -54,7 +58,7 @@ def cluster_rows(X: Any, y: Any, numeric: bool, has_target: bool = True) -> Clus
     ValueError, TypeError
         If X or y cannot be trained on where they are; the error says what to do.
     """
-    return ClusterRows(DaskCluster(X, y, numeric, has_target))
+    return ClusterRows(DaskCluster(X, y, numeric, has_target, exposure))
 
 
 def mapped(function: Any, X: Any) -> Any:
@@ -169,7 +173,7 @@ class DaskCluster:
         Version of this library, which workers must have too.
     """
 
-    def __init__(self, X, y, numeric, has_target):
+    def __init__(self, X, y, numeric, has_target, exposure):
         self._client = _client()
         _check_form(X)
         self.dtype, self.n_features = _dtype(X), X.shape[1]
@@ -178,23 +182,26 @@ class DaskCluster:
         if self.n_features == 0:
             raise ValueError("Found array with 0 feature(s): at least one column is needed")
         self.lengths = _lengths(X)
-        if has_target:
-            y = _targets(y, self.lengths)
+        targets = {"y": y} if has_target else {}
+        if exposure is not None:
+            targets["exposure"] = exposure
+        columns = [_in_partitions(name, part, self.lengths) for name, part in targets.items()]
+        self.has_exposure = exposure is not None
         self.version = _VERSION
         form = {
             "n_features": self.n_features,
             "dtype": self.dtype,
             "is_sparse": self.is_sparse,
             "numeric": numeric,
-            "has_target": has_target,
+            "n_targets": len(columns),
         }
-        of_y = _blocks(y) if has_target else [None] * len(self.lengths)
+        blocks = zip(*map(_blocks, [X, *columns]), strict=True)
         self._parts = [
-            (*blocks, Form(n_rows=n_rows, **form))
-            for *blocks, n_rows in zip(_blocks(X), of_y, self.lengths, strict=True)
+            (of_part, Form(n_rows=n_rows, **form))
+            for of_part, n_rows in zip(blocks, self.lengths, strict=True)
             if n_rows
         ]
-        self._collections = [part for part in (X, y) if part is not None]
+        self._collections = [X, *columns]
         self._wishes: dict[int, str] = {}
         self._seen: dict[str, tuple] = {}
         self._busy: list[_Task] = []
@@ -223,13 +230,13 @@ class DaskCluster:
         workers = self._awaited_workers()
         addresses = list(workers)
         ends = np.cumsum([workers[address]["nthreads"] for address in addresses])
-        rows = np.array([form.n_rows for *_, form in self._parts])
+        rows = np.array([form.n_rows for _, form in self._parts])
         middles = (np.cumsum(rows) - rows / 2) / rows.sum() * ends[-1]
         places = np.searchsorted(ends, middles, side="right")
         futures = [f for part in self._collections[:1] for f in distributed.futures_of(part)]
         holders = _in_time(self._client.who_has, futures) if futures else {}
         shares: dict[str, list[int]] = {}
-        for part, (block, *_) in enumerate(self._parts):
+        for part, ((block, *_), _) in enumerate(self._parts):
             here = [address for address in holders.get(block.key, ()) if address in workers]
             shares.setdefault((here or [addresses[places[part]]])[0], []).append(part)
         self._wishes = {parts[0]: address for address, parts in shares.items()}
@@ -248,11 +255,12 @@ class DaskCluster:
             address = min(workers, key=lambda one: (held.count(one), one))
         compute, submit = self._client.compute, self._client.submit
         there = {"workers": [address], "allow_other_workers": False, "pure": False}
-        rows, targets, forms = zip(*(self._parts[part] for part in parts), strict=True)
-        wanted = [block for block in (*rows, *targets) if block is not None]
-        blocks = compute(wanted, workers=[address], allow_other_workers=True)
-        rows, targets = blocks[: len(parts)], blocks[len(parts) :] or targets
-        prepared = [submit(Part, *part, **there) for part in zip(rows, targets, forms, strict=True)]
+        wanted = [block for part in parts for block in self._parts[part][0]]
+        blocks = iter(compute(wanted, workers=[address], allow_other_workers=True))
+        prepared = [
+            submit(Part, form, *(next(blocks) for _ in of_part), **there)
+            for of_part, form in (self._parts[part] for part in parts)
+        ]
         task = _Task(address, submit(_attend, invitation, *prepared, **there))
         self._busy.append(task)
         return task
@@ -322,17 +330,17 @@ def _no_rows(error):
     )
 
 
-def _targets(y, lengths):
-    """Return y in the partitions of X."""
+def _in_partitions(name, y, lengths):
+    """Return targets, or what else each row has one of, in the partitions of X."""
     if y is None:
-        raise ValueError("y=None: X is a Dask collection. Pass its targets as another one")
+        raise ValueError(f"{name}=None: X is a Dask collection. Pass its targets as another one")
     if not is_collection(y):
         raise TypeError(
-            "X is a Dask collection, and y is not. Pass y in the partitions of X, by "
-            "dask.array.from_array(y, chunks=(X.chunks[0],)) for one"
+            f"X is a Dask collection, and {name} is not. Pass {name} in the partitions of X, by "
+            f"dask.array.from_array({name}, chunks=(X.chunks[0],)) for one"
         )
     if getattr(y, "ndim", None) != 1:
-        raise ValueError("y should be a 1d array or a series of Dask: take one column of it")
+        raise ValueError(f"{name} should be a 1d array or a series of Dask: take one column of it")
     if _is_frame(y) or not hasattr(y, "chunks"):
         same = y.npartitions == len(lengths)
     else:
@@ -340,7 +348,7 @@ def _targets(y, lengths):
         y = y.rechunk((tuple(lengths),)) if same and y.chunks[0] != tuple(lengths) else y
     if not same:
         raise ValueError(
-            f"y is not in the {len(lengths)} partitions of X. Make both from one collection"
+            f"{name} is not in the {len(lengths)} partitions of X. Make both from one collection"
         )
     return y
 

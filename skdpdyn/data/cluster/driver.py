@@ -5,7 +5,6 @@ time alone: its partitions are placed anew, the new worker is told what the othe
 request is made again to all of them. What is asked for has no noise yet, so nothing is drawn twice.
 """
 
-import copy
 import math
 import time
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.base import Rows
+from skdpdyn.data.base import TargetsElsewhere
 from skdpdyn.data.cluster import wire, worker
 from skdpdyn.data.cluster.wire import CALL, POINT, LostError, Refusal, numbers
 from skdpdyn.exceptions import ClusterError
@@ -36,6 +35,7 @@ _REFUSALS = {
     worker.MASKED: _MASKED,
     worker.KIND: "some partitions are sparse and others dense, or X._meta is not of their kind: "
     "pass meta= where X is made",
+    worker.EXPOSURE: "exposure must hold one finite number > 0 for each row of X",
     worker.FAILED: "a worker failed. (The error may quote records, and stays there)",
 }
 
@@ -109,8 +109,6 @@ class Session:
             return
         for other in {"gradients", "batches", name}:  # which rest on all that is told
             self.forget(other)
-        if name == "targets":
-            self.forget("weights")
         self._ask(lambda share: self._call(share, message), CALL, self._acknowledged)
         self._told[name] = message
 
@@ -255,7 +253,7 @@ class Session:
         awaited.pop(name)[1].channel = channel  # the invitation is used up
 
 
-class ClusterRows(Rows):
+class ClusterRows(TargetsElsewhere):
     """Rows in the partitions of a Dask collection, which are summed by the workers that have them.
 
     Partitions are cut where chunks are, so that where these coincide sums have the bits of a local
@@ -275,37 +273,17 @@ class ClusterRows(Rows):
         self.shape = int(self._starts[-1]), cluster.n_features
         self.dtype, self.is_sparse = np.dtype(cluster.dtype), cluster.is_sparse
         self.feature_names = cluster.feature_names
+        self.has_exposure = cluster.has_exposure
         self._session = Session(cluster)
-        self._encode, self._units = None, (0.0, 1.0)
 
     draws = True
-    weighs = True
-    _weights: Any = None  # of the classes
 
     def close(self):
         """Let go of the workers."""
         self._session.close()
 
-    def with_targets(self, encode) -> "ClusterRows":
-        """Return the same rows with other targets, see `StreamedRows.with_targets`."""
-        rows = copy.copy(self)
-        rows._encode = encode
-        return rows
-
-    def with_target(self, centre: float, scale: float) -> "ClusterRows":
-        """Return the same rows with the targets (y - centre) / scale."""
-        rows = copy.copy(self)
-        rows._units = (centre, scale)
-        return rows
-
-    def weighted_by_class(self, weights: np.ndarray) -> "ClusterRows":
-        """See `LocalRows.weighted_by_class`."""
-        rows = copy.copy(self)
-        rows._weights = weights
-        return rows
-
     def class_counts(self, n_classes: int) -> np.ndarray:
-        """See `LocalRows.class_counts`."""
+        """See `Rows.class_counts`."""
         parts = range(len(self._lengths))
         return self._ready().ask(
             lambda read: sum(read(part, n_classes) for part in parts), "classes", n_classes
@@ -345,9 +323,8 @@ class ClusterRows(Rows):
         session = self._session
         if self._encode is not None:
             session.encode = self._encode
-            session.tell("targets", self._encode, *self._units)
+            session.tell("targets", self._encode, self._changes)
         session.tell("map", self.map)
-        session.tell("weights", self._weights)
         return session
 
     def _cuts(self, edges):

@@ -32,7 +32,8 @@ from skdpdyn.kernels.sums import Total
 from skdpdyn.noise import generators
 
 # codes of refusals: numbers behind them are public, such as columns
-MISSING, TARGETS, SHAPE, UNREADABLE, LONG, MALFORMED, MASKED, KIND, FAILED, MEMORY = range(1, 11)
+MISSING, TARGETS, EXPOSURE, SHAPE, UNREADABLE, LONG = range(1, 7)
+MALFORMED, MASKED, KIND, FAILED, MEMORY = range(7, 12)
 _AT_ONCE = 1 << 16  # rows between two looks whether the driver still waits
 _NORM = "X holds rows whose norm exceeds"
 
@@ -46,7 +47,7 @@ class Form:
     dtype: str
     is_sparse: bool
     numeric: bool  # whether targets are numbers
-    has_target: bool = True
+    n_targets: int = 1  # one may be followed by its exposure
 
 
 class Part:
@@ -54,17 +55,19 @@ class Part:
 
     Parameters
     ----------
-    X, y : array or frame
-        A block of rows and its targets.
     form : Form
-        Properties that they must have.
+        Properties that the rows must have.
+    X : array or frame
+        A block of rows.
+    *targets : array or series
+        Their targets, if there are some, and exposures.
     """
 
-    def __init__(self, X, y, form):
+    def __init__(self, form, X, *targets):
         self.refusal = None
         try:
             with np.errstate(all="ignore"):
-                self.rows = _rows_of(X, y, form)
+                self.rows = _rows_of(form, X, *targets)
         except Refusal as refusal:
             self.refusal = refusal.args
         except MemoryError:
@@ -86,9 +89,10 @@ class Part:
         return sum(part.nbytes for part in parts)
 
 
-def _rows_of(X, y, form):
+def _rows_of(form, X, *targets):
     """Return X and y, checked as a local fit checks them, or refuse them by a code."""
-    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in (X, y)):
+    parts = X, *targets
+    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise Refusal(MASKED)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=form.dtype, na_value=np.nan)
@@ -110,13 +114,21 @@ def _rows_of(X, y, form):
         raise Refusal(SHAPE)
     if not np.all(np.isfinite(X.data if form.is_sparse else X)):
         raise Refusal(MISSING, *_not_finite(X))
-    if form.has_target:
-        y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-        if y.shape != (form.n_rows,):
-            raise Refusal(SHAPE)
-        if form.numeric and y.dtype.kind == "O":
-            y = y.astype(np.float64)
-    return X, y
+    columns = [_column(form, target) for target in targets]
+    if form.n_targets == 2:
+        exposure = columns[1].astype(np.float64)
+        if not np.all((exposure > 0) & np.isfinite(exposure)):
+            raise Refusal(EXPOSURE)
+        return X, np.column_stack([columns[0], exposure])
+    return X, columns[0] if columns else None
+
+
+def _column(form, target):
+    """Return targets or exposures as an array."""
+    column = target.to_numpy() if hasattr(target, "to_numpy") else np.asarray(target)
+    if column.shape != (form.n_rows,):
+        raise Refusal(SHAPE)
+    return column.astype(np.float64) if form.numeric and column.dtype.kind == "O" else column
 
 
 def _not_finite(X):
@@ -149,25 +161,18 @@ class Answers:
         self._held, self._sums, self._point = ExitStack(), [], None
         self._batches: list[BatchSums] = []
 
-    def targets(self, encode, centre, scale):
-        """Set the targets as the loss takes them."""
-        for rows, part in zip(self._rows, self._parts, strict=True):
+    def targets(self, encode, changes):
+        """Set the targets as the loss takes them, and the weights of their classes."""
+        for place, (rows, part) in enumerate(zip(self._rows, self._parts, strict=True)):
             try:
                 y = np.ascontiguousarray(encode(part.rows[1]), dtype=np.float64)
             except Exception:
                 raise Refusal(TARGETS, part.rows[1].dtype.kind in "biuf") from None
-            rows.y = y if (centre, scale) == (0.0, 1.0) else (y - centre) / scale
+            self._rows[place] = rows.with_encoded(y, changes)
 
     def map(self, row_map):
         """Set the map that rows go through."""
         self._rows = [rows.with_map(row_map) for rows in self._rows]
-
-    def weights(self, weights):
-        """Set the weight of each row to that of its class; None: to 1."""
-        for place, rows in enumerate(self._rows):
-            rows.weight = np.empty(0)
-            if weights is not None:
-                self._rows[place] = rows.weighted_by_class(weights)
 
     def classes(self, n_classes):
         """Yield the number of rows of each class in each partition."""
