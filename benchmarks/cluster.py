@@ -10,7 +10,7 @@ Run ``python -m benchmarks cluster``. All times are ratios inside one run, the b
 - The driver's memory beyond its imports at X of 1 GB, over X.
 - ``--kills``: a worker is killed while partitions are placed, while rows are conditioned, while a
   step is computed, and between a step and the next, so many times each: fits with the bits of a
-  local one, errors, and seconds.
+  local one, errors, fits that take over a minute ("HANG"), and seconds.
 - On paper: what 1,000 workers cost a step, in bytes and milliseconds.
 """
 
@@ -34,6 +34,7 @@ from skdpdyn.losses import logistic
 from skdpdyn.objective import Objective
 
 COLUMNS = 100
+LIMIT = 60  # seconds after which a fit counts as one that hangs
 PHASES = "placing", "conditioning", "stepping", "between two steps"
 
 
@@ -158,6 +159,14 @@ def growth(n_bytes):
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / n_bytes
 
 
+class Hang(Exception):
+    """A fit that neither ends nor fails."""
+
+
+def hung(number, frame):
+    raise Hang("HANG")
+
+
 def kills(client, times):
     """Outcomes of fits in each of which a worker is killed once, and their seconds."""
     from skdpdyn.data.cluster import driver, wire
@@ -166,12 +175,14 @@ def kills(client, times):
     model = PrivateLogisticRegression(classes=[False, True], random_state=0)
     expected = model.fit(X.compute(), y.compute()).coef_
     invite, ask = driver.Session._invite, driver.Session._ask
+    signal.signal(signal.SIGALRM, hung)
     for phase in PHASES:
         outcomes, seconds = Counter(), []
         for _ in range(times):
             try:
                 client.wait_for_workers(2, timeout=60)
-            except TimeoutError:  # Dask did not start again what was killed
+            except TimeoutError:
+                outcomes["(Dask did not start a worker again: the cluster was restarted)"] += 1
                 client.restart()
             left = [1]
 
@@ -197,12 +208,14 @@ def kills(client, times):
 
             driver.Session._invite, driver.Session._ask = inviting, asking
             start = time.perf_counter()
+            signal.alarm(LIMIT)
             try:
                 same = np.array_equal(model.fit(X, y).coef_, expected)
                 outcomes["the same bits" if same else "OTHER BITS"] += 1
-            except ClusterError as error:
+            except (ClusterError, Hang) as error:
                 outcomes[str(error)] += 1
             finally:
+                signal.alarm(0)
                 driver.Session._invite, driver.Session._ask = invite, ask
             seconds.append(time.perf_counter() - start)
         print(f"  {phase:18s} {dict(outcomes)}, at most {max(seconds):.1f} s")
