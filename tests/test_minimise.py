@@ -128,7 +128,8 @@ def exact_gradient(objective, X, y, theta, linear):
     mpmath.mp.dps = 50
     given = LocalRows(X)
     what = Gradients.of(objective.unclamped(), given, with_room=True)
-    row_scale, limit, _, _ = given.bounded_for(what)
+    row_scale, limits, _, _ = given.bounded_for(what)
+    limit, y = limits.tolist(), LocalRows(X, y).y.tolist()
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     for i, row in enumerate(X.tolist()):

@@ -110,9 +110,10 @@ def test_against_numpy_on_long_streams_and_wide_rows(n_samples, n_features, dtyp
     objective = problem(logistic, X * np.linspace(0.01, 3, n_samples, dtype=dtype)[:, None])
     mechanism = record(objective, noise_multiplier=1e-3, step_size=1.0)
     ours = NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator())
-    np.testing.assert_allclose(
-        ours, by_numpy(objective, mechanism, X, y, generator()), rtol=1e-9, atol=1e-11
-    )
+    # limits are in the precision of the rows: their last digit may move the release by its pitch
+    rtol, atol = (1e-9, 1e-11) if dtype == np.float64 else (0, 2e-5)
+    expected = by_numpy(objective, mechanism, X, y, generator())
+    np.testing.assert_allclose(ours, expected, rtol=rtol, atol=atol)
 
 
 @pytest.mark.smoke

@@ -361,7 +361,8 @@ def test_one_batch_of_all_is_the_full_batch(loss, layout, dtype):
     shuffled = FixedBatches(301, generator(4).permutation(301))
     for batches in (FixedBatches(301), shuffled):
         ours = run(objective, layout(X), y, batches, divisor=301.0, stop=10, **quiet)
-        np.testing.assert_allclose(ours, theta, rtol=0, atol=1e-9)
+        # limits are in the precision of the rows
+        np.testing.assert_allclose(ours, theta, rtol=0, atol=1e-9 if dtype == np.float64 else 1e-7)
 
 
 @each_layout

@@ -20,6 +20,7 @@ from skdpdyn.kernels.lengths import compiled_limit
 from skdpdyn.kernels.passes import LocalSums
 
 _EPS = np.finfo(np.float64).eps
+_AT_ONCE = 1 << 16  # rows whose factors are computed at a time
 
 
 class BoundedRows(NamedTuple):
@@ -27,7 +28,7 @@ class BoundedRows(NamedTuple):
 
     A row counts as ``scale * W x - offset * W centre``, its residual (or the norm of several) is
     clamped to ``limit`` and then multiplied by ``weight``. ``offset`` is empty without a centre,
-    ``weight`` if all weights are 1.
+    ``weight`` if all weights are 1. Limits are in the precision of X, rounded down.
     """
 
     scale: np.ndarray
@@ -46,7 +47,7 @@ class LocalRows(RowsInPieces):
     X : ndarray or CSR array of shape (n_samples, n_features)
         C-ordered or CSR float64 or float32 rows.
     y : ndarray of shape (n_samples,) or None, default=None
-        Targets, float64. None where only sums of rows are wanted.
+        Targets, which are kept in the precision of X. None where only sums of rows are wanted.
     weight : ndarray of shape (n_samples,) or None, default=None
         Weight of each row, in [0, 1]: its clipped gradient is multiplied by it. None for 1.
     map : RowMap or None, default=None
@@ -81,7 +82,7 @@ class LocalRows(RowsInPieces):
         self.X = canonical_rows(X)
         self.persons: Persons | None = persons
         self.most_rows = most_rows
-        self.y = np.empty(0) if y is None else y
+        self.y = np.empty(0, self.dtype) if y is None else y.astype(self.dtype, copy=False)
         self.weight = np.empty(0)
         if weight is not None:
             self.weight = np.ascontiguousarray(weight, dtype=np.float64)
@@ -143,7 +144,8 @@ class LocalRows(RowsInPieces):
         rows, exposure = copy.copy(self), np.empty(0)
         if y.ndim == 2:
             y, exposure = y[:, 0], np.ascontiguousarray(y[:, 1])
-        rows.y, rows.exposure, rows.weight = np.ascontiguousarray(y), exposure, np.empty(0)
+        rows.y, rows.exposure = np.ascontiguousarray(y, dtype=self.dtype), exposure
+        rows.weight = np.empty(0)
         for name, arguments in changes:
             rows = getattr(rows, name)(*arguments)
         return rows
@@ -151,14 +153,19 @@ class LocalRows(RowsInPieces):
     def with_target(self, centre: float, scale: float) -> "LocalRows":
         """See `Rows.with_target`."""
         rows = copy.copy(self)
-        rows.y = (self.y - centre) / scale
+        rows.y = self._targets((self.y.astype(np.float64) - centre) / scale)
         return rows
 
     def with_rate(self, rate: float, unit: float) -> "LocalRows":
         """See `Rows.with_rate`."""
         rows = copy.copy(self)
-        rows.y, rows.exposure = self.y / rate, self.exposure * rate / unit
+        rows.y = self._targets(self.y.astype(np.float64) / rate)
+        rows.exposure = self.exposure * rate / unit
         return rows
+
+    def _targets(self, y):
+        """Return targets in the precision of X."""
+        return y.astype(self.dtype, copy=False)
 
     def part(self, first: int, last: int) -> "LocalRows":
         """Return rows first, ..., last - 1 under the same map, with targets and weights."""
@@ -256,17 +263,14 @@ class LocalRows(RowsInPieces):
         ValueError
             If a row is too large, or rounding could hide what one record does.
         """
-        room = self._allowance(objective, n_chunks, dtype, aligned)
-        bounded = self._bounded(objective)
-        bounded.limit[:] *= 1 - room
-        return bounded
+        return self._bounded(objective, self._allowance(objective, n_chunks, dtype, aligned))
 
     def bounded_without_room(self, objective) -> BoundedRows:
         """Return factors and limits of rows if the budget pays for rounding.
 
         A softmax that is not clipped is not clamped either, for that would be no contraction.
         """
-        return self._bounded(objective.unclamped() if objective.contracts else objective)
+        return self._bounded(objective.unclamped() if objective.contracts else objective, 0.0)
 
     def bounded_for(self, what) -> BoundedRows:
         """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`."""
@@ -274,17 +278,27 @@ class LocalRows(RowsInPieces):
             return self.bounded(what.objective, what.n_chunks, what.precision, what.aligned)
         return self.bounded_without_room(what.objective)
 
-    def _bounded(self, objective):
+    def _bounded(self, objective, room):
         if self.map is not None:  # of no more use, and beside X in memory for the whole run
             vars(self).pop("norms", None)
-        scale, offset, limit = self.factors(objective.data_norm)
-        with np.errstate(divide="ignore"):
-            scaling, largest = objective.intercept_scaling, objective.loss.lipschitz
-            compiled_limit()(limit, objective.clip, scaling, largest)
-        if not self.exposure.size:
-            return BoundedRows(scale, limit, offset, self.weight)
-        weight = self._weighted(self.exposure)
-        return BoundedRows(scale, limit / self.exposure, offset, weight)
+        n_rows = self.shape[0]
+        has_centre = self.map is not None and self.map.centre is not None
+        scale, offset = np.empty(n_rows), np.empty(n_rows if has_centre else 0)
+        limit = np.empty(n_rows, self.dtype)
+        of_limit = objective.clip, objective.intercept_scaling, objective.loss.lipschitz
+        for first in range(0, n_rows, _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            scale[part], offset[part], limits = self.part(first, part.stop).factors(
+                objective.data_norm
+            )
+            with np.errstate(all="ignore"):
+                compiled_limit()(limits, *of_limit)
+                if self.exposure.size:
+                    limits /= self.exposure[part]
+                limits *= 1 - room
+                limit[part] = rounded_down(limits, self.dtype)
+        weight = self._weighted(self.exposure) if self.exposure.size else self.weight
+        return BoundedRows(scale, limit, offset, weight)
 
     def _allowance(self, objective, n_chunks, dtype, aligned):
         mapping = 0
@@ -312,7 +326,13 @@ class LocalRows(RowsInPieces):
             return np.abs(self.y - centre)
         if of == "residuals":
             return np.abs(self.exposure * centre - self.y * self.exposure)
-        return self.norms if of == "norms" else self.map.lengths(self.X)[1]
+        if of == "norms":
+            return self.norms
+        lengths = np.empty(self.shape[0])
+        for first in range(0, len(lengths), _AT_ONCE):  # factors, which come with them, go at once
+            part = slice(first, first + _AT_ONCE)
+            _, lengths[part] = self.map.lengths(self.X[part])
+        return lengths
 
     def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
         """See `Rows.counts`: they are counted when they are asked for."""
@@ -428,6 +448,13 @@ class _Counts(Sequence):
 
     def __getitem__(self, place):
         return self._rows.count(self._numbers <= self._thresholds[place])
+
+
+def rounded_down(numbers: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return numbers >= 0 in another precision, none larger than before."""
+    with np.errstate(all="ignore"):
+        rounded = numbers.astype(dtype, copy=False)
+        return np.where(rounded > numbers, np.nextafter(rounded, rounded.dtype.type(0)), rounded)
 
 
 def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> LocalRows:

@@ -32,7 +32,7 @@ from skdpdyn.kernels.jit import (
 )
 from skdpdyn.kernels.mapped import map_gradient, map_point
 from skdpdyn.kernels.normals import check_noise, draw_normals
-from skdpdyn.kernels.passes import compiled_chunk, kernel_family, pass_types
+from skdpdyn.kernels.passes import compiled_chunk, kernel_family, pass_types, types_of_rows
 from skdpdyn.kernels.release import release
 from skdpdyn.kernels.sums import add, settle
 from skdpdyn.progress import Progress
@@ -302,9 +302,14 @@ def compiled_draw(draw):
 
 
 def _gather_type(family, dtype):
-    of_rows = (_vector,) * 5
-    gathered = family.room_type(dtype), *(_output,) * 5
+    of_rows, gathered = types_of_rows(dtype), _gathered_types(family, dtype)
     return types.void(family.rows_type(dtype), *of_rows, _index, _i64, _i64, *gathered)
+
+
+def _gathered_types(family, dtype):
+    in_their_precision = writable(family.gathered_dtype(dtype))
+    of_rows = in_their_precision, _output, in_their_precision, _output, _output
+    return family.room_type(dtype), *of_rows
 
 
 @cache
@@ -318,7 +323,7 @@ def compiled_run(family, dtype):
     """Compile the loop over steps."""
     chunk_type = pass_types(family, family.gathered_dtype(dtype))[0]
     functions = _draw_type, _gather_type(family, dtype), chunk_type
-    problem = family.rows_type(dtype), *(_vector,) * 5, family.room_type(dtype), *(_output,) * 5
+    problem = family.rows_type(dtype), *types_of_rows(dtype), *_gathered_types(family, dtype)
     point = _output, _output, _output, _f64, _output, readonly(np.uintp), *map_types, _f64, _f64
     schedule = _i64, _vector, _vector, readonly(np.float64, 2), _f64, _f64
     of_records = readonly(np.uintp), readonly(np.int64), _index
@@ -493,8 +498,9 @@ class _Steps:
             bounded_rows = rows.bounded(self._objective, n_chunks, np.float64, aligned=False)
         else:
             bounded_rows = rows.bounded_without_room(self._objective)
+        dtype = self._family.gathered_dtype(rows.dtype.name)
         of_gathered = (
-            *np.zeros((3, n_rows)),
+            *(np.zeros(n_rows, kind) for kind in (dtype, np.float64, dtype)),
             *(np.zeros(n_rows if numbers.size else 0) for numbers in bounded_rows[2:]),
         )
         return *_rows_of_records(rows), data, rows.y, *bounded_rows, gathered, *of_gathered

@@ -115,7 +115,7 @@ def chunk_gradients(
         residual(raw, target, slope)
         for i in range(size):
             a = np.uintp(first + i)
-            limit = row_limit[a]
+            limit = np.float64(row_limit[a])
             r = slope[i]
             if not r <= limit:  # true for NaN, too
                 r = limit

@@ -113,7 +113,7 @@ def chunk_gradients(
         line[:] = 0
         for i in range(size):
             a = np.uintp(first + i)
-            limit = row_limit[a] * within
+            limit = np.float64(row_limit[a]) * within
             square = 0.0
             for k in range(n_outputs):
                 square += slope[k, i] * slope[k, i]

@@ -38,9 +38,15 @@ _f64, _i64 = types.float64, types.int64
 _vector, _output = readonly(np.float64), writable(np.float64)
 
 
+def types_of_rows(dtype):
+    """Return the types of targets, factors, limits, offsets and weights of rows of ``dtype``."""
+    in_their_precision = readonly(dtype)
+    return in_their_precision, _vector, in_their_precision, _vector, _vector
+
+
 def pass_types(family, dtype, precision="float64"):
     """Return the types of a pass: of the chunk kernel, of the problem, of the point."""
-    problem = family.residual_type, family.rows_type(dtype), *(_vector,) * 5
+    problem = family.residual_type, family.rows_type(dtype), *types_of_rows(dtype)
     point = readonly(precision), _vector, _vector, _f64
     return types.void(*problem, *point, _i64, _i64, _output), problem, point
 

@@ -458,7 +458,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=numeric
         )
         given = {"exposure": exposure} if self._takes_exposure else {}
-        return canonical_rows(X), self._encode_target(y, **given)
+        target = self._encode_target(y, **given)
+        return canonical_rows(X), replace(target, values=target.values.astype(X.dtype))
 
     def _tabled(self, table, y, numeric, exposure):
         """Return rows that are read in order, and the Target, of which nothing is kept."""

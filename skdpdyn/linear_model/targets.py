@@ -11,7 +11,7 @@ from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.losses import Loss
 
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
-_LARGEST_EXPOSURE = 1e100  # larger ones count as that, those below its reciprocal as that
+_LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
 
 
 @dataclass(frozen=True)

@@ -213,14 +213,14 @@ class _Records:
     """Sums of bounded gradients over some records."""
 
     def __init__(self, objective, rows):
-        self.objective, self.X, self.y = objective, rows.X, rows.y
+        self.objective, self.X, self.y = objective, rows.X, rows.y.astype(np.float64)
         bounded = rows.bounded(objective, n_chunks=1, dtype=np.float64)
-        self.row_scale, self.residual_limit = bounded.scale, bounded.limit
+        self.row_scale, self.residual_limit = bounded.scale, bounded.limit.astype(np.float64)
         self.weight = bounded.weight if bounded.weight.size else np.ones(objective.n_samples)
         unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
         unit_limit = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).limit
         # residuals of contributions of norm 1
-        self.unit_limit = np.minimum(unit_limit, 1e300) * self.weight
+        self.unit_limit = np.minimum(unit_limit.astype(np.float64), 1e300) * self.weight
 
     def gradient(self, theta):
         """Sum of all records' clipped gradients."""
