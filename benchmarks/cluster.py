@@ -184,6 +184,7 @@ def kills(client, times):
             except TimeoutError:
                 outcomes["(Dask did not start a worker again: the cluster was restarted)"] += 1
                 client.restart()
+            time.sleep(1)  # Dask starts no worker again that dies while it is being started
             left = [1]
 
             def kill(left=left):

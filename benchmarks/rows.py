@@ -12,7 +12,8 @@ labels of a logistic model. Every fit is a process of its own, after one of few 
 - bytes: peak memory beyond X, y and what a fit of few rows takes, over the number of rows.
 
 ``--sizes 1e5 1e6`` gives sizes, up to 1e8 and beyond; ``--where`` some of memory, map, parquet,
-frame; ``--solvers`` some of the solvers, and ``all`` for each with its defaults.
+frame; ``--solvers`` some of the solvers, and ``all`` for each with its defaults; ``--models`` some
+of logistic, softmax, svc, ridge, poisson.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,13 @@ BLOCK = 1 << 20
 WHERE = "memory", "map", "parquet", "frame"
 STREAMING = "noisy_gd", "objective_perturbation", "output_perturbation", "sufficient_statistics"
 OTHERS = "noisy_sgd", "dp_sgd"
+MODELS = {
+    "logistic": ("PrivateLogisticRegression", {"classes": [False, True]}),
+    "softmax": ("PrivateSoftmaxRegression", {"classes": [False, True]}),
+    "svc": ("PrivateLinearSVC", {"classes": [False, True]}),
+    "ridge": ("PrivateRidge", {"target_bounds": (0, 1)}),
+    "poisson": ("PrivatePoissonRegressor", {"target_bounds": (0, 1)}),
+}
 
 
 def blocks(n_samples):
@@ -102,9 +111,9 @@ def forget(folder):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def measure(folder, where, solver, limit):
+def measure(folder, where, solver, name, limit):
     """Fit once, and print seconds, passes, seconds of reading as often, and bytes a row."""
-    from skdpdyn import PrivateLogisticRegression, PrivateRidge
+    import skdpdyn
     from skdpdyn.data.files import ArrayFile
     from skdpdyn.data.frames import Frame
     from skdpdyn.data.streamed import StreamedRows
@@ -112,9 +121,9 @@ def measure(folder, where, solver, limit):
     if limit:
         limit_memory(limit * 10**6)
         forget(folder)
-    linear = solver == "sufficient_statistics"
-    model = (PrivateRidge if linear else PrivateLogisticRegression)(solver=solver)
-    model.set_params(**({"target_bounds": (0, 1)} if linear else {"classes": [False, True]}))
+    name = "ridge" if solver == "sufficient_statistics" else name
+    kind, public = MODELS[name]
+    model = getattr(skdpdyn, kind)(solver=solver, **public)
     write(folder / "few", 1000)
     ArrayFile.least_bytes = Frame.least_bytes = 0  # also few rows are read in order
     for rows in ("memory", where):
@@ -155,40 +164,42 @@ def main(argv=None):
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6, 1e7, 1e8])
     parser.add_argument("--where", nargs="+", choices=WHERE, default=WHERE)
     parser.add_argument("--solvers", nargs="+", default=["noisy_gd"])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["logistic"])
     parser.add_argument("--memory", type=int, default=0, help="limit of all memory, in MB")
     parser.add_argument("--directory", help="where files are written; a temporary one by default")
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.one:
         warnings.simplefilter("ignore")
-        folder, where, solver = arguments.one
+        folder, where, solver, name = arguments.one
         (Path(folder) / "few").mkdir(exist_ok=True)
-        measure(Path(folder), where, solver, arguments.memory)
+        measure(Path(folder), where, solver, name, arguments.memory)
         return
     solvers = (*STREAMING, *OTHERS) if arguments.solvers == ["all"] else arguments.solvers
     print(
-        f"{'rows':>12} {'where':<8} {'solver':<24} {'seconds':>8} {'times':>6} {'passes':>6} "
-        f"{'of reading':>10} {'bytes a row':>11}"
+        f"{'rows':>12} {'where':<8} {'model':<8} {'solver':<24} {'seconds':>8} {'times':>6} "
+        f"{'passes':>6} {'of reading':>10} {'bytes a row':>11}"
     )
     last = {}
     for size in map(int, arguments.sizes):
         with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
             write(Path(folder), size)
-            for solver in solvers:
-                for where in arguments.where:
-                    if solver in OTHERS and where != "memory":
-                        continue
-                    run = [sys.executable, "-m", "benchmarks", "rows"]
-                    run += ["--one", folder, where, solver, "--memory", str(arguments.memory)]
-                    out = subprocess.run(run, capture_output=True, text=True, check=False)
-                    if out.returncode:
-                        print(f"{size:>12,} {where:<8} {solver:<24} failed: {out.stderr[-200:]}")
-                        continue
-                    seconds, passes, reading, memory = json.loads(out.stdout.splitlines()[-1])
-                    times = seconds / last.get((where, solver), float("nan"))
-                    last[where, solver] = seconds
-                    print(
-                        f"{size:>12,} {where:<8} {solver:<24} {seconds:>8.2f} {times:>6.1f} "
-                        f"{passes:>6} {seconds / reading:>10.2f} {memory:>11.1f}",
-                        flush=True,
-                    )
+            for name, solver, where in product(arguments.models, solvers, arguments.where):
+                if solver in OTHERS and where != "memory":
+                    continue
+                run = [sys.executable, "-m", "benchmarks", "rows"]
+                run += ["--one", folder, where, solver, name]
+                run += ["--memory", str(arguments.memory)]
+                out = subprocess.run(run, capture_output=True, text=True, check=False)
+                if out.returncode:
+                    print(f"{size:>12,} {where:<8} {name:<8} {solver:<24} failed:")
+                    print(out.stderr[-200:])
+                    continue
+                seconds, passes, reading, memory = json.loads(out.stdout.splitlines()[-1])
+                times = seconds / last.get((where, name, solver), float("nan"))
+                last[where, name, solver] = seconds
+                print(
+                    f"{size:>12,} {where:<8} {name:<8} {solver:<24} {seconds:>8.2f} {times:>6.1f} "
+                    f"{passes:>6} {seconds / reading:>10.2f} {memory:>11.1f}",
+                    flush=True,
+                )
