@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -783,13 +784,27 @@ def test_nothing_loads_dask_before_it_is_needed():
 SIZE = 5_120
 
 
-@pytest.fixture(scope="module")
-def processes(dask):
+@contextmanager
+def two_processes():
     """A cluster of two processes of one thread."""
     from distributed import Client, LocalCluster
 
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def processes(dask):
+    """A cluster whose workers live."""
+    with two_processes() as client:
+        yield client
+
+
+@pytest.fixture
+def mortal(dask):
+    """A cluster for one test: Dask does not always start a worker again that was killed."""
+    with two_processes() as client:
         yield client
 
 
@@ -816,8 +831,7 @@ def test_fits_on_a_cluster_have_the_bits_of_local_ones(dask, processes, name, n_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", ["placing", "conditioning", "stepping", "broadcast"])
-def test_a_worker_that_is_killed_costs_no_bit(dask, processes, phase, monkeypatch):
-    processes.wait_for_workers(2, timeout=90)
+def test_a_worker_that_is_killed_costs_no_bit(dask, mortal, phase, monkeypatch):
     X, y = data()
     expected = fitted("default", X, y > 0)
     expected._shape = X.shape
@@ -826,7 +840,7 @@ def test_a_worker_that_is_killed_costs_no_bit(dask, processes, phase, monkeypatc
 
     def kill_once():
         if left.pop() if left else 0:
-            kill_one(processes)
+            kill_one(mortal)
 
     def invite(self, lost):
         if phase == "placing":
@@ -852,7 +866,6 @@ def test_a_worker_that_is_killed_costs_no_bit(dask, processes, phase, monkeypatc
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(dask, processes, monkeypatch):
-    processes.wait_for_workers(2, timeout=90)
     X, y = data()
     far = blocks(dask, X, y > 0, size=SIZE)
     ask, asked = driver.Session._ask, []
@@ -887,7 +900,6 @@ def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(dask, processes, mon
 @pytest.mark.slow
 def test_a_planted_value_is_nowhere(dask, processes):
     """Neither in logs nor in errors, and in nothing that the scheduler was told."""
-    processes.wait_for_workers(2, timeout=90)
     X, y = np.full((600, 3), SECRET), np.full(600, SECRET)
     X[-1, 0] = np.nan
     far = blocks(dask, X, y, size=300)
