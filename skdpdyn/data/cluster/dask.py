@@ -243,7 +243,7 @@ class DaskCluster:
         return list(shares.values())
 
     def place(self, parts, invitation):
-        """Return the task that will serve some partitions to whoever invited.
+        """Return the task that will serve some partitions to the driver of the invitation.
 
         Our own tasks run on one worker and nowhere else. What they rest on is Dask's to compute:
         were it pinned too, it could not be computed anew once that worker is gone.

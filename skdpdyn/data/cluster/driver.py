@@ -216,7 +216,7 @@ class Session:
         awaited = {}
         for share in lost:
             self._summon(share, awaited)
-            self._admit(awaited, 0)  # nobody waits until all are summoned
+            self._admit(awaited, 0)  # without a wait, for workers that are still to be asked
         looked = time.monotonic()
         while awaited:
             self._admit(awaited)
@@ -238,7 +238,7 @@ class Session:
         awaited[invitation.name] = invitation, share
 
     def _admit(self, awaited, seconds=0.2):
-        """Admit one who comes in time, if he was invited."""
+        """Take the connection of an invited worker, if one comes in time."""
         self._listening.settimeout(seconds)
         try:
             sock, _ = self._listening.accept()

@@ -63,11 +63,11 @@ class Channel:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}.items():
-            if hasattr(socket, name):  # a machine that is gone says nothing
+            if hasattr(socket, name):  # a machine that is off sends no end
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def close(self):
-        """End the connection; whoever waits on the other side knows at once."""
+        """End the connection: the other side is told at once."""
         self._selector.close()
         with suppress(OSError):  # threads that wait on it know, too
             self._sock.shutdown(socket.SHUT_RDWR)
@@ -105,7 +105,7 @@ class Channel:
 
 
 def numbers(channel, number, shape, dtype=np.float64):
-    """Return the numbers that answer a request; older answers, which nobody wants, are passed over.
+    """Return the numbers that answer a request; answers to older requests are skipped.
 
     Raises
     ------
@@ -168,13 +168,13 @@ def admit(sock, invitations, context=None):
     name, theirs = bytes(greeting[:_KEY]), bytes(greeting[_KEY:])
     invitation = invitations.get(name)
     if invitation is None:
-        raise LostError("nobody who was invited")
+        raise LostError("not an invited worker")
     ours = secret_key(_KEY)
     sock.sendall(ours + _mac(invitation, b"driver", name, theirs, ours))
     proof = bytearray(_MAC)
     _fill(sock, proof)
     if not hmac.compare_digest(bytes(proof), _mac(invitation, b"worker", name, theirs, ours)):
-        raise LostError("nobody who was invited")
+        raise LostError("not an invited worker")
     return name, Channel(sock, LIMIT)
 
 
@@ -200,7 +200,7 @@ def answer_invitation(invitation, context=None):
         theirs, proof = bytes(answer[:_KEY]), bytes(answer[_KEY:])
         nonces = invitation.name, ours, theirs
         if not hmac.compare_digest(proof, _mac(invitation, b"driver", *nonces)):
-            raise LostError("not the driver who invited")
+            raise LostError("not the driver of the invitation")
         sock.sendall(_mac(invitation, b"worker", *nonces))
         return Channel(sock)
     except OSError as error:

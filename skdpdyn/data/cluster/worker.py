@@ -152,7 +152,7 @@ class Answers:
     n_threads : int
         Threads of this worker.
     go_on : callable
-        Called between pieces of work; raises where nobody waits for them.
+        Called between pieces of work; raises if the driver does not wait any more.
     """
 
     def __init__(self, parts, n_threads, go_on):
