@@ -709,6 +709,7 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy(dask, here):
         (far, "exposure should be a 1d array"),
         (far_y[:599], "exposure is not in the 2 partitions"),
         (far[:, 0], "one finite number > 0"),
+        (far_y.astype("M8[s]"), "one finite number > 0"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             counts.fit(far, far_y, exposure=exposure)

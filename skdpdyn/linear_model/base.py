@@ -459,7 +459,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         )
         given = {"exposure": exposure} if self._takes_exposure else {}
         target = self._encode_target(y, **given)
-        return canonical_rows(X), replace(target, values=target.values.astype(X.dtype))
+        return canonical_rows(X), replace(target, values=target.values.astype(X.dtype, copy=False))
 
     def _tabled(self, table, y, numeric, exposure):
         """Return rows that are read in order, and the Target, of which nothing is kept."""

@@ -116,6 +116,8 @@ def _rows_of(form, X, *targets):
         raise Refusal(MISSING, *_not_finite(X))
     columns = [_column(form, target) for target in targets]
     if form.n_targets == 2:
+        if columns[1].dtype.kind not in "biuf":
+            raise Refusal(EXPOSURE)
         exposure = columns[1].astype(np.float64)
         if not np.all((exposure > 0) & np.isfinite(exposure)):
             raise Refusal(EXPOSURE)
