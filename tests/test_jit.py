@@ -1,12 +1,15 @@
 """How kernels are compiled."""
 
 import gc
+import shutil
 
 import numba
 import pytest
 from numba import types
+from numba.core.codegen import CodeLibrary
 
 from skdpdyn._startup import no_collections
+from skdpdyn.kernels import jit
 from skdpdyn.kernels.jit import component, double_of_bits, entry
 
 
@@ -22,7 +25,10 @@ def _power_of_two(exponent):
     return double_of_bits((exponent + 1023) << 52)
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+
+
+@needs_compiler
 @pytest.mark.parametrize("decorator", [entry, component])
 @pytest.mark.parametrize("enabled", [True, False])
 def test_garbage_collection_is_as_before(decorator, enabled, monkeypatch):
@@ -59,3 +65,70 @@ def test_collections_come_back_when_the_last_one_is_done(enabled):
 def test_double_of_bits(exponent):
     of_power = entry(types.float64(types.int64))(_power_of_two)
     assert of_power(exponent) == 2.0**exponent
+
+
+def _compile_half(number=types.float64):
+    """Return the half of 3, of which there are files for each type, and whether they were used."""
+    half = entry(number(number))(_half)
+    assert half.nopython_signatures == [number(number)]
+    return half(3), bool(half.stats.cache_hits)
+
+
+@pytest.fixture
+def files_of_half(tmp_path, monkeypatch):
+    """Files of two signatures, in the order in which they were written."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert _compile_half() == (1.5, False)
+    assert _compile_half(types.int64) == (1, False)
+    assert _compile_half() == (1.5, True)
+    assert _compile_half(types.int64) == (1, True)
+    return sorted(tmp_path.rglob("*.nbc"))
+
+
+@needs_compiler
+def test_a_file_with_the_code_of_another_signature_is_not_used(files_of_half):
+    """As two processes leave it that both look for a free name before either takes it."""
+    first, second = files_of_half
+    shutil.copy(second, first)
+    assert _compile_half() == (1.5, False)
+    assert _compile_half() == (1.5, True)
+    assert _compile_half(types.int64) == (1, True)
+
+
+@needs_compiler
+def test_code_of_an_older_source_is_not_used(files_of_half, monkeypatch):
+    """Although the function's own module is the same: it may call what has changed elsewhere."""
+    older = files_of_half[0].read_bytes()
+    monkeypatch.setattr(jit, "_kernel_sources", lambda: "changed")
+    assert _compile_half() == (1.5, False)
+    assert _compile_half() == (1.5, True)
+    files_of_half[0].write_bytes(older)  # by a process that started before the change
+    assert _compile_half() == (1.5, False)
+
+
+def _no_object(library):
+    raise RuntimeError(f"no compiled object yet for {library}")
+
+
+@needs_compiler
+def test_an_interrupt_while_llvm_compiles_is_not_lost(tmp_path, monkeypatch):
+    """It ends a callback, which cannot pass it on: numba then misses the machine code."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(CodeLibrary, "_get_compiled_object", _no_object)
+        with pytest.raises(KeyboardInterrupt):
+            _compile_half()
+    assert _compile_half() == (1.5, False)
+
+
+@needs_compiler
+@pytest.mark.parametrize("module", ["losses", "kernels.jit", "kernels.ball", "kernels.release"])
+def test_every_kernel_counts_as_source(module, tmp_path, monkeypatch):
+    package = tmp_path / "skdpdyn"
+    shutil.copytree(jit.files("skdpdyn"), package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(jit, "files", lambda name: package)
+    digest = jit._kernel_sources.__wrapped__
+    before = digest()
+    path = package / f"{module.replace('.', '/')}.py"
+    path.write_text(path.read_text() + "\n")
+    assert digest() != before

@@ -1,10 +1,11 @@
 """The numba policy: how every kernel of the library is compiled.
 
 Kernels are cached on disk, where a directory can be written: ``NUMBA_CACHE_DIR``, or else beside
-the package or in the user's cache. Code in damaged files is compiled anew. Kernels release the
-GIL. Floating-point reassociation and contraction are allowed, so that dot products vectorise;
-``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds and adds
-noise. No kernel starts a thread: parallel fits run these kernels from a ``ThreadPoolExecutor``.
+the package or in the user's cache. Code in damaged files is compiled anew, and all code after any
+kernel's source has changed. Kernels release the GIL. Floating-point reassociation and contraction
+are allowed, so that dot products vectorise; ``nnan`` and ``ninf`` never are, because they make
+``isnan`` false in code that bounds and adds noise. No kernel starts a thread: parallel fits run
+these kernels from a ``ThreadPoolExecutor``.
 """
 
 import hashlib
@@ -13,6 +14,8 @@ import pickle
 import threading
 import warnings
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numba
@@ -32,8 +35,30 @@ _SAID = "_SKDPDYN_SAID_THAT_NOTHING_IS_CACHED"
 _DIGEST = hashlib.sha256().digest_size
 
 
+@cache
+def _kernel_sources() -> str:
+    """Return a digest of the source of all kernels, since compiled code contains what it calls."""
+    package = files("skdpdyn")
+    modules = [package / "losses.py", *(package / "kernels").iterdir()]
+    sources = sorted(path.read_bytes() for path in modules if path.name.endswith(".py"))
+    return hashlib.sha256(b"".join(sources)).hexdigest()
+
+
 class _CheckedFiles(IndexDataCacheFile):
-    """Files of compiled code with a checksum: damaged ones are compiled anew."""
+    """Files of compiled code that say what they hold, with a checksum.
+
+    Two processes that compile at once may write to one file, and one of them then finds the code of
+    the other, which is of another signature or an older source.
+    """
+
+    def save(self, key, data):
+        """Write compiled code, and what it was compiled from."""
+        super().save(key, (self._source_stamp, key, data))
+
+    def load(self, key):
+        """Return compiled code, or None where there is none that was compiled from this."""
+        stamp, of, data = super().load(key) or (None, None, None)
+        return data if (stamp, of) == (self._source_stamp, key) else None
 
     def _load_index(self):
         try:
@@ -57,9 +82,9 @@ class _Cache(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        files = self._cache_file
-        base, stamp = self._impl.filename_base, files._source_stamp
-        self._cache_file = _CheckedFiles(files._cache_path, base, stamp)
+        numbas = self._cache_file
+        base, stamp = self._impl.filename_base, (numbas._source_stamp, _kernel_sources())
+        self._cache_file = _CheckedFiles(numbas._cache_path, base, stamp)
 
     def load_overload(self, signature, target_context):
         """Return the compiled function, or None if no readable one is stored."""
@@ -72,6 +97,8 @@ class _Cache(FunctionCache):
         """Write the compiled function, or warn that it cannot be written."""
         try:
             super().save_overload(signature, data)
+        except RuntimeError as error:  # no machine code: a callback of LLVM's was interrupted
+            raise KeyboardInterrupt from error
         except OSError as error:  # a full disk, a directory that is gone
             _say_that_nothing_is_cached(error.strerror)
 
