@@ -3,8 +3,8 @@
 Run ``python -m benchmarks cluster``. All times are ratios inside one run, the best of three, on a
 ``LocalCluster`` of two processes of one thread.
 
-- An empty step (100 columns, 1,024 rows) through the sockets of a fit, over the same through
-  actors: what Dask offers for state on workers.
+- An empty step (100 columns, 1,024 rows) through the sockets of a fit, and through Dask's scheduler
+  as behind a firewall, over the same through actors: what Dask offers for state on workers.
 - A step over 2,000,000 rows of 100 columns by one worker and by two, over a local step on as many
   threads.
 - The driver's memory beyond its imports at X of 1 GB, over X.
@@ -99,13 +99,18 @@ def as_numbers(y):
 
 
 def overhead(client):
-    """Seconds of an empty step through sockets and through actors."""
+    """Seconds of an empty step through sockets, the scheduler and actors."""
+    import dask
+
     X, y = client.persist(collections(1024, 2))
-    rows = cluster_rows(X, y)
-    run, end, what = steps(rows, problem(X.shape))
-    sockets = best(run, 500)
-    end()
-    rows.close()
+    seconds = []
+    for relay, n_steps in ((False, 500), (True, 50)):
+        with dask.config.set({"skdpdyn.relay": relay}):
+            rows = cluster_rows(X, y)
+        run, end, what = steps(rows, problem(X.shape))
+        seconds.append(best(run, n_steps))
+        end()
+        rows.close()
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
     shape = (max(1, len(rows.chunk_edges(what.n_chunks)) // 2), what.n_sums)
     actors = [
@@ -117,7 +122,7 @@ def overhead(client):
         for _ in range(n_steps):
             np.add.reduce(np.concatenate([f.result() for f in [a.at(point) for a in actors]]))
 
-    return sockets, best(ask, 50)
+    return *seconds, best(ask, 50)
 
 
 def speed(client, n_rows):
@@ -276,9 +281,10 @@ def main(arguments):
 
     shape = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**shape) as cluster, Client(cluster) as client:
-        sockets, actors = overhead(client)
+        sockets, relayed, actors = (1e6 * seconds for seconds in overhead(client))
         print(f"an empty step: {sockets / actors:.3f} of the same through actors")
-        print(f"  ({sockets * 1e6:.0f} microseconds here, {actors * 1e6:.0f} through actors)")
+        print(f"  ({sockets:.0f} microseconds here, {actors:.0f} through actors)")
+        print(f"  {relayed:.0f} through the scheduler")
         print(f"memory of the driver: {growth(options.bytes):.3f} of X")
         found = speed(client, options.rows)
         for count in (1, 2):

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -740,14 +740,12 @@ def test_errors_of_a_cluster_quote_no_record(dask, here, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(placing, "_SHUNNED", 0.0)
-        patch.setattr(placing, "answer_invitation", lambda *a: (_ for _ in ()).throw(OSError()))
-        with pytest.raises(ClusterError, match="cannot connect to this process"):
-            model.fit(far, far_y)
         patch.setattr(placing, "serve", lambda *a: 1 / 0)
         patch.setattr(placing, "answer_invitation", lambda *a: SimpleNamespace(close=int))
         with pytest.raises(ClusterError, match="lost 5 times"):
             model.fit(far, far_y)
-    assert placing._attend(wire.Invitation(("127.0.0.1", 0), "0")) == placing._OTHER_VERSION
+    of_another = wire.Invitation(("127.0.0.1", 0), "0")
+    assert placing._attend(of_another, False) == placing._OTHER_VERSION
     with monkeypatch.context() as patch:
         patch.setattr(placing, "LIMIT", 0.2)
         with pytest.raises(ClusterError, match="does not answer"):
@@ -758,6 +756,92 @@ def test_errors_of_a_cluster_quote_no_record(dask, here, monkeypatch):
     with dask.config.set({"skdpdyn.host": "localhost", "skdpdyn.port": 0}):
         model.fit(far, far_y)
     assert hasattr(model, "coef_")
+
+
+def firewall():
+    """Return what keeps workers of a process from connecting to the driver, and what ends that."""
+
+    def put():
+        from skdpdyn.data.cluster import dask as placing
+        from skdpdyn.data.cluster.wire import answer_invitation
+
+        def only_by_the_scheduler(invitation, context=None, sock=None):
+            if sock is None:
+                raise OSError("no route to host")
+            return answer_invitation(invitation, context, sock)
+
+        placing.answer_invitation = only_by_the_scheduler
+
+    def end():
+        from skdpdyn.data.cluster import dask as placing
+        from skdpdyn.data.cluster.wire import answer_invitation
+
+        placing.answer_invitation = answer_invitation
+
+    return put, end
+
+
+@pytest.fixture
+def blocked(here):
+    """Workers of this process that cannot connect to the driver."""
+    put, end = firewall()
+    put()
+    yield here
+    end()
+
+
+def test_where_workers_cannot_connect_a_fit_goes_through_the_scheduler(dask, blocked):
+    X, y = data(2000)
+    expected = fitted("plain", X, y > 0)
+    expected._shape = X.shape
+    far, far_y = blocks(dask, X, y > 0, size=512)
+    with pytest.warns(RuntimeWarning, match="cannot connect to this process"):
+        assert_same_fit(fitted("plain", far, far_y), expected)
+    X[-1, 0] = np.nan
+    with (
+        pytest.warns(RuntimeWarning, match="cannot connect"),
+        pytest.raises(ValueError, match=r"columns \[0\] hold missing"),
+    ):
+        fitted("plain", *blocks(dask, X, y > 0, size=512))
+    assert_nothing_is_left(blocked)
+
+
+def assert_nothing_is_left(client):
+    """No task, queue or thread of a fit, some seconds after it."""
+    start = time.monotonic()
+    while left := (
+        client.run_on_scheduler(
+            lambda dask_scheduler: [
+                *dask_scheduler.tasks,
+                *dask_scheduler.extensions["queues"].queues,
+            ]
+        )
+        + [thread.name for thread in threading.enumerate() if "skdpdyn" in thread.name]
+    ):
+        assert time.monotonic() - start < 5, left
+        time.sleep(0.02)
+
+
+def test_a_relay_that_loses_a_message_is_a_lost_worker(dask, blocked, monkeypatch):
+    from skdpdyn.data.cluster import relay
+
+    class Forgetful(relay.Queue):
+        n_messages = 0
+
+        def put(self, message):
+            Forgetful.n_messages += 1
+            if Forgetful.n_messages != 20:
+                super().put(message)
+
+    X, y = data(2000)
+    expected = fitted("plain", X, y > 0)
+    expected._shape = X.shape
+    monkeypatch.setattr(relay, "Queue", Forgetful)
+    monkeypatch.setattr(driver.wire, "LIMIT", 1.0)
+    with pytest.warns(RuntimeWarning, match="cannot connect"):
+        assert_same_fit(fitted("plain", *blocks(dask, X, y > 0, size=512)), expected)
+    assert Forgetful.n_messages > 30
+    assert_nothing_is_left(blocked)
 
 
 def test_without_a_cluster_the_error_says_how_to_begin_one(dask):
@@ -831,8 +915,13 @@ def test_fits_on_a_cluster_have_the_bits_of_local_ones(dask, processes, name, n_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["placing", "conditioning", "stepping", "broadcast"])
+@pytest.mark.parametrize("phase", ["placing", "conditioning", "stepping", "broadcast", "relayed"])
 def test_a_worker_that_is_killed_costs_no_bit(dask, mortal, phase, monkeypatch):
+    if phase == "relayed":
+        mortal.register_worker_callbacks(firewall()[0])
+        told = pytest.warns(RuntimeWarning, match="cannot connect")
+    else:
+        told = nullcontext()
     X, y = data()
     expected = fitted("default", X, y > 0)
     expected._shape = X.shape
@@ -853,7 +942,7 @@ def test_a_worker_that_is_killed_costs_no_bit(dask, mortal, phase, monkeypatch):
             kill_once()
 
         def taking(read):
-            if phase == ("stepping" if kind == wire.POINT else "conditioning"):
+            if phase in (["stepping", "relayed"] if kind == wire.POINT else ["conditioning"]):
                 kill_once()
             return take(read)
 
@@ -861,8 +950,10 @@ def test_a_worker_that_is_killed_costs_no_bit(dask, mortal, phase, monkeypatch):
 
     monkeypatch.setattr(driver.Session, "_invite", invite)
     monkeypatch.setattr(driver.Session, "_ask", asked)
-    assert_same_fit(fitted("default", *far), expected)
+    with told:
+        assert_same_fit(fitted("default", *far), expected)
     assert not left
+    assert_nothing_is_left(mortal)
 
 
 @pytest.mark.slow
@@ -899,8 +990,14 @@ def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(dask, processes, mon
 
 
 @pytest.mark.slow
-def test_a_planted_value_is_nowhere(dask, processes):
+@pytest.mark.parametrize("relayed", [False, True])
+def test_a_planted_value_is_nowhere(dask, mortal, relayed):
     """Neither in logs nor in errors, and in nothing that the scheduler was told."""
+    with dask.config.set({"skdpdyn.relay": relayed}):
+        look_for_planted_values(dask, mortal)
+
+
+def look_for_planted_values(dask, processes):
     X, y = np.full((600, 3), SECRET), np.full(600, SECRET)
     missing = X.copy()
     missing[-1, 0] = np.nan

@@ -1,12 +1,14 @@
 """All that knows Dask: what can be trained on, and where partitions are placed.
 
 Dask loads rows and keeps them. On each worker one long task of ours answers the driver, so that
-the steps of a fit go past Dask's scheduler.
+the steps of a fit go past Dask's scheduler, where workers can connect to the driver.
 """
 
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +23,7 @@ from scipy import sparse
 
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.cluster.driver import ClusterRows
+from skdpdyn.data.cluster.relay import driver_end, worker_end
 from skdpdyn.data.cluster.wire import LIMIT, LostError, answer_invitation
 from skdpdyn.data.cluster.worker import Form, Part, serve
 from skdpdyn.exceptions import ClusterError
@@ -158,6 +161,7 @@ class _Task:
 
     address: str
     future: Any
+    is_relayed: bool = False
 
 
 class DaskCluster:
@@ -206,6 +210,8 @@ class DaskCluster:
         self._seen: dict[str, tuple] = {}
         self._busy: list[_Task] = []
         self._lost: dict[str, float] = {}
+        # whether new connections go through the scheduler
+        self._is_relayed = bool(dask.config.get("skdpdyn.relay", False))
 
     dumps = staticmethod(cloudpickle.dumps)
 
@@ -261,8 +267,12 @@ class DaskCluster:
             submit(Part, form, *(next(blocks) for _ in of_part), **there)
             for of_part, form in (self._parts[part] for part in parts)
         ]
-        task = _Task(address, submit(_attend, invitation, *prepared, **there))
+        future = submit(_attend, invitation, self._is_relayed, *prepared, **there)
+        task = _Task(address, future, self._is_relayed)
         self._busy.append(task)
+        if task.is_relayed:
+            needed = partial(self._may_come, task)
+            driver_end(self._client, _relay_of(invitation), invitation.address, needed)
         return task
 
     def release(self, task):
@@ -273,8 +283,15 @@ class DaskCluster:
 
     def lose(self, task):
         """Forget a task whose connection is lost; for some seconds, place nothing on its worker."""
-        self._lost[task.address] = time.monotonic()
+        if task.is_relayed or not self._is_relayed:  # otherwise it may only be out of reach
+            self._lost[task.address] = time.monotonic()
         self.release(task)
+
+    def _may_come(self, task):
+        """Return whether somebody will still send something from the task."""
+        with suppress(ClusterError):  # which the driver raises
+            return task in self._busy and not self.is_lost(task)
+        return False
 
     def is_lost(self, task):
         """Return whether a task will never come; raise where its rows cannot be had."""
@@ -284,11 +301,7 @@ class DaskCluster:
         if status == "finished":
             ended = _in_time(task.future.result)
             if ended == _UNREACHABLE:
-                raise ClusterError(
-                    f"the worker {task.address} cannot connect to this process at "
-                    f"{self.address()[0]}. Run it where workers can, or set skdpdyn.host and "
-                    "skdpdyn.port in Dask's configuration"
-                )
+                self._relay_from_now_on()
             if ended == _OTHER_VERSION:
                 raise ClusterError(
                     f"the worker {task.address} has another version of skdpdyn than "
@@ -296,6 +309,18 @@ class DaskCluster:
                 )
             return True
         return status in ("cancelled", "lost") or task.address not in self._workers()
+
+    def _relay_from_now_on(self):
+        if not self._is_relayed:
+            warnings.warn(
+                f"workers cannot connect to this process at {self.address()[0]}: the fit goes "
+                "through Dask's scheduler, which takes some milliseconds a step. In Dask's "
+                "configuration, set skdpdyn.host and skdpdyn.port to an address that workers "
+                "reach, or skdpdyn.relay to True",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._is_relayed = True
 
     def _awaited_workers(self):
         """Return the workers there are, once there is one."""
@@ -380,16 +405,24 @@ def _in_time(function, *arguments):
         pool.shutdown(wait=False)
 
 
-def _attend(invitation, *parts):
+def _relay_of(invitation):
+    """Return the name of a connection through the scheduler: no secret."""
+    return f"skdpdyn {invitation.name.hex()}"
+
+
+def _attend(invitation, is_relayed, *parts):
     """Answer the driver until it hangs up; on a worker, beside whatever else runs there."""
     try:
         if invitation.version != _VERSION:
             return _OTHER_VERSION
-        worker = distributed.get_worker()
+        worker, sock = distributed.get_worker(), None
+        if is_relayed:
+            running = partial(_is_running, worker, worker.get_current_task())
+            sock = worker_end(distributed.get_client(), _relay_of(invitation), running)
         distributed.secede()
         context = worker.security.get_connection_args("worker").get("ssl_context")
         try:
-            channel = answer_invitation(invitation, context)
+            channel = answer_invitation(invitation, context, sock)
         except LostError:  # the driver has no time, or invites another by now
             return _FAILED
         except OSError:
@@ -401,3 +434,9 @@ def _attend(invitation, *parts):
     except Exception:  # its text may quote records
         return _FAILED
     return _SERVED
+
+
+def _is_running(worker, key):
+    """Return whether anybody waits for a task that runs: it goes on when its driver is gone."""
+    task = worker.state.tasks.get(key)
+    return task is not None and task.state in ("executing", "long-running")

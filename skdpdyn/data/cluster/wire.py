@@ -60,6 +60,8 @@ class Channel:
         self._selector = selectors.DefaultSelector()
         self._selector.register(sock, selectors.EVENT_READ)
         sock.settimeout(limit)
+        if sock.family not in (socket.AF_INET, socket.AF_INET6):  # it ends in this process
+            return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}.items():
@@ -178,8 +180,8 @@ def admit(sock, invitations, context=None):
     return name, Channel(sock, LIMIT)
 
 
-def answer_invitation(invitation, context=None):
-    """Return a channel to the driver.
+def answer_invitation(invitation, context=None, sock=None):
+    """Return a channel to the driver, by ``sock`` if it leads there.
 
     Raises
     ------
@@ -188,7 +190,8 @@ def answer_invitation(invitation, context=None):
     OSError
         If it cannot be reached.
     """
-    sock = socket.create_connection(invitation.address, timeout=_HANDSHAKE)
+    if sock is None:
+        sock = socket.create_connection(invitation.address, timeout=_HANDSHAKE)
     try:
         sock.settimeout(LIMIT)
         if context is not None:
