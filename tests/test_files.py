@@ -22,7 +22,7 @@ from skdpdyn.data.files import ArrayFile, TabledRows
 from skdpdyn.data.frames import Frame
 from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD
 
-N_SAMPLES = 1_500 if config.DISABLE_JIT else 12_000
+N_SAMPLES = 1_500 if config.DISABLE_JIT else 4_500
 BINARY = {"classes": [False, True], "random_state": 0}
 
 

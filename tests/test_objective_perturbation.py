@@ -148,9 +148,8 @@ def ratios(adjacency, norm, claim, noises=(0.4, 3.0), worst=None):
     return found
 
 
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("norm", NORMS)
-def test_the_profile_holds_and_is_tight(adjacency, norm):
+@pytest.mark.parametrize(("norm", "adjacency"), list(zip(NORMS, 2 * ADJACENCIES, strict=True)))
+def test_the_profile_holds_and_is_tight(norm, adjacency):
     """No data's exact delta is above the claim (to the quadrature's 1e-3), and some data's is
     above half of it.
     """

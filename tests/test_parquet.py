@@ -19,7 +19,7 @@ from skdpdyn.data import ParquetRows
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
 
-N_SAMPLES = 1_500 if config.DISABLE_JIT else 12_000
+N_SAMPLES = 1_500 if config.DISABLE_JIT else 4_500
 COLOURS = ["red", "green", "blue"]
 SECRET = 0.123456789
 

@@ -23,7 +23,7 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy._numerics import gdp_log_delta
-from skdpdyn.privacy.guarantees import LinearCurve, SummedCurve, gdp_mu
+from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, SummedCurve, gdp_mu
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
 GUARANTEES = [
@@ -181,6 +181,17 @@ def test_tradeoff_is_a_decreasing_curve_below_the_diagonal(guarantee):
     fnr = guarantee.tradeoff(fpr)
     assert np.all((fnr >= 0) & (fnr <= 1 - fpr + 1e-12))
     assert np.all(np.diff(fnr) <= 1e-12)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+def test_tradeoff_by_the_profile_is_the_highest_of_all_lines(guarantee):
+    """Although it looks at few of them."""
+    fpr, epsilon = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]), np.geomspace(1e-6, 700.0, 2000)
+    epsilon = np.append(0.0, epsilon)
+    miss, x = 1 - guarantee.delta(epsilon), fpr[:, None]
+    lines = np.maximum(miss - np.exp(epsilon) * x, np.exp(-epsilon) * (miss - x)).max(axis=1)
+    found = Guarantee.tradeoff(guarantee, fpr)
+    np.testing.assert_allclose(found, np.maximum(lines, 0.0), rtol=1e-12, atol=1e-15)
 
 
 def test_tradeoff_by_the_profile_matches_the_closed_form():

@@ -127,8 +127,7 @@ def requested(browser):
     return [url for url in urls if not url.startswith(("data:", "blob:", "about:", "chrome:"))]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "theme"), [("desk", "light"), ("phone", "dark")])
 def test_pages_are_whole(browser, address, width, theme):
     """No error, no other host, nothing wider than the page, code in its box, and the right
     theme.

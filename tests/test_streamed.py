@@ -38,7 +38,7 @@ class GeneratedRows(StreamedRows):
 
 
 # pieces of several chunks; kernels that are not compiled take minutes for so many rows
-N_SAMPLES = 2_000 if config.DISABLE_JIT else 30_000
+N_SAMPLES = 2_000 if config.DISABLE_JIT else 10_000
 
 
 def data(n_samples=N_SAMPLES, n_features=5, dtype=np.float32):

@@ -189,11 +189,19 @@ class Guarantee(ABC):
         float or ndarray
         """
         fpr = checked_rate(fpr)
-        epsilon = np.append(0.0, np.geomspace(1e-6, 700.0, 2000))
-        miss = 1.0 - np.asarray(self.delta(epsilon))
-        x = np.atleast_1d(fpr)[:, None]
-        curve = np.maximum(miss - np.exp(epsilon) * x, np.exp(-epsilon) * (miss - x)).max(axis=1)
-        return like(fpr, np.maximum(curve, 0.0))
+        x, curve = np.atleast_1d(fpr)[:, None], np.asarray(0.0)
+        epsilons = np.append(0.0, np.geomspace(1e-6, 700.0, 2000))
+        some = np.arange(0, epsilons.size, 20)
+        for _ in range(
+            2
+        ):  # delta is convex in e^epsilon: the best lines are next to those of a few
+            epsilon = epsilons[some]
+            miss = 1.0 - np.asarray(self.delta(epsilon))
+            lines = np.stack([miss - np.exp(epsilon) * x, np.exp(-epsilon) * (miss - x)])
+            curve = np.maximum(curve, lines.max(axis=(0, 2)))
+            near = some[lines.argmax(axis=2)].ravel()[:, None] + np.arange(-19, 20)
+            some = np.unique(np.clip(near, 0, epsilons.size - 1))
+        return like(fpr, curve)
 
     @property
     def advantage(self) -> float:
