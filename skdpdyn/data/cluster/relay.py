@@ -53,19 +53,21 @@ class _End:
 
     def join(self, sock, received):
         """Pass bytes on between a socket and the other side, until either ends."""
-        sending = _start(self._send, sock)
-        with suppress(Exception), sock:
-            for data in received:
-                sock.sendall(data)
-            sock.shutdown(socket.SHUT_RDWR)  # which ends a wait for bytes, too
-        sending.join()
+        with sock:
+            sending = _start(self._send, sock)
+            with suppress(Exception):
+                for data in received:
+                    sock.sendall(data)
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # which ends a wait for bytes, too
+            sending.join()
 
     def close(self):
         """Tell the other side, and let the scheduler forget the queues that nobody uses."""
         self._over.set()
         with suppress(Exception):
             self._out.put(_END)
-            for queue in (self._out, self._in) * (1 + self._is_alone):
+            for queue in (self._out, self._in) * (1 + self._is_alone):  # also in its place
                 queue.close()
 
     def _send(self, sock):
