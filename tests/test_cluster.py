@@ -822,6 +822,24 @@ def assert_nothing_is_left(client):
         time.sleep(0.02)
 
 
+def test_a_relay_ends_where_a_message_is_missing(here):
+    from distributed import Queue
+
+    from skdpdyn.data.cluster import relay
+
+    queue = Queue("one to worker", client=here)
+    for message in ((0, b"first"), (1, b"second"), (3, b"fourth")):
+        queue.put(message)
+    with relay.worker_end(here, "one", lambda: True) as sock:
+        sock.settimeout(10)
+        received = b""
+        while data := sock.recv(100):
+            received += data
+    assert received == b"firstsecond"
+    queue.close()
+    assert_nothing_is_left(here)
+
+
 def test_a_relay_that_loses_a_message_is_a_lost_worker(dask, blocked, monkeypatch):
     from skdpdyn.data.cluster import relay
 
@@ -888,7 +906,7 @@ def processes(dask):
 
 @pytest.fixture
 def mortal(dask):
-    """A cluster for one test: Dask does not always start a worker again that was killed."""
+    """A cluster for one test, which may kill its workers."""
     with two_processes() as client:
         yield client
 
