@@ -7,7 +7,7 @@ labels of a logistic model. Every fit is a process of its own, after one of few 
   take at most 11 times as long.
 - of reading: the seconds over those of reading the same rows as often as the fit did, in the same
   process, right after it; at most 1.3. A file that fits into the system's cache is read at the
-  speed of memory, which no computation keeps up with: ``--memory 400`` (Linux, as root) limits all
+  speed of memory, which no computation keeps up with: ``--memory 500`` (Linux, as root) limits all
   memory in MB, that cache included, so that a larger file is read from the disk in every pass.
 - bytes: peak memory beyond X, y and what a fit of few rows takes, over the number of rows.
 
@@ -193,7 +193,7 @@ def main(argv=None):
                 out = subprocess.run(run, capture_output=True, text=True, check=False)
                 if out.returncode:
                     print(f"{size:>12,} {where:<8} {name:<8} {solver:<24} failed:")
-                    print(out.stderr[-200:])
+                    print(out.stderr[-200:] or f"ended by signal {-out.returncode}")
                     continue
                 seconds, passes, reading, memory = json.loads(out.stdout.splitlines()[-1])
                 times = seconds / last.get((where, name, solver), float("nan"))
