@@ -7,6 +7,7 @@ test_models import *``, and a fixture ``case`` of its own, see test_extension.py
 
 import math
 import pickle
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -505,6 +506,21 @@ def test_numbers_of_any_precision(case, kind, name):
     np.testing.assert_array_equal(
         ours.coef_, case.model(random_state=0, **{name: 0.5}).fit(X, y).coef_
     )
+
+
+@pytest.mark.slow
+def test_few_bytes_a_record_stand_beside_the_rows(case):
+    """All that a fit allocates, as numpy sees it, beside 3 MB whatever the number of rows."""
+    X, y = case.data(500_000)
+    X, y = X.astype(np.float32), y.astype(np.float64)
+    model = case.model(conditioning="auto", delta="auto")
+    model.fit(X[:30_000], y[:30_000])
+    assert model.conditioning_ is not None
+    tracemalloc.start()
+    model.fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < (34 if case is POISSON else 24) * len(X) + 3e6
 
 
 @pytest.mark.slow

@@ -342,10 +342,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         record, units, diagnostics = plan.mechanism, (0.0, 1.0), {}
         weights = self._label_weights(target)
         if plan.conditioning is not None:
-            flags = self._flags(X, target, codes, plan.objective.most_rows)
             rows, record, parts, units, learnt, diagnostics = _condition(
-                plan, rows, flags, generator, self._learn_target, self.verbose
+                plan,
+                rows,
+                self._flags(X, target, codes, plan.objective.most_rows),
+                generator,
+                self._learn_target,
+                self.verbose,
             )
+            target.forget_numbers()  # rows hold others, in learnt units
             weights = weights if learnt is None else learnt
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
         if weights is not None:

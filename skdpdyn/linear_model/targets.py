@@ -14,7 +14,7 @@ NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
 
 
-@dataclass(frozen=True)
+@dataclass
 class Target:
     """Targets for the loss, the fitted attributes that describe them, and what is not private.
 
@@ -31,6 +31,10 @@ class Target:
     encode: Callable[[np.ndarray], np.ndarray] | None = None
     flags: Callable[[np.ndarray], np.ndarray] | None = None
     clipped: np.ndarray | None = None
+
+    def forget_numbers(self) -> None:
+        """Let go of the number of each row."""
+        self.values = self.exposure = self.clipped = None
 
 
 def as_labels(y: Any, classes: Any) -> Any:
