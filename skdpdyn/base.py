@@ -268,7 +268,7 @@ def by_blocks(method: _Method) -> _Method:
         if is_collection(X):
             from skdpdyn.data.cluster.dask import mapped  # an extra, and slow to load
 
-            return mapped(partial(method, self), X)
+            return mapped(partial(answer, self), X)
         return method(self, X, *arguments)
 
     return answer  # type: ignore[return-value]
