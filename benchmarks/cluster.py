@@ -275,8 +275,8 @@ def main(arguments):
     import dask
     from distributed import Client, LocalCluster
 
-    # A cluster closes for good what starts workers again, where one is just starting so long after
-    # another's end: by default 15 s, which many kills meet.
+    # Dask looks 15 s after a worker has ended, and gives up its successor for good if that is still
+    # starting. Many kills in a row meet this.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     shape = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**shape) as cluster, Client(cluster) as client:

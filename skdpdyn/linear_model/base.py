@@ -350,7 +350,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 self._learn_target,
                 self.verbose,
             )
-            target.forget_numbers()  # rows hold others, in learnt units
+            target.forget_numbers()  # training needs them in learnt units, as rows have them
             weights = weights if learnt is None else learnt
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
         if weights is not None:

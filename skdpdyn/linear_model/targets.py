@@ -33,7 +33,7 @@ class Target:
     clipped: np.ndarray | None = None
 
     def forget_numbers(self) -> None:
-        """Let go of the number of each row."""
+        """Free the memory of all that is kept for each row."""
         self.values = self.exposure = self.clipped = None
 
 
