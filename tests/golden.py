@@ -1,0 +1,91 @@
+"""Compare the bits of every way out of `releases.py` before and after a change of structure.
+
+The bits of compiled sums depend on the processor, so digests are no test: write them to a file
+before a change, on the machine that compares after it.
+
+    python tests/golden.py write FILE
+    python tests/golden.py compare FILE
+"""
+
+import argparse
+import hashlib
+import json
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+from releases import WAYS_OUT, fit, of_sparse, shown, table
+
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+
+OPTIONS = {"epsilon": 1.0, "random_state": 0, "n_jobs": 2}
+MODELS = {
+    "logistic": (partial(PrivateLogisticRegression, classes=[0, 1], **OPTIONS), "y"),
+    "softmax": (partial(PrivateSoftmaxRegression, classes=[0, 1], **OPTIONS), "y"),
+    "svc": (partial(PrivateLinearSVC, classes=[0, 1], **OPTIONS), "y"),
+    "ridge": (partial(PrivateRidge, target_bounds=(-1, 1), **OPTIONS), "target"),
+    "counts": (partial(PrivatePoissonRegressor, target_bounds=(0, 9), **OPTIONS), "counts"),
+}
+SOLVERS = "auto", "noisy_sgd", "dp_sgd"
+DEFAULTS = {
+    f"{name} by {solver}": fit(partial(model, solver=solver), target)
+    for name, (model, target) in MODELS.items()
+    for solver in SOLVERS
+}
+DEFAULTS |= {f"{name} sparse": of_sparse(model) for name, (model, _) in list(MODELS.items())[:3]}
+DEFAULTS |= {
+    f"{name} persons": fit(model, target, groups="groups")
+    for name, (model, target) in MODELS.items()
+}
+"""Defaults on records in several chunks, by two threads."""
+
+
+def digests(way, n_features, n_records=40, dtype=np.float64):
+    """Return a digest of each attribute that a way out shows, by its name."""
+    one, _ = table(n_features, n_records)
+    one.X = one.X.astype(dtype)
+    with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        warnings.simplefilter("ignore")
+        result = way(n_features)(one)
+    parts = result if isinstance(result, tuple) else (result,)
+    return {
+        f"{place} {name}": hashlib.sha256(repr(shown(value)).encode()).hexdigest()[:16]
+        for place, part in enumerate(parts)
+        for name, value in (vars(part) if hasattr(part, "__dict__") else {"value": part}).items()
+    }
+
+
+def main():
+    """Write digests, or print what differs from those that were written."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", choices=["write", "compare"])
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args()
+    now = {f"{name} {d}": digests(way, d) for name, way in WAYS_OUT.items() for d in (1, 2, 20)}
+    for name, way in DEFAULTS.items():
+        for d, dtype in ((3, np.float64), (30, np.float32)):
+            now[f"default {name} {d}"] = digests(way, d, 6000, dtype)
+    if options.task == "write":
+        options.file.write_text(json.dumps(now, indent=1))
+        return
+    before, n_other = json.loads(options.file.read_text()), 0
+    for way, names in before.items():
+        found = now.get(way, {})
+        other = [name for name in names | found if names.get(name) != found.get(name)]
+        n_other += bool(other)
+        if other:
+            print(f"{way}: {', '.join(other)}")
+    print(f"{len(before) - n_other} of {len(before)} ways out show the same bits")
+
+
+if __name__ == "__main__":
+    main()
