@@ -2,7 +2,6 @@
 
 import html
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -24,17 +23,15 @@ from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
     CalibrationError,
     ConvergenceError,
-    PrivacyWeakWarning,
     UnsupportedMechanismError,
 )
 from skdpdyn.noise import seed_leaks, source_of
-from skdpdyn.privacy import Budget, privacy_report, tightest
+from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import PrivacyReport
 
 DTYPES: list[Any] = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
-_WEAK_EPSILON = 20
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
 
 _RESHAPE = (
@@ -317,26 +314,6 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     except ValueError as error:
         named = _naming_columns(X, error)
     raise named
-
-
-def warn_of_weak_budget(budget: Budget, n_samples: int, stacklevel: int) -> None:
-    """Warn of a budget that promises little, by public numbers alone.
-
-    ``stacklevel`` is that of `warnings.warn`, counted from the caller.
-    """
-    weak = []
-    if budget.epsilon > _WEAK_EPSILON:
-        weak.append(
-            f"epsilon={budget.epsilon:g} is above {_WEAK_EPSILON}: an attacker may be almost "
-            "sure of a record"
-        )
-    if budget.delta * n_samples > 1:
-        weak.append(
-            f"delta={budget.delta:g} is above 1/n_samples={1 / n_samples:.3g}: giving away one "
-            "whole record would meet it"
-        )
-    for text in weak:
-        warnings.warn(text, PrivacyWeakWarning, stacklevel=stacklevel + 1)
 
 
 def check_n_jobs(n_jobs: Any) -> None:

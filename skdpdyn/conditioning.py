@@ -8,56 +8,52 @@ mu^2 are public numbers.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data.base import Rows, sum_rounding, target_rounding
+from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.kernels.blas import one_blas_thread
-from skdpdyn.noise import release
 from skdpdyn.privacy.checks import as_float
 from skdpdyn.privacy.guarantees import Adjacency
-from skdpdyn.privacy.mechanisms import Gaussian
+from skdpdyn.spending import COUNTS, Share, Spending
 
 __all__ = [
     "LARGEST_SPREAD",
     "Conditioner",
     "Conditioning",
     "FittedConditioning",
-    "Releases",
     "bounded_spread",
-    "learn_class_weights",
+    "learn_curvature",
     "learn_ranges",
-    "learn_target",
-    "n_parts_of",
-    "parts_of",
+    "private_mean",
     "shares_of",
     "shrunk",
 ]
 
 # Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and
 # 1: half or double of each moves accuracy by at most 0.3 points.
+RADIUS, MEAN, SPREAD = "row norms", "column means", "centred lengths"
+DIAGONAL, NORM = "column variances", "scaled lengths"
+MATRIX, MATRIX_NORM = "second moments", "mapped lengths"
+CURVATURE = "curvature"
 SHARES = {
-    "radius": 0.005,
-    "mean": 0.04,
-    "spread": 0.005,
-    "diagonal": 0.04,
-    "norm": 0.005,
-    "matrix": 0.1,
-    "matrix norm": 0.005,
+    RADIUS: Share(0.005, COUNTS),
+    MEAN: Share(0.04),
+    SPREAD: Share(0.005, COUNTS),
+    DIAGONAL: Share(0.04),
+    NORM: Share(0.005, COUNTS),
+    MATRIX: Share(0.1),
+    MATRIX_NORM: Share(0.005, COUNTS),
 }
-SPARSE_DIAGONAL = 0.1
-CURVATURE, SPARSE_CURVATURE = 0.005, 0.002
-TARGET = 0.01  # each of the target's mean and scale
-CLASS_COUNTS = 0.01  # for the number of records of each class
+SPARSE_DIAGONAL = Share(0.1)
+DENSE_CURVATURE, SPARSE_CURVATURE = Share(0.005), Share(0.002)
 
-ROUNDS_DOWN = 1 - 1e-9  # factor on mu, so that the parts stay below the declared total
 # n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
 LEAST_STRENGTH = 20.0
 # n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
@@ -71,14 +67,7 @@ NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85
 RATE_NORM_QUANTILE, RATE_STRENGTH = 0.95, 100.0
 TARGET_QUANTILE = 0.95
 RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # crude bounds of a column may be far too wide
-_COUNTS, _OCTAVES, _GRID = 6, 7, 64  # six counts find one of 64 thresholds within 7 octaves
-RANGE_COUNTS = _COUNTS  # counts for each column
-RATE_TRIALS = 10  # halvings that find the base rate of counts, to a sixteenth of an octave
-# number of releases of a share; shares that are not listed buy a quantile
-_RELEASES = dict.fromkeys(
-    ("mean", "diagonal", "matrix", "curvature", "class counts", "target mean"), 1
-)
-_RELEASES |= {"base rate": RATE_TRIALS, "rows shortened": 1, "targets clipped": 1}
+RANGES = "column ranges"
 _BEYOND = 4.0  # first threshold for lengths, over their root mean square
 # relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
@@ -227,95 +216,6 @@ class FittedConditioning:
         return self.row_map.unit
 
 
-@dataclass
-class Releases:
-    """Gaussian releases from the same data, each for a share of mu^2, with the record of what ran.
-
-    Parameters
-    ----------
-    mu : float
-        The whole budget, as mu of Gaussian differential privacy.
-    adjacency : Adjacency
-        Which data sets are neighbours.
-    generator : numpy.random.Generator
-        The source of the noise.
-
-    Attributes
-    ----------
-    parts : list
-        Records of what was released.
-    """
-
-    mu: float
-    adjacency: Adjacency
-    generator: Any
-    parts: list[Any] = field(default_factory=list, init=False)
-    # called with the number of parts after each part
-    told: Callable[[int], None] | None = field(default=None, init=False)
-
-    @property
-    def per_record(self) -> float:
-        """Largest change of a sum of numbers in [-1, 1] by a record: 2 if it is replaced, or 1."""
-        return self.adjacency.sum_sensitivity(1.0)
-
-    @property
-    def per_square(self) -> float:
-        """Largest change by a record of a sum of unit vectors, no two at an obtuse angle."""
-        return math.sqrt(self.per_record)
-
-    def noise_multiplier(self, share: float) -> float:
-        """Return the noise that a share pays for: standard deviation over sensitivity."""
-        return 1 / (self.mu * math.sqrt(share))
-
-    def release(self, value: Any, sensitivity: float, share: float, scale: Any = 1.0) -> np.ndarray:
-        """Return a statistic with noise; coordinates are divided by ``scale`` first."""
-        part = Gaussian(noise_multiplier=self.noise_multiplier(share), adjacency=self.adjacency)
-        self.parts.append(part)
-        noisy = release(
-            value, sensitivity * part.noise_multiplier * np.asarray(scale), self.generator
-        )
-        if self.told is not None:
-            self.told(len(self.parts))
-        return noisy
-
-    def symmetric(self, matrix: np.ndarray, sensitivity: float, share: float) -> np.ndarray:
-        """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
-
-        Entries on the diagonal have noise of standard deviation ``sensitivity *
-        noise_multiplier(share)``, those off it 1/sqrt(2) times that: each of them stands for two.
-        """
-        upper = np.triu_indices(len(matrix))
-        scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
-        noisy = np.zeros_like(matrix)
-        noisy[upper] = self.release(matrix[upper], sensitivity, share, scale)
-        return noisy + np.triu(noisy, 1).T
-
-    def quantile(
-        self,
-        counts: Callable[[np.ndarray], Sequence[float]],
-        high: float,
-        quantile: float,
-        n_samples: int,
-        share: float,
-        octaves: float = _OCTAVES,
-    ) -> float:
-        """Return a private threshold up to ``high`` that about this part of the rows is within.
-
-        It is one of 64 numbers, evenly spaced on a log scale over ``octaves``. A binary search
-        needs six noisy counts, each of which one record moves by at most 1, under both relations.
-        ``counts`` returns how many rows are within each of some thresholds, see `Rows.counts`.
-        """
-        grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
-        low, enough, within = -1, _GRID - 1, counts(grid)
-        for _ in range(_COUNTS):
-            middle = (low + enough) // 2
-            if self.release(float(within[middle]), 1.0, share / _COUNTS) >= quantile * n_samples:
-                enough = middle
-            else:
-                low = middle
-        return float(grid[enough])
-
-
 def bounded_spread(rows: Rows) -> Rows:
     """Return the rows with a ``norm`` that keeps the map's spread within `LARGEST_SPREAD`."""
     excess = rows.map.spread / LARGEST_SPREAD
@@ -346,34 +246,16 @@ def shares_of(
     is_sparse: bool,
     centred: bool,
     matrix: bool = True,
-) -> dict[str, float]:
-    """Return the shares of mu^2 by part of what conditioning learns, from public numbers alone."""
+) -> dict[str, Share]:
+    """Return the shares of what conditioning learns, from public numbers alone."""
     if is_sparse:
-        return {"diagonal": SPARSE_DIAGONAL}
+        return {DIAGONAL: SPARSE_DIAGONAL}
     shares = dict(SHARES)
     if not centred:
-        del shares["mean"], shares["spread"]
+        del shares[MEAN], shares[SPREAD]
     if not (matrix and pays_for_matrix(n_samples, n_features, mu, adjacency)):
-        del shares["matrix"], shares["matrix norm"]
+        del shares[MATRIX], shares[MATRIX_NORM]
     return shares
-
-
-def n_parts_of(shares: dict[str, float]) -> int:
-    """Return the number of releases that these shares are spent on."""
-    return sum(_RELEASES.get(name, _COUNTS) for name in shares)
-
-
-def parts_of(shares: dict[str, float], mu: float, adjacency: Adjacency) -> tuple[Gaussian, ...]:
-    """Return the records that `Conditioner.learn` will release for these shares, in order."""
-    parts = []
-    for name, share in shares.items():
-        count = _RELEASES.get(name, _COUNTS)
-        releases = Releases(mu, adjacency, None)
-        noise = Gaussian(
-            noise_multiplier=releases.noise_multiplier(share / count), adjacency=adjacency
-        )
-        parts += [noise] * count
-    return tuple(parts)
 
 
 def pays_for_matrix(n_samples: int, n_features: int, mu: float, adjacency: Adjacency) -> bool:
@@ -398,28 +280,25 @@ class Conditioner:
         Number of records.
     data_norm : float
         Public bound on the norm of a row.
-    shares : dict of str to float
-        Share of mu^2 of each part, by its name; parts that are missing are not released.
+    shares : dict of str to Share
+        What each part may take, by its name; parts that are missing are not released.
     quantile : float, default=0.5
         Part of the rows that keep their length.
     threshold : float, default=1.0
         Least second moment of a direction, in standard deviations of the noise (operator norm).
     given : Conditioning or None, default=None
         Moments that are public already.
-    maps : bool, default=True
-        Whether rows are mapped at all; otherwise only statistics of targets are learnt.
     """
 
     n_samples: int
     data_norm: float
-    shares: dict[str, float]
+    shares: dict[str, Share]
     quantile: float = NORM_QUANTILE
     threshold: float = 1.0
     given: Conditioning | None = None
-    maps: bool = True
 
-    def learn(self, rows: Rows, releases: Releases) -> Rows:
-        """Learn the map of the rows and return them under it; ``releases`` records the cost.
+    def learn(self, rows: Rows, spending: Spending) -> Rows:
+        """Learn the map of the rows and return them under it; ``spending`` records the cost.
 
         X is not copied.
 
@@ -427,80 +306,69 @@ class Conditioner:
         ----------
         rows : Rows
             The rows, without a map.
-        releases : Releases
-            Releases the statistics and keeps their records.
+        spending : Spending
+            Buys the statistics and keeps their records.
 
         Returns
         -------
         Rows
         """
-        if not self.maps:
-            return rows
         if self.given is not None:
             return bounded_spread(rows.with_map(self.given.row_map(rows.shape[1], self.data_norm)))
         if rows.is_sparse:
-            return self._learn_sparse(rows, releases)
+            return self._learn_sparse(rows, spending)
         n_features, radius = rows.shape[1], self.data_norm
-        if "radius" in self.shares:
+        if RADIUS in self.shares:
             norms = partial(rows.counts, "norms")
-            share = self.shares["radius"]
-            found = releases.quantile(norms, radius, RADIUS_QUANTILE, self.n_samples, share)
+            found = spending.quantile(RADIUS, norms, radius, RADIUS_QUANTILE, self.n_samples)
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
-        if "mean" in self.shares:
-            mean = self._mean(rows, radius, releases)
+        if MEAN in self.shares:
+            mean = private_mean(rows, radius, self.n_samples, spending)
         # Lengths in units of the radius from here on, so that they are neither tiny nor huge
         centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
         spread = 1.0
-        if "spread" in self.shares:
-            lengths, share = partial(centred.counts, "lengths"), self.shares["spread"]
-            spread = releases.quantile(lengths, 2.0, 0.5, self.n_samples, share)
-        scales, rms = self._scales(centred.with_norm(spread), releases, spread)
+        if SPREAD in self.shares:
+            lengths = partial(centred.counts, "lengths")
+            spread = spending.quantile(SPREAD, lengths, 2.0, 0.5, self.n_samples)
+        scales, rms = self._scales(centred.with_norm(spread), spending, spread)
         largest = 2.0 if mean is not None else 1.0
         weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
         high = min(largest * float(scales.max()), _BEYOND * rms)
-        lengths, share = partial(weighted.counts, "lengths"), self.shares["norm"]
-        norm = releases.quantile(lengths, high, self.quantile, self.n_samples, share)
+        lengths = partial(weighted.counts, "lengths")
+        norm = spending.quantile(NORM, lengths, high, self.quantile, self.n_samples)
         weighted = weighted.with_norm(norm)
-        if "matrix" not in self.shares:
+        if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        matrix, high, equal = self._matrix(weighted, releases)
+        matrix, high, equal = self._matrix(weighted, spending)
         mapped = rows.with_map(
             RowMap(mean, matrix * (scales / radius), high * norm, radius, equal=equal)
         )
-        lengths, share = partial(mapped.counts, "lengths"), self.shares["matrix norm"]
-        norm = releases.quantile(lengths, high * norm, self.quantile, self.n_samples, share)
+        lengths = partial(mapped.counts, "lengths")
+        norm = spending.quantile(MATRIX_NORM, lengths, high * norm, self.quantile, self.n_samples)
         return bounded_spread(mapped.with_norm(norm))
 
-    def _mean(self, rows, radius, releases):
-        share = self.shares["mean"]
-        sensitivity = radius * (releases.per_record + rows.sum_rounding())
-        total = releases.release(rows.column_sums(radius), sensitivity, share)
-        std = sensitivity * releases.noise_multiplier(share) / self.n_samples
-        return shrunk(total / self.n_samples, std, radius)
-
-    def _scales(self, rows, releases, length=1.0):
+    def _scales(self, rows, spending, length=1.0):
         """Return column weights, and about the root mean square norm of weighted rows.
 
         ``length`` is that of the longest row, whose squares the map divides by its own.
         """
-        share = self.shares["diagonal"]
-        sensitivity = releases.per_square + rows.sum_rounding()
-        variances = releases.release(rows.column_squares(), sensitivity, share) / self.n_samples
-        std = sensitivity * releases.noise_multiplier(share) / self.n_samples
+        sensitivity = spending.per_square + rows.sum_rounding()
+        squares = spending.release(DIAGONAL, rows.column_squares(), sensitivity)
+        variances = squares / self.n_samples
+        std = sensitivity * spending.noise_multiplier(DIAGONAL) / self.n_samples
         least = max(std, _LEAST_VARIANCE * float(variances.max()))
         scales = np.sqrt(least / np.maximum(variances, least))
         return scales, length * math.sqrt(variances.size * least)
 
-    def _matrix(self, rows, releases):
+    def _matrix(self, rows, spending):
         """Return the inverse root of the second moment, a norm bound, and whether it is isotropic.
 
         The bound is on the norm of mapped rows times the root.
         """
-        share, n_features = self.shares["matrix"], rows.shape[1]
-        sensitivity = releases.per_square + rows.sum_rounding()
-        moment = releases.symmetric(rows.second_moment(), sensitivity, share) / self.n_samples
-        std = sensitivity * releases.noise_multiplier(share) / self.n_samples
+        n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
+        moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / self.n_samples
+        std = sensitivity * spending.noise_multiplier(MATRIX) / self.n_samples
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
             # The operator norm of the noise is about std sqrt(2 d)
@@ -513,51 +381,52 @@ class Conditioner:
         high = min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
         return matrix, high, bool(variances.min() >= 2 * least)  # true without the noise, too
 
-    def _learn_sparse(self, rows, releases):
+    def _learn_sparse(self, rows, spending):
         n_features, radius = rows.shape[1], self.data_norm
         plain = rows.with_map(
             RowMap(None, np.full(n_features, 1 / radius), norm=1.0, radius=radius)
         )
-        scales, _ = self._scales(plain, releases)
+        scales, _ = self._scales(plain, spending)
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
 
-    def learn_curvature(self, rows: Rows, intercept_scaling: float, releases: Releases) -> float:
-        """Estimate the largest eigenvalue of the mean of outer(z, z) over mapped rows.
 
-        Only step sizes depend on it, and no guarantee. With dense rows one record moves it by at
-        most (1 + intercept_scaling^2)/n (Weyl). With sparse rows it is the eigenvalue of a sketch,
-        in the unit ball too, whose columns are sums of columns with public signs. Two standard
-        deviations are added.
+def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:
+    """Estimate the largest eigenvalue of the mean of outer(z, z) over mapped rows.
 
-        Parameters
-        ----------
-        rows : Rows
-            The rows, with their map.
-        intercept_scaling : float
-            Constant of the intercept column; 0 for none.
-        releases : Releases
-            Releases the statistics and keeps their records.
+    Only step sizes depend on it, and no guarantee. With dense rows one record moves it by at most
+    (1 + intercept_scaling^2)/n (Weyl). With sparse rows it is the eigenvalue of a sketch, in the
+    unit ball too, whose columns are sums of columns with public signs. Two standard deviations are
+    added.
 
-        Returns
-        -------
-        float
-        """
-        largest = 1 + intercept_scaling**2
-        moment = (
-            rows.sketched_moment(_projection(rows.shape[1]), intercept_scaling)
-            if rows.is_sparse
-            else rows.second_moment(intercept_scaling)
-        )
-        with one_blas_thread():
-            top = float(np.linalg.eigvalsh(moment)[-1])
-        # LAPACK's eigenvalues are those of a matrix that is off by some eps of the largest one
-        rounding = rows.sum_rounding() + 64 * len(moment) * self.n_samples * _EPS
-        share, sensitivity = self.shares["curvature"], largest * (1 + rounding)
-        found = float(releases.release(top, sensitivity, share)) / self.n_samples
-        found += 2 * sensitivity * releases.noise_multiplier(share) / self.n_samples
-        # the intercept column's own curvature
-        least = max(intercept_scaling**2, 1 / self.n_samples)
-        return float(min(largest, max(found, least)))
+    Parameters
+    ----------
+    rows : Rows
+        The rows, with their map.
+    intercept_scaling : float
+        Constant of the intercept column; 0 for none.
+    spending : Spending
+        Buys the eigenvalue and keeps its record.
+
+    Returns
+    -------
+    float
+    """
+    largest, n_samples = 1 + intercept_scaling**2, rows.n_records
+    moment = (
+        rows.sketched_moment(_projection(rows.shape[1]), intercept_scaling)
+        if rows.is_sparse
+        else rows.second_moment(intercept_scaling)
+    )
+    with one_blas_thread():
+        top = float(np.linalg.eigvalsh(moment)[-1])
+    # LAPACK's eigenvalues are those of a matrix that is off by some eps of the largest one
+    rounding = rows.sum_rounding() + 64 * len(moment) * n_samples * _EPS
+    sensitivity = largest * (1 + rounding)
+    found = float(spending.release(CURVATURE, top, sensitivity)) / n_samples
+    found += 2 * sensitivity * spending.noise_multiplier(CURVATURE) / n_samples
+    # the intercept column's own curvature
+    least = max(intercept_scaling**2, 1 / n_samples)
+    return float(min(largest, max(found, least)))
 
 
 def _projection(n_features):
@@ -571,47 +440,12 @@ def _projection(n_features):
     return sparse.csr_array(cells, shape=(n_features, _SKETCH))
 
 
-def learn_target(
-    rows: Rows, n_samples: int, shares: dict, releases: Releases
-) -> tuple[float, float]:
-    """Return a private centre and scale of targets: mean and 95 % quantile of distances from it."""
-    mean = 0.0
-    if "target mean" in shares:
-        sensitivity = releases.per_record + target_rounding(n_samples, rows.most_rows)
-        mean = (
-            float(releases.release(rows.target_sum(), sensitivity, shares["target mean"]))
-            / n_samples
-        )
-        mean = min(max(mean, -1.0), 1.0)
-    distances = partial(rows.counts, "distances", centre=mean)
-    scale = releases.quantile(distances, 2.0, TARGET_QUANTILE, n_samples, shares["target scale"])
-    return mean, scale
-
-
-def learn_class_weights(
-    rows: Any, n_classes: int, conditioner: Conditioner, releases: Releases
-) -> np.ndarray:
-    """Return class weights in inverse proportion to private counts; the largest is 1.
-
-    A count below the standard deviation of the noise is raised to it. A record adds a vector of
-    norm at most 1: a person adds the share of their rows that is in each class.
-    """
-    counts, share = rows.class_counts(n_classes), conditioner.shares["class counts"]
-    sensitivity = releases.per_square
-    noisy = releases.release(counts, sensitivity, share)
-    least = sensitivity * releases.noise_multiplier(share)
-    noisy = np.maximum(noisy, least)
-    return noisy.min() / noisy
-
-
-def learn_ranges(
-    rows: LocalRows, crude: np.ndarray, share: float, releases: Releases
-) -> np.ndarray:
+def learn_ranges(rows: LocalRows, crude: np.ndarray, spending: Spending) -> np.ndarray:
     """Return a private range of each column of dense rows, within public crude bounds.
 
     A range reaches from the point of the crude bounds that is nearest to 0 as far as about 95 % of
     the column's values do. That distance is searched for on a log scale, from the crude bounds'
-    largest one down to a millionth of it, as `Releases.quantile` does: by `RANGE_COUNTS` counts.
+    largest one down to a millionth of it, as `Spending.quantile` does.
 
     Parameters
     ----------
@@ -619,25 +453,33 @@ def learn_ranges(
         Dense rows.
     crude : ndarray of shape (n_features, 2)
         Public bounds. Values outside count as the nearer bound.
-    share : float
-        Part of mu^2 of all ranges together.
-    releases : Releases
-        Releases the counts and keeps their records.
+    spending : Spending
+        Buys the counts and keeps their records.
 
     Returns
     -------
     ndarray of shape (n_features, 2)
     """
-    n_samples, n_features = rows.n_records, rows.shape[1]
+    n_samples = rows.n_records
     ranges = np.array(crude, dtype=np.float64)
     for column, (low, high) in enumerate(crude.tolist()):
         origin = min(max(0.0, low), high)
         values = np.abs(np.clip(rows.X[:, column].astype(np.float64), low, high) - origin)
         farthest = max(high - origin, origin - low)
-        counts, part = partial(rows.counts_of, values), share / n_features
-        reach = releases.quantile(counts, farthest, RANGE_QUANTILE, n_samples, part, RANGE_OCTAVES)
+        counts = partial(rows.counts_of, values)
+        reach = spending.quantile(
+            RANGES, counts, farthest, RANGE_QUANTILE, n_samples, RANGE_OCTAVES
+        )
         ranges[column] = max(low, origin - reach), min(high, origin + reach)
     return ranges
+
+
+def private_mean(rows: Rows, radius: float, n_samples: int, spending: Spending) -> np.ndarray:
+    """Return a private mean of rows of norm up to ``radius``, shrunk as `shrunk` says."""
+    sensitivity = radius * (spending.per_record + rows.sum_rounding())
+    total = spending.release(MEAN, rows.column_sums(radius), sensitivity)
+    std = sensitivity * spending.noise_multiplier(MEAN) / n_samples
+    return shrunk(total / n_samples, std, radius)
 
 
 def shrunk(mean: np.ndarray, noise_std: float, radius: float) -> np.ndarray:

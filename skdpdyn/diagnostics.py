@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.conditioning import Releases
 from skdpdyn.data.base import Rows, target_rounding
+from skdpdyn.spending import Share, Spending
 
 SHARE = 0.01  # part of mu^2 for all of them together
 ROWS, TARGETS = "rows shortened", "targets clipped"
@@ -18,13 +18,15 @@ CONFIDENCE, _DEVIATIONS = 0.95, 1.96
 ROUNDING = 1e-6
 
 
-def shares_of_diagnostics(with_targets: bool) -> dict[str, float]:
-    """Return the share of mu^2 of each number, from public facts alone."""
+def shares_of_diagnostics(with_targets: bool) -> dict[str, Share]:
+    """Return the share of each number, from public facts alone."""
     names = (ROWS, TARGETS) if with_targets else (ROWS,)
-    return dict.fromkeys(names, SHARE / len(names))
+    return dict.fromkeys(names, Share(SHARE / len(names)))
 
 
-def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> dict[str, Any]:
+def diagnose(
+    rows: Rows, flags: Rows | None, data_norm: float, spending: Spending
+) -> dict[str, dict[str, float]]:
     """Return the noisy shares that were paid for, with their intervals.
 
     One record moves the number of rows that are longer than ``data_norm``, and that of clipped
@@ -36,10 +38,10 @@ def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> di
         The rows, without a map.
     flags : Rows or None
         Rows whose target is 1 where that of a row is clipped; None where nothing is clipped.
-    conditioner : Conditioner
-        Public numbers: shares of mu^2, the number of records, ``data_norm``.
-    releases : Releases
-        Releases the counts and keeps their records.
+    data_norm : float
+        Public bound on the norm of a row.
+    spending : Spending
+        Buys the counts and keeps their records.
 
     Returns
     -------
@@ -47,21 +49,22 @@ def diagnose(rows: Rows, flags: Any, conditioner: Any, releases: Releases) -> di
         By name, a dict of ``share``, ``low`` and ``high``: the share without noise is between the
         latter two with a probability of 95 %.
     """
-    found, n_samples = {}, conditioner.n_samples
-    if ROWS in conditioner.shares:
-        longest = np.array([conditioner.data_norm * (1 + ROUNDING)])
+    found = {}
+    if ROWS in spending.shares:
+        longest = np.array([data_norm * (1 + ROUNDING)])
         long = rows.n_records - float(rows.counts("norms", longest)[0])
-        found[ROWS] = _estimate(long, 1.0, conditioner.shares[ROWS], n_samples, releases)
-    if TARGETS in conditioner.shares:
-        sensitivity = 1 + target_rounding(n_samples, flags.most_rows)
-        share = conditioner.shares[TARGETS]
-        found[TARGETS] = _estimate(flags.target_sum(), sensitivity, share, n_samples, releases)
+        found[ROWS] = _estimate(ROWS, long, 1.0, rows.n_records, spending)
+    if TARGETS in spending.shares and flags is not None:
+        sensitivity = 1 + target_rounding(flags.n_records, flags.most_rows)
+        found[TARGETS] = _estimate(
+            TARGETS, flags.target_sum(), sensitivity, flags.n_records, spending
+        )
     return found
 
 
-def _estimate(count, sensitivity, share, n_samples, releases):
-    noisy = float(releases.release(count, sensitivity, share)) / n_samples
-    away = _DEVIATIONS * sensitivity * releases.noise_multiplier(share) / n_samples
+def _estimate(name, count, sensitivity, n_samples, spending):
+    noisy = float(spending.release(name, count, sensitivity)) / n_samples
+    away = _DEVIATIONS * sensitivity * spending.noise_multiplier(name) / n_samples
     ends = {"share": noisy, "low": noisy - away, "high": noisy + away}
     return {name: min(max(end, 0.0), 1.0) for name, end in ends.items()}
 

@@ -1,5 +1,19 @@
 """Warnings and errors of the library."""
 
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn of the line outside of this package that led here, however deep it is below."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level - 1)
+
 
 class PrivacyLeakWarning(UserWarning):
     """Something public was taken from the data, or the noise is not secret."""

@@ -20,9 +20,7 @@ from skdpdyn.base import (
     quoting_no_records,
     silent_arithmetic,
     validated,
-    warn_of_weak_budget,
 )
-from skdpdyn.conditioning import ROUNDS_DOWN, Releases
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows
@@ -31,20 +29,15 @@ from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
-from skdpdyn.privacy import (
-    Budget,
-    Composition,
-    GaussianDP,
-    ObjectivePerturbation,
-    composition,
-    privacy_report,
-)
+from skdpdyn.privacy import Budget, GaussianDP, ObjectivePerturbation, privacy_report
 from skdpdyn.privacy.checks import as_float, checked_flag
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import PrivacyReport
+from skdpdyn.spending import Share, Spending, planned, training_of, warn_of_weak_budget
 
 __all__ = ["PrivateSummary", "private_summary"]
 
+MOMENTS, SCORES = "second moments", "scores"
 ROBUST_SHARE = 0.5  # part of mu^2 for the covariance of the scores
 # In standard deviations of the noise: how far above its norm an eigenvalue must be to count, and
 # how much is subtracted from those that count, which tend to be too large
@@ -365,20 +358,19 @@ def private_summary(
     budget = Budget.for_samples(
         epsilon, delta, n_samples=model.n_samples_, adjacency=model.privacy_.adjacency
     )
-    mu = budget.mu * ROUNDS_DOWN  # refuses delta=0
-    warn_of_weak_budget(budget, model.n_samples_, stacklevel=2)
+    shares = {MOMENTS: Share(1 - ROBUST_SHARE), SCORES: Share(ROBUST_SHARE)}
+    shares = shares if robust else {MOMENTS: Share(1.0)}
+    plan = planned(shares, budget)
+    warn_of_weak_budget(budget, model.n_samples_)
     with silent_arithmetic():
         rows, y = _rows(model, X, y)
         (generator,) = generators(random_state)
-        releases = Releases(mu, budget.adjacency, generator)
+        spending = Spending(budget, shares, generator)
         fitted = _logistic if isinstance(model, PrivateLogisticRegression) else _linear
-        estimate, title, estimand = fitted(model, rows, y, releases, robust)
-    mechanism = Composition(tuple(releases.parts))
-    own = composition(mechanism)
-    if not own.epsilon(budget.delta) <= budget.epsilon:
-        raise CalibrationError(
-            f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
-        )
+        estimate, title, estimand = fitted(model, rows, y, spending)
+    if spending.record() != plan.mechanism:
+        raise CalibrationError("what was released is not what was planned: please report this")
+    own = plan.guarantee
     names = getattr(model, "feature_names_in_", None)
     names = (f"x{i}" for i in range(model.n_features_in_)) if names is None else names
     return PrivateSummary(
@@ -387,7 +379,9 @@ def private_summary(
         std_err=estimate.std_err,
         sufficient_epsilon=np.array(
             [
-                math.nan if math.isnan(factor) else GaussianDP(mu * factor).epsilon(budget.delta)
+                math.nan
+                if math.isnan(factor)
+                else GaussianDP(spending.mu * factor).epsilon(budget.delta)
                 for factor in estimate.wanting
             ]
         ),
@@ -397,10 +391,15 @@ def private_summary(
         n_samples=model.n_samples_,
         privacy_=model.privacy_.compose(own),
         own_privacy_=own,
-        mechanism_=mechanism,
+        mechanism_=plan.mechanism,
         delta_=budget.delta,
         leaks_=tuple(dict.fromkeys((*model.leaks_, *seed_leaks(random_state)))),
     )
+
+
+def _epsilons(mus, delta):
+    """Return the epsilon of each mu; NaN for NaN."""
+    return np.array([mu if math.isnan(mu) else GaussianDP(mu).epsilon(delta) for mu in mus])
 
 
 @dataclass(frozen=True)
@@ -410,14 +409,6 @@ class _Estimate:
     coef: np.ndarray
     std_err: np.ndarray
     wanting: np.ndarray
-
-
-def _training_of(model):
-    """Return the records of training; those of diagnostics come before it."""
-    parts = getattr(model.mechanism_, "mechanisms", (None,))[
-        len(getattr(model, "diagnostics_", ())) :
-    ]
-    return getattr(parts[0], "mechanisms", parts)
 
 
 def _check_model(model):
@@ -449,14 +440,15 @@ def _check_model(model):
             "model "
             "with class_weight=None"
         )
-    parts = _training_of(model)
-    if not isinstance(parts[0], ObjectivePerturbation):
+    record = training_of(model.mechanism_)
+    linear = getattr(record, "mechanisms", (record,))[0]
+    if not isinstance(linear, ObjectivePerturbation):
         raise UnsupportedMechanismError(
             f"solver={model.solver_!r} stops before it reaches a minimiser, or adds noise of "
             "which no interval is known. "
             "Fit the model with solver='objective_perturbation'"
         )
-    if parts[0].distribution != "gaussian":
+    if linear.distribution != "gaussian":
         raise UnsupportedMechanismError(
             "noise='gamma' is not normal. Fit the model with "
             "ObjectivePerturbation(noise='gaussian')"
@@ -495,25 +487,22 @@ def _rows(model, X, y):
     return LocalRows(canonical_rows(X), map=to_unit_ball), y
 
 
-def _logistic(model, rows, codes, releases, robust):
+def _logistic(model, rows, codes, spending):
     """Return intervals of a logistic regression by objective perturbation, for unit rows."""
-    linear, output = _training_of(model)
+    linear, output = training_of(model.mechanism_).mechanisms
     radius, alpha = model.data_norm_, model.alpha_
     constant = model.intercept_scaling_ / radius
     units = np.append(np.full(model.n_features_in_, 1 / radius), [constant] * (constant > 0))
     theta = np.append(model.coef_, [model.intercept_[0]] * (constant > 0)) / units
     penalty = model.n_samples_ * alpha / radius**2
-    noise = linear.noise_multiplier * releases.adjacency.sum_sensitivity(model.clip_) / radius
+    noise = linear.noise_multiplier * spending.adjacency.sum_sensitivity(model.clip_) / radius
     output_noise = 2 * output.noise_multiplier * output.tolerance / alpha * radius
 
     probability = special.expit(_products(rows, theta, constant))
-    share = ROBUST_SHARE if robust else 0.0
-    hessian = _moment(
-        rows, 4 * probability * (1 - probability), constant, releases, 1 - share, 0.25
-    )
-    scores = None
-    if robust:
-        scores = _moment(rows, (probability - codes) ** 2, constant, releases, share, 1.0)
+    weight, scores = 4 * probability * (1 - probability), None
+    hessian = _moment(MOMENTS, rows, weight, constant, spending, 0.25)
+    if SCORES in spending.shares:
+        scores = _moment(SCORES, rows, (probability - codes) ** 2, constant, spending, 1.0)
     inverse, safe, weak, needed = _inverted(hessian)
     pull = inverse @ (penalty * theta)  # the effect of the penalty
     variance = hessian.matrix if scores is None else scores.positive
@@ -534,15 +523,14 @@ def _logistic(model, rows, codes, releases, robust):
     return estimate, "Private logistic regression", estimand
 
 
-def _linear(model, rows, y, releases, robust):
+def _linear(model, rows, y, spending):
     """Return intervals of a linear regression from noisy second moments."""
     low, high = model.target_bounds_
     radius, constant = model.data_norm_, model.intercept_scaling_ / model.data_norm_
     centre, half = ((low + high) / 2, (high - low) / 2) if constant else (0.0, max(-low, high))
     targets = np.clip((np.clip(y, low, high) - centre) / half, -1, 1)
     units = half * np.append(np.full(model.n_features_in_, 1 / radius), [constant] * (constant > 0))
-    share = ROBUST_SHARE if robust else 0.0
-    whole = _moment(rows, None, constant, releases, 1 - share, 1.0, targets)
+    whole = _moment(MOMENTS, rows, None, constant, spending, 1.0, targets)
     moment = _Moment(whole.matrix[:-1, :-1], whole.std)
     inverse, safe, weak, needed = _inverted(moment)
     theta = inverse @ whole.matrix[:-1, -1]
@@ -551,11 +539,11 @@ def _linear(model, rows, y, releases, robust):
     rest = max(rest, 0.0) + whole.std * size  # a standard deviation of its noise on the safe side
     square = rest / max(model.n_samples_ - theta.size, 1)
     scores, variance = None, square * moment.matrix
-    if robust:
+    if SCORES in spending.shares:
         largest = min(LARGEST_RESIDUAL * math.sqrt(square), 4.0)
         residual = (targets - _products(rows, theta, constant)) / largest
         weight = np.minimum(residual**2, 1.0)
-        scores = _moment(rows, weight, constant, releases, share, largest**2)
+        scores = _moment(SCORES, rows, weight, constant, spending, largest**2)
         variance = scores.positive
     variance = variance + moment.std**2 / 2 * (size * np.eye(theta.size) + np.outer(theta, theta))
     covariance = safe @ variance @ safe + (theta @ theta) * weak.T @ weak
@@ -596,7 +584,7 @@ class _Moment:
             return (vectors * np.maximum(values, 0)) @ vectors.T
 
 
-def _moment(rows, weight, constant, releases, share, largest, targets=None):
+def _moment(name, rows, weight, constant, spending, largest, targets=None):
     """Release ``largest`` times the sum of weight * outer(r, r), r a row, its constant and target.
 
     One record moves it by its own term, whose Frobenius norm is at most largest * norm(r)^2; the
@@ -616,9 +604,9 @@ def _moment(rows, weight, constant, releases, share, largest, targets=None):
             if weight is not None:
                 block *= np.sqrt(rows.weight[part])[:, None]
             total = total + block.T @ block
-    sensitivity = square * (releases.per_square + rows.sum_rounding())
-    noisy = releases.symmetric((total + total.T) / 2, sensitivity, share)
-    return _Moment(largest * noisy, largest * sensitivity * releases.noise_multiplier(share))
+    sensitivity = square * (spending.per_square + rows.sum_rounding())
+    noisy = spending.symmetric(name, (total + total.T) / 2, sensitivity)
+    return _Moment(largest * noisy, largest * sensitivity * spending.noise_multiplier(name))
 
 
 def _products(rows, theta, constant):

@@ -8,13 +8,12 @@ exact arithmetic and rounds the sum to a lattice.
 
 import math
 import os
-import warnings
 from numbers import Integral
 
 import numpy as np
 from randomgen import AESCounter
 
-from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
 from skdpdyn.kernels.release import draw_gamma, largest_point, release
 
@@ -50,7 +49,7 @@ SEEDED = (
 )
 
 
-def generators(random_state, n_streams=1, stacklevel=3):
+def generators(random_state, n_streams=1):
     """Return independent generators for one fit.
 
     Parameters
@@ -61,8 +60,6 @@ def generators(random_state, n_streams=1, stacklevel=3):
         guesses the seed can subtract the noise.
     n_streams : int, default=1
         Number of streams.
-    stacklevel : int, default=3
-        Frame whose line the warning about a seed names. 3: the caller of this function's caller.
 
     Returns
     -------
@@ -77,12 +74,11 @@ def generators(random_state, n_streams=1, stacklevel=3):
     if random_state is None:
         keys = [int.from_bytes(os.urandom(16)) for _ in range(n_streams)]
     else:
-        warnings.warn(
+        warn(
             f"random_state={random_state}: the noise can be recomputed by anyone who knows or "
             "guesses the seed, so this fit is "
             "not private. Use random_state=None for anything but tests.",
             PrivacyLeakWarning,
-            stacklevel=stacklevel,
         )
         children = np.random.SeedSequence(check_random_state(random_state)).spawn(n_streams)
         keys = [int.from_bytes(child.generate_state(2, np.uint64).tobytes()) for child in children]

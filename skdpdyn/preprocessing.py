@@ -2,7 +2,8 @@
 
 import math
 from contextlib import closing, nullcontext
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -19,19 +20,17 @@ from skdpdyn.base import (
     of_persons,
     silent_arithmetic,
     validated,
-    warn_of_weak_budget,
 )
 from skdpdyn.conditioning import (
-    RANGE_COUNTS,
-    ROUNDS_DOWN,
+    MEAN,
+    NORM,
+    RANGES,
     Conditioner,
     Conditioning,
-    Releases,
     can_sum,
     learn_ranges,
-    parts_of,
+    private_mean,
     shares_of,
-    shrunk,
 )
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
@@ -40,9 +39,9 @@ from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.noise import check_random_state, generators, release
-from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, GaussianDP, composition
-from skdpdyn.privacy.calibration import check_shape, least_noise
+from skdpdyn.noise import check_random_state, generators
+from skdpdyn.privacy import Adjacency, Budget
+from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import (
     as_float,
     checked_choice,
@@ -52,11 +51,18 @@ from skdpdyn.privacy.checks import (
     is_named,
 )
 from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.spending import (
+    COUNTS,
+    Share,
+    Spending,
+    planned,
+    scaled_to,
+    total_of,
+    warn_of_weak_budget,
+)
 
 _BLOCK = 4096  # rows that are looked at together
-# candidates for the bound on centred rows, relative to the largest possible norm
-_THRESHOLDS = 2.0 ** (-np.arange(64)[::-1] / 8)
-_QUERIES = int(math.log2(_THRESHOLDS.size))  # steps of a binary search
+_OCTAVES = 63 / 8  # that candidates for the bound on centred rows are in
 _NORM_SHARE = 0.1  # part of mu^2 if a mean is released too
 _RANGE_SHARE = 0.3  # part of mu^2 for the ranges of all columns
 
@@ -320,15 +326,6 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-class _Plan(NamedTuple):
-    """All that a fit will do and spend, known before it sees a record."""
-
-    mechanism: Composition
-    bound: str
-    guarantee: GaussianDP
-    budget: Budget
-
-
 class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Centre rows by a private mean and scale them into the unit ball.
 
@@ -497,7 +494,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Guarantee
             Equal to ``privacy_`` after such a fit.
         """
-        return self._plan(*check_shape(n_samples, n_features)).guarantee
+        return self._plan(*check_shape(n_samples, n_features))[0].guarantee
 
     def __setstate__(self, state: Any) -> None:
         # earlier versions had no such parameters
@@ -568,44 +565,49 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         if groups is not None:
             codes = person_codes(groups, n_samples)
             n_samples = int(codes.max()) + 1
-        plan = self._plan(n_samples, n_features)
-        mechanism, most_rows = plan.mechanism, self._most_rows(n_samples)
+        most_rows = self._most_rows(n_samples)
         rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
-        rows.most_rows, radius = most_rows, float(self.data_norm)
-        crude, ranges = None, None
+        rows.most_rows = most_rows
+        plan, shares = self._plan(n_samples, n_features)
+        (generator,) = generators(self.random_state)
+        warn_of_weak_budget(plan.budget, n_samples)
+        spending, ranges = Spending(plan.budget, shares, generator), None
         if self.bounds is not None:
             crude = _bounds_by_column(self.crude_bounds, "crude_bounds", self)
-        (generator,) = generators(self.random_state, stacklevel=5)
-        warn_of_weak_budget(plan.budget, n_samples, stacklevel=4)
-        releases = Releases(plan.budget.mu * ROUNDS_DOWN, plan.budget.adjacency, generator)
-        if crude is not None:
-            ranges = learn_ranges(rows, crude, _RANGE_SHARE, releases)
+            ranges = learn_ranges(rows, crude, spending)
             rows = rows_of(_within_ranges(X, ranges), None, codes, most_rows)
-        n_parts = len(releases.parts)
-        if tuple(releases.parts) != mechanism.mechanisms[:n_parts]:
+        learnt = (self._map if self.equalize else self._centre)(rows, spending)
+        if spending.record() != plan.mechanism:
             raise CalibrationError("what was released is not what was planned: please report this")
-        if self.equalize:
-            self._learn_map(rows, plan, releases)
-            self._publish(plan, n_samples, codes, ranges)
-            return
-        noise = [part.noise_multiplier for part in mechanism.mechanisms[n_parts:]]
-        within = radius * (1 - sum_rounding(n_samples, n_features, most_rows=most_rows))
-        mean = None
-        if self.with_mean:
-            mean_std = noise.pop(0) * mechanism.adjacency.sum_sensitivity(radius) / n_samples
-            mean = rows.column_sums(within) / n_samples
-            mean = shrunk(release(mean, mean_std, generator), mean_std, radius)
-        thresholds = (radius + (0.0 if mean is None else np.linalg.norm(mean))) * _THRESHOLDS
-        unit = RowMap(mean, np.ones(n_features), norm=2 * radius, radius=within)
-        n_within = rows.with_map(unit).counts("lengths", thresholds)
-        low, high = 0, thresholds.size - 1
-        for count_std in noise:  # a record changes a count by 1 under both adjacencies
-            middle = (low + high) // 2
-            (count,) = release([float(n_within[middle])], count_std, generator)
-            low, high = (low, middle) if count >= self.quantile * n_samples else (middle + 1, high)
         forget_fit(self)
-        self.mean_, self.scale_ = mean, float(thresholds[high])
+        for name, value in learnt.items():
+            setattr(self, name, value)
         self._publish(plan, n_samples, codes, ranges)
+
+    def _centre(self, rows, spending):
+        """Return a private mean, and a bound on the norms of centred rows."""
+        n_samples, radius, mean = rows.n_records, float(self.data_norm), None
+        within = radius * (1 - rows.sum_rounding())
+        if self.with_mean:
+            mean = private_mean(rows, within, n_samples, spending)
+        high = radius + (0.0 if mean is None else float(np.linalg.norm(mean)))
+        unit = RowMap(mean, np.ones(rows.shape[1]), norm=2 * radius, radius=within)
+        lengths = partial(rows.with_map(unit).counts, "lengths")
+        scale = spending.quantile(NORM, lengths, high, self.quantile, n_samples, _OCTAVES)
+        return {"mean_": mean, "scale_": scale}
+
+    def _map(self, rows, spending):
+        """Return a map that makes all directions alike."""
+        conditioner = Conditioner(
+            rows.n_records, float(self.data_norm), dict(spending.shares), self.quantile
+        )
+        row_map = conditioner.learn(rows, spending).map
+        return {
+            "mean_": row_map.centre,
+            "scale_": row_map.norm,
+            "weights_": row_map.weights,
+            "radius_": row_map.radius,
+        }
 
     def _publish(self, plan, n_samples, codes, ranges):
         self._publish_plan(plan, ())
@@ -619,32 +621,26 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             return auto_rows(n_samples)
         return checked_count(self.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
 
-    def _learn_map(self, rows, plan, releases):
-        conditioner = Conditioner(
-            rows.n_records,
-            float(self.data_norm),
-            self._shares(rows.n_records, rows.shape[1], plan.budget),
-            self.quantile,
-        )
-        row_map = conditioner.learn(rows, releases).map
-        if tuple(releases.parts) != plan.mechanism.mechanisms:
-            raise CalibrationError("what was released is not what was planned: please report this")
-        forget_fit(self)
-        self.mean_, self.scale_ = row_map.centre, row_map.norm
-        self.weights_, self.radius_ = row_map.weights, row_map.radius
-
     def _shares(self, n_samples, n_features, budget):
-        """Return the parts of mu^2 of what `equalize` learns, which add up to what ranges leave."""
-        shares = shares_of(
-            n_samples,
-            n_features,
-            budget.mu,
-            budget.adjacency,
-            is_sparse=False,
-            centred=self.with_mean,
-        )
-        left = 1.0 if self.bounds is None else 1 - _RANGE_SHARE
-        return {name: left * share / math.fsum(shares.values()) for name, share in shares.items()}
+        """Return what each part takes of mu^2, all of it together."""
+        ranges = {}
+        if self.bounds is not None:
+            ranges[RANGES] = Share(_RANGE_SHARE, COUNTS * n_features)
+        left = 1 - total_of(ranges.values())
+        if not self.equalize:
+            norm = _NORM_SHARE if self.with_mean else 1.0
+            shares = {MEAN: Share(1 - norm)} if self.with_mean else {}
+            shares[NORM] = Share(norm, COUNTS)
+        else:
+            shares = shares_of(
+                n_samples,
+                n_features,
+                budget.mu,
+                budget.adjacency,
+                is_sparse=False,
+                centred=self.with_mean,
+            )
+        return ranges | scaled_to(shares, left)
 
     @by_blocks
     def transform(self, X: Any) -> Any:
@@ -720,7 +716,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return cluster_rows(X, None, numeric=False, has_target=False)
 
     def _plan(self, n_samples, n_features):
-        """Return the record with the least noise for the budget, and what it costs."""
+        """Return what will be spent, and the shares that it is spent on."""
         if not 1e-50 <= as_float(self.data_norm) <= 1e50:
             raise ValueError(
                 f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public "
@@ -736,50 +732,27 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency
         )
-        _ = budget.mu  # refuses delta=0
+        budget.require_gaussian()
         checked_flag(self.equalize, "equalize")
+        self._check_bounds()
         most_rows = self._most_rows(n_samples)
-        ranges = self._range_parts(n_features, budget)
-        if self.equalize:
-            if not can_sum(n_samples, n_features, most_rows):
-                raise ValueError(
-                    f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False"
-                )
-            parts = parts_of(
-                self._shares(n_samples, n_features, budget),
-                budget.mu * ROUNDS_DOWN,
-                budget.adjacency,
+        if self.equalize and not can_sum(n_samples, n_features, most_rows):
+            raise ValueError(
+                f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False"
             )
-            return _judged((*ranges, *parts), budget)
         # refuses more records than a sum can tell one among
         sum_rounding(n_samples, n_features, most_rows=most_rows)
-        norm_share = _NORM_SHARE if self.with_mean else 1.0
-        shares = [1 - norm_share] * bool(self.with_mean) + [norm_share / _QUERIES] * _QUERIES
+        shares = self._shares(n_samples, n_features, budget)
+        return planned(shares, budget), shares
 
-        def record(noise_multiplier):
-            return Composition(
-                tuple(
-                    Gaussian(noise_multiplier / math.sqrt(share), adjacency=self.adjacency)
-                    for share in shares
-                )
-            )
-
-        if ranges:
-            rest = least_noise(
-                record, budget.part((1 - _RANGE_SHARE) * ROUNDS_DOWN**2), bound="composition"
-            )
-            return _judged((*ranges, *rest.mechanisms), budget)
-        mechanism = least_noise(record, budget.epsilon, budget.delta, "composition")
-        return _Plan(mechanism, "composition", composition(mechanism), budget)
-
-    def _range_parts(self, n_features, budget):
-        """Return the records of the counts by which columns' ranges are found."""
+    def _check_bounds(self):
+        """Refuse bounds that are not "private", and what does not go with them."""
         if self.bounds is None:
             if self.crude_bounds is not None:
                 raise ValueError(
                     "crude_bounds are of no use with bounds=None: pass bounds='private'"
                 )
-            return ()
+            return
         if not is_named(self.bounds, "private"):
             raise ValueError(
                 f"bounds={self.bounds!r} must be 'private', or None. For public bounds use "
@@ -790,20 +763,6 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
                 f"data_norm={self.data_norm!r}: bounds='private' brings rows within norm 1. "
                 "Leave it at 1.0"
             )
-        releases = Releases(budget.mu * ROUNDS_DOWN, budget.adjacency, None)
-        noise = releases.noise_multiplier(_RANGE_SHARE / n_features / RANGE_COUNTS)
-        return (Gaussian(noise, adjacency=budget.adjacency),) * (RANGE_COUNTS * n_features)
-
-
-def _judged(parts, budget):
-    """Return the plan of releases that are known, or an error where they exceed the budget."""
-    mechanism = Composition(parts)
-    guarantee = composition(mechanism)
-    if not guarantee.epsilon(budget.delta) <= budget.epsilon:
-        raise CalibrationError(
-            f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
-        )
-    return _Plan(mechanism, "composition", guarantee, budget)
 
 
 def _within_ranges(X, ranges):

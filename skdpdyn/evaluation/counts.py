@@ -33,6 +33,7 @@ class Statistic:
     the wanted numbers. ``total`` is the sum of the wanted numbers, if that is public.
     """
 
+    name: str
     values: np.ndarray
     sensitivity: float
     share: float = 1.0
@@ -96,7 +97,7 @@ def _histogram(model, X, codes, thresholds, adjacency):
     strategy = np.kron(np.eye(2), np.vstack(levels))
     sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
     histogram = Statistic(
-        strategy @ counts, sensitivity, strategy=strategy, total=float(codes.size)
+        "counts", strategy @ counts, sensitivity, strategy=strategy, total=float(codes.size)
     )
 
     def evaluation(released, **public):
@@ -112,6 +113,7 @@ def _confusions(model, X, codes, classes, adjacency):
     counts = np.bincount(codes * classes.size + predicted, minlength=classes.size**2)
     parts = [
         Statistic(
+            "counts",
             counts.astype(float),
             math.sqrt(adjacency.sum_sensitivity(1.0)),
             1 - _LOG_LOSS_SHARE * with_losses,
@@ -124,7 +126,9 @@ def _confusions(model, X, codes, classes, adjacency):
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
         losses = np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)  # NaN too
         rounding = 1 + 4 * codes.size * _EPS
-        parts.append(Statistic(np.array([math.fsum(losses)]), rounding, _LOG_LOSS_SHARE))
+        parts.append(
+            Statistic("log losses", np.array([math.fsum(losses)]), rounding, _LOG_LOSS_SHARE)
+        )
 
     def evaluation(released, **public):
         log_loss = None
@@ -168,7 +172,7 @@ def _errors(model, X, y, target_bounds, largest_error, adjacency):
             noisy=released[0], target_bounds=(low, high), largest_error=largest, **public
         )
 
-    return Counted((Statistic(np.array(sums), sensitivity),), evaluation)
+    return Counted((Statistic("sums", np.array(sums), sensitivity),), evaluation)
 
 
 def _predicted(model, method, X, n_samples):

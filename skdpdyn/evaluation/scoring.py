@@ -1,17 +1,17 @@
 """Score a model on private records."""
 
-import math
 from typing import Any
 
 from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import quoting_no_records, silent_arithmetic, warn_of_weak_budget
+from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.evaluation.counts import counted
 from skdpdyn.evaluation.results import PrivateEvaluation
-from skdpdyn.noise import check_random_state, generators, release, seed_leaks
-from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian, composition, least_noise
+from skdpdyn.noise import check_random_state, generators, seed_leaks
+from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.checks import as_float, checked_choice
+from skdpdyn.spending import Share, Spending, planned, warn_of_weak_budget
 
 
 def evaluate(
@@ -128,27 +128,20 @@ def evaluate(
     with silent_arithmetic():
         y, wanted = counted(model, X, y, thresholds, target_bounds, largest_error, adjacency)
     budget = Budget.for_samples(epsilon, delta, n_samples=y.size, adjacency=adjacency)
-    _ = budget.mu  # refuses delta=0
-    warn_of_weak_budget(budget, y.size, stacklevel=2)
-
-    def record(noise_multiplier):
-        parts = tuple(
-            Gaussian(noise_multiplier / math.sqrt(part.share), adjacency=adjacency)
-            for part in wanted.parts
-        )
-        return Composition(parts) if len(parts) > 1 else parts[0]
-
-    mechanism = least_noise(record, budget, bound="composition")
+    shares = {part.name: Share(part.share) for part in wanted.parts}
+    plan = planned(shares, budget)
+    warn_of_weak_budget(budget, y.size)
     (generator,) = generators(random_state)
-    released = []
-    for part, ran in zip(wanted.parts, getattr(mechanism, "mechanisms", (mechanism,)), strict=True):
-        std = part.sensitivity * ran.noise_multiplier
-        released.append(part.estimated(release(part.values, std, generator), std, quantile))
+    spending, released = Spending(budget, shares, generator), []
+    for part in wanted.parts:
+        noisy = spending.release(part.name, part.values, part.sensitivity)
+        std = part.sensitivity * spending.noise_multiplier(part.name)
+        released.append(part.estimated(noisy, std, quantile))
     return wanted.evaluation(
         released,
         n_samples=y.size,
-        privacy_=composition(mechanism),
-        mechanism_=mechanism,
+        privacy_=plan.guarantee,
+        mechanism_=plan.mechanism,
         delta_=budget.delta,
         confidence=float(confidence),
         leaks_=seed_leaks(random_state),

@@ -5,13 +5,18 @@ from skdpdyn.linear_model.base import (
     PrivateLinearModel,
     PrivateLinearRegressor,
 )
+from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.linear_model.svc import PrivateLinearSVC
+from skdpdyn.linear_model.targets import Labels, Numbers
 
 __all__ = [
+    "Family",
+    "Labels",
+    "Numbers",
     "PrivateLinearClassifier",
     "PrivateLinearModel",
     "PrivateLinearRegressor",

@@ -1,16 +1,19 @@
 """Private logistic regression."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
 
 from skdpdyn.base import by_blocks
-from skdpdyn.linear_model.base import PrivateBinaryClassifier
+from skdpdyn.linear_model.base import PrivateLinearClassifier
+from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.targets import Labels
 from skdpdyn.losses import logistic
 
 
-class PrivateLogisticRegression(PrivateBinaryClassifier):
+class PrivateLogisticRegression(PrivateLinearClassifier):
     """Binary logistic regression under (epsilon, delta)-differential privacy.
 
     Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
@@ -166,12 +169,13 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
     (True, 1.0)
     """
 
-    _schedule_is_known = True
-    _loss = logistic
-
-    def _auto_clip(self, n_parameters, strength):
+    family = Family(
+        logistic,
+        Labels(most=2),
         # half of the largest gradient halves the noise and hardly changes the classifier
-        return 0.5
+        clip=lambda n_parameters, strength: 0.5,
+        twin=lambda: import_module("sklearn.linear_model").LogisticRegression(),
+    )
 
     @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:

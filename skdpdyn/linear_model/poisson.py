@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -13,20 +14,127 @@ from skdpdyn.base import (
     scored,
     silent_arithmetic,
 )
-from skdpdyn.conditioning import RATE_TRIALS, TARGET, TARGET_QUANTILE, norm_quantile_of_rates
+from skdpdyn.conditioning import TARGET_QUANTILE, norm_quantile_of_rates
 from skdpdyn.data.base import target_rounding
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
+from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.fit import fit
+from skdpdyn.linear_model.parts import TARGET_SCALE, TARGET_SHARES, TargetUnits
 from skdpdyn.linear_model.targets import (
+    Numbers,
     Target,
+    clipped_by,
     exposures,
     numbers_of,
     rates_beside_exposures,
     rates_of,
 )
 from skdpdyn.losses import poisson
+from skdpdyn.spending import Share
 
+BASE_RATE = "base rate"
+_TRIALS = 10  # halvings that find the base rate, to a sixteenth of an octave
 _DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
+
+
+def _of_any_exposure(largest):
+    """Return the loss of counts up to ``largest``."""
+    return replace(poisson(largest), at_zero=math.inf)
+
+
+def _residual_limit(high):
+    """Return the public bound on residuals: the standard deviation of the largest count."""
+    return min(high, math.sqrt(high))
+
+
+def _loss(target_bounds):
+    if target_bounds is None:
+        raise ValueError(
+            "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
+        )
+    return _of_any_exposure(target_bounds[1] / _residual_limit(target_bounds[1]))
+
+
+class Counts(Numbers):
+    """Counts within public bounds, with exposures: rates in units of the bound on residuals."""
+
+    takes_exposure = True
+
+    def public(self, model):
+        """See `Targets.public`: the bounds."""
+        bounds = super().public(model)
+        if bounds is not None and not bounds[0] >= 0:
+            raise ValueError(
+                f"target_bounds={model.target_bounds!r} must not begin below 0: counts are at "
+                "least 0"
+            )
+        return bounds
+
+    def read(self, model, y, exposure=None):
+        """See `Targets.read`."""
+        raw = None if y is None else numbers_of(y)
+        bounds, leaks = self.bounds_of(model, None if raw is None else np.maximum(raw, 0.0))
+        unit = _residual_limit(bounds[1])
+        # with an intercept, a raw prediction of 0 is the rate that is one unit
+        units = unit, 1.0 if model.fit_intercept else unit
+        rates, exposure = rates_of(raw, exposure, bounds=bounds, units=units)
+        return Target(
+            rates,
+            model.family.loss_of(bounds),
+            {"target_bounds_": bounds},
+            leaks,
+            exposure,
+            partial(rates_beside_exposures, bounds=bounds, units=units),
+            **clipped_by(bounds, raw if model.diagnostics else None),
+            largest=bounds[1] / unit,
+        )
+
+    def published(self, attributes, coef, intercept, centred):
+        """See `Targets.published`."""
+        start = math.log(_residual_limit(attributes["target_bounds_"][1])) if centred else 0.0
+        return {"coef_": coef[0], "intercept_": float(intercept[0]) + start}
+
+
+class CountUnits(TargetUnits):
+    """The rate that training starts from, and the 95 % quantile of distances from it."""
+
+    def loss(self, request):
+        """See `TargetUnits.loss`."""
+        loss = request.loss
+        return _of_any_exposure((loss.smoothness - 1) ** 2) if request.adapts else loss
+
+    def share(self, request):
+        """See `Part.share`."""
+        base = {BASE_RATE: Share(0.01, _TRIALS)} if request.fit_intercept else {}
+        scale = {TARGET_SCALE: TARGET_SHARES[TARGET_SCALE]} if request.adapts else {}
+        return base | scale
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        rows, n_samples, largest = learning.rows, learning.rows.n_records, learning.target.largest
+        rate, unit = 1.0, 1.0
+        if BASE_RATE in spending.shares:
+            rate = _base_rate(rows, n_samples, spending)
+        if TARGET_SCALE in spending.shares:
+            residuals = partial(rows.counts, "residuals", centre=rate)
+            found = spending.quantile(TARGET_SCALE, residuals, largest, TARGET_QUANTILE, n_samples)
+            unit = max(found, 1 / largest)  # 1, in counts
+        learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
+
+
+def _base_rate(rows, n_samples, spending):
+    """Estimate the rate at which clipped residuals add up to 0, by bisection.
+
+    One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
+    """
+    low, high = -_DOUBLINGS, _DOUBLINGS
+    sensitivity = spending.per_record + target_rounding(n_samples, rows.most_rows)
+    for _ in range(_TRIALS):
+        middle = (low + high) / 2
+        over = spending.release(BASE_RATE, rows.residual_sum(2.0**middle), sensitivity) > 0
+        low, high = (low, middle) if over else (middle, high)
+    return 2.0 ** ((low + high) / 2)
 
 
 class PrivatePoissonRegressor(PrivateLinearRegressor):
@@ -183,7 +291,15 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     (True, 1.0)
     """
 
-    _schedule_is_known = True
+    family = Family(
+        _loss,
+        Counts(),
+        # a lower bound on residuals makes rates too low: counts are skewed
+        clip=lambda n_parameters, strength: 1.0,
+        kept_length=norm_quantile_of_rates,
+        units=CountUnits(),
+        twin=lambda: import_module("sklearn.linear_model").PoissonRegressor(),
+    )
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any = None, exposure: Any = None, groups: Any = None, **not_taken: Any
@@ -231,76 +347,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         """
         refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            model._fit(X, y, groups, exposure=exposure)
+            fit(model, X, y, groups, exposure)
         return self
-
-    def _loss_of(self, target_bounds):
-        if target_bounds is None:
-            raise ValueError(
-                "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
-            )
-        return _of_any_exposure(target_bounds[1] / _residual_limit(target_bounds[1]))
-
-    def _auto_clip(self, n_parameters, strength):
-        return 1.0  # a lower bound on residuals makes rates too low: counts are skewed
-
-    def _public_bounds(self):
-        low, high = super()._public_bounds()
-        if not low >= 0:
-            raise ValueError(
-                f"target_bounds={self.target_bounds!r} must not begin below 0: counts are at "
-                "least 0"
-            )
-        return low, high
-
-    _takes_exposure = True
-
-    def _encode_target(self, y, exposure=None):
-        raw = None if y is None else numbers_of(y)
-        low, high, leaks = self._bounds_of(None if raw is None else np.maximum(raw, 0.0))
-        unit = _residual_limit(high)
-        # with an intercept, a raw prediction of 0 is the rate that is one unit
-        units = unit, 1.0 if self.fit_intercept else unit
-        self._largest = high / unit
-        loss, bounds = self._loss_of((low, high)), {"target_bounds_": (low, high)}
-        encode = partial(rates_beside_exposures, bounds=(low, high), units=units)
-        rates, exposure = rates_of(raw, exposure, bounds=(low, high), units=units)
-        clipped = self._clipped(raw, low, high)
-        return Target(rates, loss, bounds, leaks, exposure, encode, **clipped)
-
-    def _norm_quantile(self, loss, strength, n_features):
-        return norm_quantile_of_rates(strength, n_features)
-
-    def _adapted_loss(self, loss):
-        return _of_any_exposure((loss.smoothness - 1) ** 2)
-
-    def _target_shares(self, centred, adapts):
-        names = ["base rate"] * bool(centred) + ["target scale"] * bool(adapts)
-        return dict.fromkeys(names, TARGET)
-
-    def _learn_target(self, rows, conditioner, releases):
-        rate, unit = 1.0, 1.0
-        if "base rate" in conditioner.shares:
-            rate = _base_rate(rows, conditioner, releases)
-        if "target scale" in conditioner.shares:
-            found = releases.quantile(
-                partial(rows.counts, "residuals", centre=rate),
-                self._largest,
-                TARGET_QUANTILE,
-                conditioner.n_samples,
-                conditioner.shares["target scale"],
-            )
-            unit = max(found, 1 / self._largest)  # 1, in counts
-        return rows.with_rate(rate, unit), (math.log(rate), 1.0)
-
-    def _unpack(self, coef, intercept):
-        start = math.log(_residual_limit(self.target_bounds_[1])) if self.fit_intercept else 0.0
-        self.coef_, self.intercept_ = coef[0], float(intercept[0]) + start
-
-    def _sklearn_model(self):
-        from sklearn.linear_model import PoissonRegressor  # slow to load
-
-        return PoissonRegressor(), np.ones(2)
 
     @by_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -355,28 +403,3 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
-
-
-def _of_any_exposure(largest):
-    """Return the loss of counts up to ``largest``."""
-    return replace(poisson(largest), at_zero=math.inf)
-
-
-def _residual_limit(high):
-    """Return the public bound on residuals: the standard deviation of the largest count."""
-    return min(high, math.sqrt(high))
-
-
-def _base_rate(rows, conditioner, releases):
-    """Estimate the rate at which clipped residuals add up to 0, by bisection.
-
-    One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
-    """
-    low, high = -_DOUBLINGS, _DOUBLINGS
-    sensitivity = releases.per_record + target_rounding(conditioner.n_samples, rows.most_rows)
-    for _ in range(RATE_TRIALS):
-        middle = (low + high) / 2
-        share = conditioner.shares["base rate"] / RATE_TRIALS
-        over = releases.release(rows.residual_sum(2.0**middle), sensitivity, share) > 0
-        low, high = (low, middle) if over else (middle, high)
-    return 2.0 ** ((low + high) / 2)

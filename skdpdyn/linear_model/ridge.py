@@ -1,7 +1,11 @@
 """Private ridge regression."""
 
-from skdpdyn.conditioning import TARGET, learn_target
+from importlib import import_module
+
 from skdpdyn.linear_model.base import PrivateLinearRegressor
+from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.parts import NumberUnits
+from skdpdyn.linear_model.targets import Numbers
 from skdpdyn.losses import squared
 
 # clip="auto" bounds the residual by AUTO_RESIDUAL over the number of parameters, in half-ranges of
@@ -11,6 +15,11 @@ from skdpdyn.losses import squared
 AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL, AMPLE_STRENGTH = 2.5, 1 / 16, 1 / 4, 40.0
 # On conditioned rows, in units of the 95 % quantile of the target's distance from its mean
 CONDITIONED_RESIDUAL = 0.25
+
+
+def _clip(n_parameters, strength):
+    ample = max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
+    return min(max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * ample, MOST_RESIDUAL)
 
 
 class PrivateRidge(PrivateLinearRegressor):
@@ -163,23 +172,11 @@ class PrivateRidge(PrivateLinearRegressor):
     (True, 1.0)
     """
 
-    def _loss_of(self, target_bounds):
-        return squared
-
-    def _auto_clip(self, n_parameters, strength):
-        residual = max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * max(
-            1.0, strength / (AMPLE_STRENGTH * n_parameters)
-        )
-        return min(residual, MOST_RESIDUAL)
-
-    _schedule_is_known = True
-
-    def _target_shares(self, centred, adapts):
-        return dict.fromkeys(("target mean", "target scale")[not centred :], TARGET)
-
-    def _learn_target(self, rows, conditioner, releases):
-        units = learn_target(rows, conditioner.n_samples, conditioner.shares, releases)
-        return rows.with_target(*units), units
-
-    def _conditioned_clip(self, n_parameters, strength):
-        return CONDITIONED_RESIDUAL
+    family = Family(
+        squared,
+        Numbers(),
+        clip=_clip,
+        conditioned_clip=lambda n_parameters, strength: CONDITIONED_RESIDUAL,
+        units=NumberUnits(),
+        twin=lambda: import_module("sklearn.linear_model").Ridge(),
+    )

@@ -1,6 +1,7 @@
 """Private softmax regression."""
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,16 @@ from scipy.special import log_softmax, softmax
 from skdpdyn import losses
 from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateLinearClassifier
+from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.targets import Labels
+
+
+def _loss(classes):
+    if classes is None:
+        raise ValueError(
+            "classes=None: the privacy cost depends on the number of classes. Pass classes=[...]"
+        )
+    return losses.softmax(classes.size)
 
 
 class PrivateSoftmaxRegression(PrivateLinearClassifier):
@@ -171,51 +182,12 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     (True, 1.0, 'composition')
     """
 
-    _schedule_is_known = True
-
-    def _public_loss(self):
-        if self.classes is None:
-            raise ValueError(
-                "classes=None: the privacy cost depends on the number of classes. Pass "
-                "classes=[...]"
-            )
-        return self._loss_of(self._public_classes())
-
-    def _auto_clip(self, n_parameters, strength):
-        return math.sqrt(0.5)  # half of the largest gradient
-
-    def _loss_of(self, classes):
-        return losses.softmax(classes.size)
-
-    def _check_classes(self, classes, target):
-        if classes.size < 2:
-            raise ValueError(
-                "there is only one class: pass classes=[...] with all labels that can occur, at "
-                "least two"
-            )
-
-    def _raw_predictions(self, X):
-        return self._scaled_products(X) + self.intercept_
-
-    @by_blocks
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the raw predictions of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            For two classes the difference, positive for the second one, as scikit-learn has it.
-        """
-        raw = self._raw_predictions(X)
-        return raw[:, 1] - raw[:, 0] if self.classes_.size == 2 else raw
-
-    def _predicted_codes(self, X):
-        return np.argmax(self._raw_predictions(X), axis=1)
+    family = Family(
+        _loss,
+        Labels(),
+        clip=lambda n_parameters, strength: math.sqrt(0.5),  # half of the largest gradient
+        twin=lambda: import_module("sklearn.linear_model").LogisticRegression(),
+    )
 
     @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:

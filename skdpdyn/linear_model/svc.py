@@ -1,10 +1,14 @@
 """Private linear support vector classification."""
 
-from skdpdyn.linear_model.base import PrivateBinaryClassifier
+from importlib import import_module
+
+from skdpdyn.linear_model.base import PrivateLinearClassifier
+from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.targets import Labels
 from skdpdyn.losses import hinge
 
 
-class PrivateLinearSVC(PrivateBinaryClassifier):
+class PrivateLinearSVC(PrivateLinearClassifier):
     """Linear support vector classification of two classes, differentially private.
 
     Minimises ``mean of hinge losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
@@ -163,13 +167,10 @@ class PrivateLinearSVC(PrivateBinaryClassifier):
     (True, 1.0)
     """
 
-    _schedule_is_known = True
-    _loss = hinge
-
-    def _sklearn_model(self):
-        from sklearn.svm import LinearSVC  # slow to load
-
-        return LinearSVC(), self.classes_
-
-    def _auto_clip(self, n_parameters, strength):
-        return 1.0  # clipped lower, it loses 0.2 to 0.6 points on Adult at epsilon 1
+    family = Family(
+        hinge,
+        Labels(most=2),
+        # clipped lower, it loses 0.2 to 0.6 points on Adult at epsilon 1
+        clip=lambda n_parameters, strength: 1.0,
+        twin=lambda: import_module("sklearn.svm").LinearSVC(),
+    )

@@ -1,14 +1,20 @@
 """Targets as losses take them: labels and numbers, refused without being quoted."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from skdpdyn.base import quoting_no_records, refuse_unreadable
 from skdpdyn.diagnostics import ROUNDING
+from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.losses import Loss
+from skdpdyn.privacy.checks import as_float
 
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
@@ -21,6 +27,8 @@ class Target:
     ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
     ``values`` is None and ``encode`` makes them of some targets. ``flags`` says of targets which
     ones public bounds clip, and ``clipped`` what it says of all; None where nothing is clipped.
+    ``class_weights`` are public weights of classes, the largest 1; ``largest`` is the largest rate
+    of an exposure of 1.
     """
 
     values: np.ndarray | None
@@ -31,10 +39,204 @@ class Target:
     encode: Callable[[np.ndarray], np.ndarray] | None = None
     flags: Callable[[np.ndarray], np.ndarray] | None = None
     clipped: np.ndarray | None = None
+    class_weights: np.ndarray | None = None
+    largest: float = math.inf
 
     def forget_numbers(self) -> None:
         """Free the memory of all that is kept for each row."""
         self.values = self.exposure = self.clipped = None
+
+
+class Targets(ABC):
+    """How a `Family` reads targets, and in which units it gives back what it learnt."""
+
+    takes_exposure = False
+    clips = False  # whether public bounds clip targets
+    most: float = math.inf  # most classes that can be told apart
+
+    @abstractmethod
+    def public(self, model: Any) -> Any:
+        """Return what the parameters say of targets, checked; None where they say nothing."""
+
+    @abstractmethod
+    def read(self, model: Any, y: np.ndarray | None, exposure: Any = None) -> Target:
+        """Return the targets as the loss takes them, or raise an error that quotes none.
+
+        ``y`` is None where targets are read with the rows: nothing may be taken from them then.
+        """
+
+    @abstractmethod
+    def published(
+        self, attributes: dict[str, Any], coef: np.ndarray, intercept: np.ndarray, centred: bool
+    ) -> dict[str, Any]:
+        """Return ``coef_`` and ``intercept_`` in units of y, of parameters an output a row."""
+
+
+@dataclass(frozen=True)
+class Labels(Targets):
+    """Labels of at most ``most`` classes: public, or taken from y with a warning."""
+
+    most: float = math.inf
+
+    def public(self, model):
+        """See `Targets.public`: the sorted classes."""
+        if model.classes is None:
+            return None
+        labels = np.asarray(model.classes)
+        kinds = {isinstance(one, str) for one in np.asarray(model.classes, dtype=object).ravel()}
+        nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
+        if labels.ndim != 1 or labels.dtype.kind not in "biufUO" or len(kinds) != 1 or nameless:
+            raise ValueError(
+                f"classes={model.classes!r} must be an array-like of labels, at least two, all "
+                "finite numbers or all strings"
+            )
+        try:
+            classes = np.unique(labels)
+        except TypeError:
+            raise ValueError(
+                f"classes={model.classes!r} must be labels that can be sorted"
+            ) from None
+        self._check(classes, classes)
+        return classes
+
+    def read(self, model, y, exposure=None):
+        """See `Targets.read`."""
+        classes, leaks = self.public(model), ()
+        if classes is None:
+            classes, leaks = self._found(y), ("classes were taken from y",)
+        encode = partial(numbers_of_labels, classes=classes)
+        return Target(
+            None if y is None else encode(y),
+            model.family.loss_of(classes),
+            {"classes_": classes},
+            leaks,
+            encode=encode,
+            class_weights=_class_weights(model.class_weight, classes),
+        )
+
+    def _found(self, y):
+        if y is None:
+            raise ValueError(
+                "classes=None: labels are not looked for in rows that are read in order. Pass "
+                "classes=[...]"
+            )
+        quoting_no_records(check_classification_targets, y)
+        classes = quoting_no_records(np.unique, y)
+        self._check(classes, y)
+        warn(
+            "classes=None: the labels were taken from y, so which labels occur is released "
+            "without noise. Pass classes=[...]",
+            PrivacyLeakWarning,
+        )
+        return classes
+
+    def _check(self, classes, target):
+        """Refuse a number of classes that the model cannot learn."""
+        if classes.size > self.most:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(target, input_name='y')}; use PrivateSoftmaxRegression"
+            )
+        if classes.size < 2:
+            raise ValueError(
+                "two classes are needed, and there is only one class: pass classes=[...] with "
+                "all labels that can occur, at least two"
+            )
+
+    def published(self, attributes, coef, intercept, centred):
+        """See `Targets.published`."""
+        return {"coef_": coef, "intercept_": intercept}
+
+
+class Numbers(Targets):
+    """Numbers within public bounds, or those that y has, with a warning; mapped to [-1, 1]."""
+
+    clips = True
+
+    def public(self, model):
+        """See `Targets.public`: the bounds."""
+        bounds = model.target_bounds
+        if bounds is None:
+            return None
+        is_pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.shape(bounds) == (2,)
+        low, high = map(as_float, bounds) if is_pair else (0.0, 0.0)
+        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
+            raise ValueError(
+                f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with "
+                "low < high, or None"
+            )
+        return low, high
+
+    def read(self, model, y, exposure=None):
+        """See `Targets.read`."""
+        y = None if y is None else numbers_of(y)
+        bounds, leaks = self.bounds_of(model, y)
+        encode = partial(
+            numbers_within, bounds=bounds, units=_scaling(*bounds, model.fit_intercept)
+        )
+        return Target(
+            None if y is None else encode(y),
+            model.family.loss_of(bounds),
+            {"target_bounds_": bounds},
+            leaks,
+            encode=encode,
+            **clipped_by(bounds, y if model.diagnostics else None),
+        )
+
+    def bounds_of(
+        self, model: Any, y: np.ndarray | None
+    ) -> tuple[tuple[float, float], tuple[str, ...]]:
+        """Return the target's bounds, taken from y if none were passed, and what they leak."""
+        bounds = self.public(model)
+        if bounds is not None:
+            return bounds, ()
+        if y is None:
+            raise ValueError(
+                "target_bounds=None: bounds are not looked for in rows that are read in order. "
+                "Pass target_bounds=(low, high)"
+            )
+        low, high = float(np.min(y)), float(np.max(y))
+        high = high if high > low else low + max(1.0, abs(low))
+        warn(
+            "target_bounds=None: the bounds were taken from y, so its extremes are released "
+            "without noise. Pass target_bounds=(low, high)",
+            PrivacyLeakWarning,
+        )
+        return (low, high), ("target_bounds were taken from y",)
+
+    def published(self, attributes, coef, intercept, centred):
+        """See `Targets.published`."""
+        centre, half_range = _scaling(*attributes["target_bounds_"], centred)
+        coef = coef[0] * coef.dtype.type(half_range)
+        return {"coef_": coef, "intercept_": float(intercept[0]) * half_range + centre}
+
+
+def clipped_by(bounds: tuple[float, float], y: np.ndarray | None) -> dict[str, Any]:
+    """Return what a `Target` says of targets outside of their bounds, of ``y`` if there is one."""
+    flags = partial(outside, bounds=bounds)
+    return {"flags": flags, "clipped": None if y is None else flags(y)}
+
+
+def _scaling(low, high, centred):
+    """Return the centre and half-range that map the target's bounds to [-1, 1]."""
+    return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
+
+
+def _class_weights(given, classes):
+    """Return public weights of the classes, the largest 1; None where none are given."""
+    if not isinstance(given, dict):
+        return None
+    position = {label: code for code, label in enumerate(classes.tolist())}
+    weights = np.ones(classes.size)
+    for label, weight in given.items():
+        if label not in position:
+            raise ValueError(f"class_weight has the label {label!r}, which is not one of classes")
+        if not 0 <= as_float(weight) < math.inf:
+            raise ValueError(f"class_weight={weight!r} of {label!r} must be a number >= 0")
+        weights[position[label]] = weight
+    if not weights.max() > 0:
+        raise ValueError("class_weight must be above 0 for one class at least")
+    return weights / weights.max()
 
 
 def as_labels(y: Any, classes: Any) -> Any:

@@ -1,7 +1,6 @@
 """A private search for hyperparameters: the best of a random number of trials, under one budget."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
@@ -27,10 +26,10 @@ from skdpdyn.base import (
     refuse_rows,
     refuse_unreadable,
     silent_arithmetic,
-    warn_of_weak_budget,
 )
 from skdpdyn.data.persons import person_codes
-from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
+from skdpdyn.linear_model.request import check_persons
 from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._costs import largest
@@ -41,6 +40,7 @@ from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.spending import warn_of_weak_budget
 
 
 def _can(method):
@@ -280,8 +280,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             n_samples = int(codes.max()) + 1
         public, leaks = self._public(y)
         plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
-        splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
-        warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
+        splitting, drawing, noise = generators(self.random_state, 3)
+        warn_of_weak_budget(plan.budget, n_samples)
         held, train = self._held_out(n_samples, splitting)
         n_held, of_rows, of_held = len(held), {}, {}
         candidates = self._candidates()
@@ -401,7 +401,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 "Use test_size"
             )
         for model in _models(candidates, plan, public):
-            model._check_persons(model._options()[-1])
+            check_persons(model)
 
     def _check_exposure(self, candidates, plan, public):
         """Refuse models that take no exposure, whichever candidates are drawn."""
@@ -517,7 +517,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         quoting_no_records(check_array, y, ensure_2d=False, dtype=None)
         if classes is None:
             return y
-        classes = model._public_classes()
+        classes = model.family.targets.public(model)
         return classes[codes_of(y, classes)]  # of all records, whichever a trial is given
 
     def _public(self, y):
@@ -532,10 +532,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             value = (float(np.min(y)), float(np.max(y)))
             value = value if value[1] > value[0] else (value[0], value[0] + max(1.0, abs(value[0])))
-        warnings.warn(
+        warn(
             f"{name}=None of the estimator: taken from y, without noise. Pass {name}",
             PrivacyLeakWarning,
-            stacklevel=4,
         )
         return {name: value}, (f"{name} were taken from y",)
 

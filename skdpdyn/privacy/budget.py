@@ -108,6 +108,10 @@ class Budget:
             )
         return gdp_mu(self.epsilon, self.delta)
 
+    def require_gaussian(self) -> None:
+        """Raise a ValueError if no Gaussian noise can keep the budget: if delta is 0."""
+        _ = self.mu
+
     def split(self, shares: Any) -> Any:
         """Divide the budget among several Gaussian releases from the same records.
 

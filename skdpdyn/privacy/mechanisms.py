@@ -683,18 +683,31 @@ class Composition:
     ----------
     mechanisms : sequence of records
         Records of the releases; at least one, all of the same adjacency.
+    names : sequence of str or None, default=None
+        What each release was of, for whoever reads the record; several may have one name. None:
+        nothing is said.
 
     Examples
     --------
     >>> from skdpdyn.privacy import Composition, Gaussian, composition
     >>> composition(Composition((Gaussian(2.0),) * 4)).mu
     1.0
+    >>> parts = Composition((Gaussian(20.0), Gaussian(2.0)), names=("column means", "training"))
+    >>> parts["training"].noise_multiplier
+    2.0
     """
 
     mechanisms: tuple[Any, ...] = field(kw_only=False)
+    names: tuple[str, ...] | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         _settle(self, mechanisms=tuple(self.mechanisms))
+        if self.names is not None:
+            _settle(self, names=tuple(self.names))
+            if len(self.names) != len(self.mechanisms) or not all(
+                isinstance(name, str) for name in self.names
+            ):
+                raise ValueError(f"names={self.names!r} must be one text for each of mechanisms")
         for mechanism in self.mechanisms:
             if isinstance(mechanism, Guarantee) or not hasattr(mechanism, "adjacency"):
                 raise ValueError(
@@ -711,6 +724,17 @@ class Composition:
     def adjacency(self) -> Any:
         """The neighbouring relation of all parts."""
         return self.mechanisms[0].adjacency
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the part with this name, or a `Composition` of several."""
+        found = [
+            part for part, of in zip(self.mechanisms, self.names or (), strict=False) if of == name
+        ]
+        if not found:
+            raise KeyError(f"{name!r} is no part of this record: {sorted(set(self.names or ()))}")
+        return (
+            found[0] if len(found) == 1 else Composition(tuple(found), names=(name,) * len(found))
+        )
 
 
 def log_inverse_gamma(mean: float, shape: float) -> float:

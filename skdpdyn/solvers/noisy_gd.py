@@ -165,7 +165,7 @@ class NoisyGD(Solver):
         return is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
 
     def adapted(self, objective: Any, mu: Any, adjacency: Any, top: Any, equal: Any = False) -> Any:
-        """Return the record for conditioned rows: few long steps, paid for by composition.
+        """Return ``noise_multiplier -> record`` for conditioned rows: few long steps.
 
         Parameters
         ----------
@@ -184,9 +184,9 @@ class NoisyGD(Solver):
 
         Returns
         -------
-        NoisyGradientDescent
-            It claims no contraction, so that nothing but composition holds for it, and `solve` adds
-            exact noise in every step.
+        callable
+            The record claims no contraction, so that nothing but composition holds for it, and
+            `solve` adds exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
         longest = _LONG_STEP / (objective.loss.typical * top + 2 * objective.alpha)
@@ -197,14 +197,18 @@ class NoisyGD(Solver):
             plain = min(plain, _EQUAL_STEPS)
         n_steps = max(math.ceil(min(plain, math.sqrt(_MOMENTUM_STEPS * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
-        return NoisyGradientDescent(
-            n_steps=n_steps,
-            noise_multiplier=math.sqrt(n_steps) / mu,
-            step_size=step_size * cooled(n_steps) if cooling else step_size,
-            momentum=max(1 - n_steps / plain, 0.0),
-            sensitivity=objective.sensitivity(adjacency),
-            adjacency=adjacency,
-        )
+
+        def record(noise_multiplier: float) -> NoisyGradientDescent:
+            return NoisyGradientDescent(
+                n_steps=n_steps,
+                noise_multiplier=noise_multiplier,
+                step_size=step_size * cooled(n_steps) if cooling else step_size,
+                momentum=max(1 - n_steps / plain, 0.0),
+                sensitivity=objective.sensitivity(adjacency),
+                adjacency=adjacency,
+            )
+
+        return record
 
     def solve(
         self,

@@ -1,0 +1,56 @@
+"""What an estimator learns, as a value: its loss, its targets, what "auto" stands for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skdpdyn.linear_model.targets import Targets
+from skdpdyn.losses import Loss
+
+if TYPE_CHECKING:
+    from skdpdyn.linear_model.parts import TargetUnits
+
+
+@dataclass(frozen=True)
+class Family:
+    """What an estimator learns.
+
+    An estimator names one as its class attribute ``family``. All else that a fit does is the same
+    for all estimators.
+
+    Parameters
+    ----------
+    loss : Loss or callable
+        The loss; or a function that returns it, of what is public of targets: of ``classes``, or of
+        ``target_bounds``. They are None where they were not passed: raise an error then, if the
+        cost depends on them.
+    targets : Targets
+        How targets are read: `Labels` or `Numbers` of `skdpdyn.linear_model`.
+    clip : callable
+        ``clip(n_parameters, strength) -> float``: the bound on the norm of a residual that
+        clip="auto" stands for. ``n_parameters`` includes intercepts; ``strength`` is the number of
+        records times mu, twice that under add_remove. A smaller clip means less noise and another
+        loss.
+    conditioned_clip : callable or None, default=None
+        The same on conditioned rows; None: ``clip``.
+    kept_length : callable or None, default=None
+        ``kept_length(strength, n_features) -> float``: the part of conditioned rows that are not
+        shortened. None: what served losses with, or without, a bound on their slope.
+    units : TargetUnits or None, default=None
+        What is bought of targets before training on conditioned rows; None: nothing.
+    twin : callable or None, default=None
+        ``twin()`` returns the unfitted model of scikit-learn that predicts alike, for
+        ``to_sklearn``; None: there is none.
+    """
+
+    loss: Loss | Callable[[Any], Loss]
+    targets: Targets
+    clip: Callable[[int, float], float]
+    conditioned_clip: Callable[[int, float], float] | None = None
+    kept_length: Callable[[float, int], float] | None = None
+    units: "TargetUnits | None" = None
+    twin: Callable[[], Any] | None = None
+
+    def loss_of(self, public: Any) -> Loss:
+        """Return the loss, of what is public of targets."""
+        return self.loss if isinstance(self.loss, Loss) else self.loss(public)

@@ -1,0 +1,198 @@
+"""The one fit: read, plan, buy, train, and publish all at once."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from skdpdyn.base import forget_fit
+from skdpdyn.conditioning import FittedConditioning
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.exceptions import CalibrationError
+from skdpdyn.linear_model.parts import DIAGNOSTICS, PARTS, Learning
+from skdpdyn.linear_model.plan import Plan, plan
+from skdpdyn.linear_model.reading import Reading, read
+from skdpdyn.linear_model.request import check_persons, checked, request_of
+from skdpdyn.noise import check_random_state, generators
+from skdpdyn.privacy import composition, least_noise
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.progress import Progress
+from skdpdyn.solvers import SOLVERS
+from skdpdyn.spending import Spending, warn_of_weak_budget
+
+if TYPE_CHECKING:
+    from skdpdyn.linear_model.base import PrivateLinearModel
+
+
+def fit(model: "PrivateLinearModel", X: Any, y: Any, groups: Any, exposure: Any = None) -> None:
+    """Read the records, run what the plan says, and set what was learnt on the estimator."""
+    check_random_state(model.random_state)
+    checked(model)
+    with read(model, X, y, groups, exposure) as reading:
+        if groups is not None:
+            check_persons(model)
+        request = request_of(
+            model,
+            *reading.shape,
+            loss=reading.target.loss,
+            is_sparse=reading.is_sparse,
+            in_order=reading.in_order,
+        )
+        planned = plan(request)
+        _check_source(model, planned, reading)
+        (generator,) = generators(model.random_state)
+        warn_of_weak_budget(planned.budget, request.n_samples)
+        if model.verbose:
+            _tell(model, planned)
+        _run(model, planned, reading, generator)
+
+
+def _run(model, planned, reading, generator):
+    """Buy what is bought first, train, and publish."""
+    request = planned.request
+    spending = Spending(planned.budget, planned.shares, generator)
+    flags = request.diagnostics and request.family.targets.clips
+    learning = Learning(
+        planned,
+        reading.rows(request.most_rows),
+        reading.target,
+        reading.flags(request.most_rows) if flags else None,
+        class_weights=reading.target.class_weights,
+    )
+    record = learn(learning, spending, model.verbose)
+    rows, solver = learning.rows, request.solver
+    if learning.class_weights is not None:
+        rows = rows.weighted_by_class(learning.class_weights)
+    theta = solver.solve(
+        planned.objective,
+        record,
+        rows,
+        generator=generator,
+        n_threads=effective_n_jobs(model.n_jobs),
+        verbose=model.verbose,
+    )
+    forget_fit(model)
+    model._publish_plan(replace(planned, mechanism=spending.record(record)), reading.target.leaks)
+    model.privacy_unit_ = "record" if reading.persons is None else "person"
+    for name, value in _public(model, learning).items():
+        setattr(model, name, value)
+    for name, value in solver.fitted_attributes(record).items():
+        setattr(model, name, value)
+    _publish_parameters(model, learning, theta)
+
+
+def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism:
+    """Learn all parts of a plan, and return the record of training.
+
+    Learnt values choose maps and steps, never the amount that is spent.
+
+    Raises
+    ------
+    CalibrationError
+        If what was bought costs more than the plan declares.
+    """
+    planned = learning.plan
+    if not spending.shares and planned.record is not None and not planned.request.maps:
+        return planned.record
+    with Progress(spending.n_releases, "conditioning", verbose) as spending.told:
+        for part in (DIAGNOSTICS, *PARTS):
+            part.learn(learning, spending)
+    learning.target.forget_numbers()  # training needs them in learnt units, as rows have them
+    record = planned.record
+    if record is None:
+        training = planned.training
+        with_noise = planned.request.solver.adapted(
+            planned.objective,
+            training.mu,
+            training.adjacency,
+            learning.curvature,
+            learning.rows.map.equal,
+        )
+        record = least_noise(with_noise, training, bound=planned.bound)
+    # of steps that were fixed beforehand, the plan has judged the record already
+    ran = spending.record(record if planned.record is None else None)
+    if ran is not None and not composition(ran).mu <= planned.declared_mu:
+        raise CalibrationError(
+            "the parts of this fit cost more than it declares: please report this"
+        )
+    return record
+
+
+def _check_source(model, planned: Plan, reading: Reading) -> None:
+    """Refuse a source of rows that the solver cannot use."""
+    solver = planned.request.solver
+    if reading.elsewhere and not (solver.streams or (reading.X.draws and solver.draws)):
+        raise ValueError(
+            f"solver={model.solver!r} needs all rows in memory, and X is a "
+            f"{type(reading.X).__name__}. Use solver='auto'"
+        )
+
+
+def _public(model, learning):
+    """Return the fitted attributes that say what was trained on, besides parameters."""
+    objective, request = learning.plan.objective, learning.plan.request
+    names = [name for name, solver in SOLVERS.items() if type(request.solver) is solver]
+    row_map, target = learning.rows.map, learning.target
+    found = {
+        "n_samples_": objective.n_samples,
+        "alpha_": objective.alpha,
+        "clip_": objective.lipschitz,
+        "data_norm_": request.data_norm,
+        "intercept_scaling_": objective.intercept_scaling,
+        "solver_": names[0] if names else type(request.solver).__name__,
+        "conditioning_": None if row_map is None else FittedConditioning(row_map),
+        **target.attributes,
+    }
+    if learning.diagnostics:
+        found["diagnostics_"] = learning.diagnostics
+    if learning.class_weights is not None:
+        labels = target.attributes["classes_"].tolist()
+        found["class_weight_"] = dict(zip(labels, learning.class_weights.tolist(), strict=True))
+    return found
+
+
+def _publish_parameters(model, learning: Learning, theta: np.ndarray) -> None:
+    """Set coefficients and intercept in units of X and y, in the precision of X."""
+    rows, request = learning.rows, learning.plan.request
+    parameters = learning.plan.objective.split(theta)
+    coef, intercept = _in_units_of_x(*parameters, rows.map, *learning.units)
+    published = request.family.targets.published(
+        learning.target.attributes,
+        coef.astype(rows.dtype),
+        intercept.astype(rows.dtype),
+        request.fit_intercept,
+    )
+    for name, value in published.items():
+        if not np.all(np.isfinite(np.asarray(value, dtype=rows.dtype))):
+            raise FloatingPointError(
+                "the parameters overflowed: noise, steps or target_bounds are beyond X's "
+                "precision. Rescale"
+            )
+        setattr(model, name, value)
+
+
+def _in_units_of_x(
+    coef: np.ndarray, intercept: np.ndarray, row_map: RowMap | None, centre: float, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turn parameters for mapped rows into those for rows of X and the target's own units."""
+    if row_map is not None:
+        coef = row_map.coefficients(coef)
+        intercept = intercept + row_map.shift(coef) / row_map.norm
+        coef = coef / row_map.norm
+    return coef * scale, intercept * scale + centre
+
+
+def _tell(model, planned: Plan) -> None:
+    """Print what will run and what it spends: public numbers."""
+    record = planned.record
+    what = type(planned.request.solver if record is None else record).__name__
+    if planned.shares or planned.request.maps:
+        what = f"conditioning and {what}"
+    elif (n_steps := getattr(record, "n_steps", None)) is not None:
+        what += f" of {n_steps} steps"
+    delta = planned.budget.delta
+    spent = (
+        f"epsilon={planned.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {planned.bound}"
+    )
+    print(f"[{type(model).__name__}] {spent} for {what}")

@@ -1,0 +1,163 @@
+"""Reading: X, y, groups and exposure become rows that a fit sums, and the target."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_regressor
+
+from skdpdyn.base import DTYPES, validated
+from skdpdyn.data.base import Rows
+from skdpdyn.data.cluster import is_collection
+from skdpdyn.data.files import TabledRows, table_of
+from skdpdyn.data.local import rows_of
+from skdpdyn.data.persons import person_codes
+from skdpdyn.data.rows import canonical_rows
+from skdpdyn.linear_model.request import solver_of
+from skdpdyn.linear_model.targets import NO_EXPOSURES, Target, as_labels
+
+if TYPE_CHECKING:
+    from skdpdyn.linear_model.base import PrivateLinearModel
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Checked rows with their targets, before a fit asks for sums over them.
+
+    Attributes
+    ----------
+    X : ndarray, CSR array or Rows
+        Rows in memory, or a source of rows.
+    target : Target
+        The targets.
+    persons : ndarray of shape (n_rows,) or None
+        Number of each row's person; None: every row is a record.
+    """
+
+    X: Any
+    target: Target
+    persons: np.ndarray | None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether rows come from a source."""
+        return isinstance(self.X, Rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Public numbers of records and columns."""
+        n_rows, n_features = self.X.shape
+        return n_rows if self.persons is None else int(self.persons.max()) + 1, n_features
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are CSR arrays."""
+        return self.X.is_sparse if self.elsewhere else sparse.issparse(self.X)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows can only be read in their order."""
+        return self.elsewhere and not self.X.draws
+
+    def rows(self, most_rows: int) -> Rows:
+        """Return the rows with the targets as the loss takes them."""
+        target = self.target
+        if not self.elsewhere:
+            return rows_of(self.X, target.values, self.persons, most_rows, target.exposure)
+        rows = self.X.with_targets(target.encode)
+        rows.most_rows = most_rows  # leaves as much room as an array: same bits
+        return rows
+
+    def flags(self, most_rows: int) -> Rows:
+        """Return rows whose target is 1 where public bounds clip that of a row."""
+        if self.elsewhere:
+            flags = self.X.with_targets(self.target.flags)
+            flags.most_rows = most_rows
+            return flags
+        # a stand-in of zeros, which takes no memory
+        nothing = np.broadcast_to(np.zeros((1, 1)), (self.X.shape[0], 1))
+        return rows_of(nothing, self.target.clipped, self.persons, most_rows)
+
+
+@contextmanager
+def read(
+    model: "PrivateLinearModel", X: Any, y: Any, groups: Any, exposure: Any
+) -> Iterator[Reading]:
+    """Yield what an estimator is given, checked, or raise an error that quotes no record.
+
+    Sets what scikit-learn's validation sets of columns on the estimator. Frees the resources of a
+    source of rows at the end.
+    """
+    if is_collection(X):
+        from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
+
+        X, y = cluster_rows(X, y, is_regressor(model), exposure=exposure), None
+        exposure = None
+    if isinstance(X, Rows):
+        X, target = X, _source(model, X, y, groups, exposure)
+    else:
+        X, target = _arrays(model, X, y, groups, exposure)
+    with closing(X) if isinstance(X, Rows) else nullcontext():
+        codes = None if groups is None else person_codes(groups, X.shape[0])
+        yield Reading(X, target, codes)
+
+
+def _source(model, X, y, groups, exposure):
+    """Return the target of a source of rows; refuse what it cannot be fitted with."""
+    name = type(X).__name__
+    if y is not None:
+        raise ValueError(f"y must be None: X is a {name}, which has targets")
+    if groups is not None:
+        raise ValueError(f"groups needs all rows in memory, and X is a {name}. Use groups=None")
+    if exposure is not None:
+        raise ValueError(
+            f"exposure must be None: X is a {name}, which has exposures beside its targets"
+        )
+    if X.has_exposure and not model.family.targets.takes_exposure:
+        raise ValueError(
+            f"X has exposures, and {type(model).__name__} takes none. Use PrivatePoissonRegressor"
+        )
+    if X.in_memory:
+        raise TypeError(f"X is a {name}: pass arrays that are in memory as X and y")
+    target = model.family.targets.read(model, None)
+    _know_columns(model, X.shape[1], getattr(X, "feature_names", None))
+    return target
+
+
+def _arrays(model, X, y, groups, exposure):
+    """Return rows in memory, or a table of them that is read in order, and the target."""
+    y, numeric = as_labels(y, getattr(model, "classes", None)), is_regressor(model)
+    # of every map: reading from a file that has become too short would end the process
+    table = table_of(X)
+    if table is not None and groups is None and solver_of(model).streams:
+        if table.nbytes >= table.least_bytes:
+            return _tabled(model, table, y, exposure)
+        X = table.whole(X)
+    X, y = validated(model, X, y, accept_sparse="csr", dtype=DTYPES, order="C", y_numeric=numeric)
+    target = model.family.targets.read(model, y, exposure)
+    return canonical_rows(X), replace(target, values=target.values.astype(X.dtype, copy=False))
+
+
+def _tabled(model, table, y, exposure):
+    """Return rows that are read in order, and the target, of which nothing is kept."""
+    # what stands in for X takes no memory
+    stand_in = np.broadcast_to(np.zeros(1), (table.shape[0], 1))
+    _, y = validated(model, stand_in, y, dtype=DTYPES, y_numeric=is_regressor(model))
+    _know_columns(model, table.shape[1], table.feature_names)
+    targets = model.family.targets
+    target = targets.read(model, y if targets.public(model) is None else None)
+    exposure = None if exposure is None else np.asanyarray(exposure)
+    if exposure is not None and exposure.shape != y.shape:
+        raise ValueError(NO_EXPOSURES)
+    return TabledRows(table, y, exposure), replace(target, values=None, exposure=None)
+
+
+def _know_columns(model, n_features, names):
+    """Set what scikit-learn's validation sets of rows in memory."""
+    model.n_features_in_ = n_features
+    vars(model).pop("feature_names_in_", None)
+    if names is not None:
+        model.feature_names_in_ = np.asarray(names, dtype=object)

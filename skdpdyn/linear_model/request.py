@@ -1,0 +1,358 @@
+"""A request: everything public that a fit is asked for, checked, as one frozen value."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from skdpdyn.base import check_n_jobs, check_verbose
+from skdpdyn.conditioning import (
+    LEAST_STRENGTH,
+    NORM_QUANTILE,
+    RIDGE_NORM_QUANTILE,
+    Conditioning,
+    can_sum,
+    pays_for_matrix,
+    strength_of,
+)
+from skdpdyn.data.persons import MOST_ROWS, auto_rows
+from skdpdyn.linear_model.family import Family
+from skdpdyn.losses import Loss
+from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget
+from skdpdyn.privacy.calibration import check_shape
+from skdpdyn.privacy.checks import (
+    as_float,
+    checked_choice,
+    checked_count,
+    checked_flag,
+    is_auto,
+    is_named,
+)
+from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
+from skdpdyn.spending import ROUNDS_DOWN
+
+if TYPE_CHECKING:
+    from skdpdyn.linear_model.base import PrivateLinearModel
+
+# Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to
+# 10: a small intercept column leaves the norm to the features.
+AUTO_INTERCEPT_SCALING = 0.25  # times data_norm
+# On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one
+# that limits steps (flights' log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1
+# points)
+CONDITIONED_INTERCEPT_SCALING = 0.15
+# times the clip, for sparse rows with more columns than n mu / f (news at epsilon 0.1)
+SPARSE_CLIP = 0.4
+# floating point can square these, and multiply them by the shape of any data
+_SMALLEST, _LARGEST = 1e-50, 1e50
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything public that a fit is asked for: checked parameters and the shape of the data.
+
+    ``alpha``, ``clip`` and ``intercept_scaling`` are None for "auto".
+    """
+
+    family: Family
+    loss: Loss
+    n_samples: int
+    n_features: int
+    budget: Budget
+    bound: str
+    solver: Solver
+    data_norm: float
+    alpha: float | None
+    clip: float | None
+    fit_intercept: bool
+    intercept_scaling: float | None
+    conditioning: Any
+    buys_weights: bool
+    diagnostics: bool
+    most_rows: int
+    is_sparse: bool = False
+
+    @property
+    def mu(self) -> float:
+        """The budget of all that is bought, as mu of Gaussian differential privacy."""
+        return self.budget.mu * ROUNDS_DOWN
+
+    @property
+    def strength(self) -> float:
+        """N mu / f, see `skdpdyn.conditioning.strength_of`."""
+        return strength_of(self.n_samples, self.mu, self.budget.adjacency)
+
+    @property
+    def given(self) -> Conditioning | None:
+        """Moments of rows that are public already."""
+        return self.conditioning if isinstance(self.conditioning, Conditioning) else None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the loss has a bound on its slope."""
+        return math.isfinite(self.loss.lipschitz)
+
+    @property
+    def may_have_matrix(self) -> bool:
+        """Whether rows may be mapped by a full matrix: products alone may round without bounds."""
+        return self.bounded or self.fit_intercept
+
+    @property
+    def pays_for_matrix(self) -> bool:
+        """Whether records are enough for a full second moment."""
+        shape = self.n_samples, self.n_features
+        return self.may_have_matrix and pays_for_matrix(*shape, self.mu, self.budget.adjacency)
+
+    @cached_property
+    def maps(self) -> bool:
+        """Whether the fit trains on rows under a map that is learnt or given first.
+
+        Raises
+        ------
+        ValueError
+            If that is asked for, and cannot be had.
+        """
+        conditioning, solver = self.conditioning, self.solver
+        if conditioning is None:
+            return False
+        possible = (
+            solver.maps_rows
+            and not solver.pure
+            and self.budget.delta > 0
+            and not is_named(self.bound, "langevin")
+        )
+        if is_auto(conditioning) and not (possible and solver.adapts):
+            return False
+        summable = can_sum(self.n_samples, self.n_features, self.most_rows)
+        if is_auto(conditioning):
+            strength = strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
+            return strength >= LEAST_STRENGTH and summable
+        if self.given is None and not 0 < as_float(conditioning) < 1:
+            raise ValueError(
+                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) "
+                "or a Conditioning"
+            )
+        if not possible:
+            raise ValueError(
+                f"conditioning={conditioning!r}: {self._spent_by} cannot train on conditioned "
+                "rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+            )
+        if not summable:
+            raise ValueError(
+                f"conditioning={conditioning!r}: n_samples={self.n_samples} are too many to sum. "
+                "Use conditioning=None"
+            )
+        if self.given is not None and self.given.mean is not None and not self.fit_intercept:
+            raise ValueError(
+                "conditioning's mean centres rows, which fit_intercept=False does not allow: "
+                "pass mean=None"
+            )
+        return True
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the steps of training follow from what is learnt of the rows."""
+        return self.maps and self.solver.adapts and is_named(self.bound, "tightest", "composition")
+
+    @property
+    def kept_length(self) -> float:
+        """Part of mapped rows that keep their length."""
+        if self.family.kept_length is not None:
+            return self.family.kept_length(self.strength, self.n_features)
+        return NORM_QUANTILE if self.bounded else RIDGE_NORM_QUANTILE
+
+    def auto_clip(self, n_parameters: int, strength: float) -> float:
+        """Return the bound on residuals that clip="auto" stands for."""
+        family = self.family
+        if not self.maps:
+            return family.clip(n_parameters, strength)
+        few = self.is_sparse and self.adapts and self.n_features > self.strength
+        clip = (family.conditioned_clip or family.clip)(n_parameters, strength)
+        return clip * (SPARSE_CLIP if few else 1.0)
+
+    @property
+    def scaling(self) -> float:
+        """Constant of the intercept column; in units of ``data_norm`` for mapped rows."""
+        if not self.fit_intercept:
+            return 0.0
+        if self.intercept_scaling is None:
+            auto = CONDITIONED_INTERCEPT_SCALING if self.maps else AUTO_INTERCEPT_SCALING
+            return auto * (1.0 if self.maps else self.data_norm)
+        return self.intercept_scaling / (self.data_norm if self.maps else 1.0)
+
+    @property
+    def _spent_by(self):
+        return f"{self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
+
+    def check_buys(self, parameter: str, instead: str) -> None:
+        """Refuse to buy anything where noise is not Gaussian, or its parts do not add up."""
+        if self.solver.pure or not self.budget.delta > 0 or is_named(self.bound, "langevin"):
+            raise ValueError(
+                f"{parameter}: {self._spent_by} leaves no part of the budget for Gaussian noise "
+                f"on counts. {instead}"
+            )
+
+
+def request_of(
+    model: "PrivateLinearModel",
+    n_samples: int,
+    n_features: int,
+    *,
+    loss: Loss | None = None,
+    is_sparse: bool = False,
+    in_order: bool = False,
+) -> Request:
+    """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
+
+    Parameters
+    ----------
+    model : PrivateLinearModel
+        The estimator.
+    n_samples, n_features : int
+        Numbers of records, or of persons, and of columns.
+    loss : Loss or None, default=None
+        The loss of the targets. None: that of the parameters.
+    is_sparse : bool, default=False
+        Whether rows are CSR arrays. The cost does not depend on it.
+    in_order : bool, default=False
+        Whether rows are read in their order.
+
+    Returns
+    -------
+    Request
+    """
+    if loss is None:
+        loss = model.family.loss_of(model.family.targets.public(model))
+    n_samples, n_features = check_shape(n_samples, n_features)
+    parameters, solver = checked(model), solver_of(model)
+    solver = solver.in_order() if in_order else solver
+    budget = Budget.for_samples(
+        model.epsilon, model.delta, n_samples=n_samples, adjacency=Adjacency(model.adjacency)
+    )
+    if budget.delta == 0 and not solver.pure:
+        raise ValueError(
+            f"delta={model.delta!r} must be in (0, 1): Gaussian noise has no pure-epsilon "
+            f"guarantee; 1/n^2 is customary. solver={model.solver!r} has no other noise. What has: "
+            "solver=ObjectivePerturbation(noise='gamma') or "
+            "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
+        )
+    solver.check_loss(loss)
+    return Request(
+        model.family,
+        loss,
+        n_samples,
+        n_features,
+        budget,
+        model.bound,
+        solver,
+        **parameters,
+        conditioning=model.conditioning,
+        buys_weights=_buys_weights(getattr(model, "class_weight", None)),
+        most_rows=_most_rows(model, solver, n_samples),
+        is_sparse=is_sparse,
+    )
+
+
+def checked(model: "PrivateLinearModel") -> dict[str, Any]:
+    """Check the parameters that need no shape; return those that a `Request` has."""
+    _positive("data_norm", model.data_norm, "a public bound on the norm of a row")
+    meanings = {
+        "alpha": (_non_negative, "'auto' or the strength of the penalty"),
+        "clip": (_positive, "'auto' or a bound on the norm of a record's gradient"),
+        "intercept_scaling": (_positive, "'auto' or the intercept column's constant"),
+    }
+    checked_flag(model.fit_intercept, "fit_intercept")
+    checked_flag(model.diagnostics, "diagnostics")
+    if not model.fit_intercept:
+        del meanings["intercept_scaling"]
+    numbers = {
+        name: None if is_auto(getattr(model, name)) else check(name, getattr(model, name), meaning)
+        for name, (check, meaning) in meanings.items()
+    }
+    checked_choice(model.adjacency, "adjacency", list(Adjacency))
+    solver_of(model)
+    if not is_named(model.bound, "tightest", *ACCOUNTANTS):
+        raise ValueError(
+            f"bound={model.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}"
+        )
+    check_n_jobs(model.n_jobs)
+    check_verbose(model.verbose)
+    return (
+        {"intercept_scaling": None}
+        | numbers
+        | {
+            "data_norm": float(model.data_norm),
+            "fit_intercept": bool(model.fit_intercept),
+            "diagnostics": bool(model.diagnostics),
+        }
+    )
+
+
+def solver_of(model: "PrivateLinearModel") -> Solver:
+    """Return the solver that an estimator names, or an error that says what can be named."""
+    solver = model.solver
+    if is_auto(solver):
+        return NoisyGD()
+    if isinstance(solver, str) and solver in SOLVERS:
+        return SOLVERS[solver]()
+    if not isinstance(solver, Solver):
+        raise ValueError(
+            f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of "
+            "a class of skdpdyn.solvers"
+        )
+    return solver
+
+
+def check_persons(model: "PrivateLinearModel") -> None:
+    """Refuse groups if the solver has no proof for persons."""
+    solver = solver_of(model)
+    if not solver.takes_persons:
+        raise ValueError(
+            f"groups: solver={model.solver!r} has no proof for persons with several rows. "
+            "Use solver='noisy_gd', 'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
+        )
+    if solver.pays_for_rows and is_auto(model.max_rows_per_person):
+        raise ValueError(
+            f"groups: solver={model.solver!r} costs more the more rows a person may have. "
+            "Give max_rows_per_person, a public number"
+        )
+
+
+def _most_rows(model, solver, n_samples):
+    """Return the public bound on the rows of a record, which sums leave room for."""
+    if is_auto(model.max_rows_per_person):
+        return 1 if solver.pays_for_rows else auto_rows(n_samples)
+    return checked_count(model.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
+
+
+def _buys_weights(class_weight):
+    """Return whether weights of classes are bought, or raise for what none stands for."""
+    if class_weight is None or (isinstance(class_weight, dict) and class_weight):
+        return False
+    if is_named(class_weight, "balanced"):
+        raise ValueError(
+            "class_weight='balanced' weighs by the number of records of each class, and these are "
+            "private. Pass {label: weight} of public numbers, or 'private', which buys noisy "
+            "counts with a part of the budget"
+        )
+    if not is_named(class_weight, "private"):
+        raise ValueError(
+            f"class_weight={class_weight!r} must be None, a dict of labels and weights that is "
+            "not empty, or 'private'"
+        )
+    return True
+
+
+def _positive(name, value, meaning, least="> 0"):
+    number = as_float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name}={value!r} must be a finite number {least}: {meaning}")
+    if not _SMALLEST <= number <= _LARGEST:
+        raise ValueError(
+            f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data"
+        )
+    return number
+
+
+def _non_negative(name, value, meaning):
+    return 0.0 if as_float(value) == 0 else _positive(name, value, meaning, ">= 0")

@@ -1,0 +1,238 @@
+"""A Gaussian budget in named shares: what buys private numbers, and the one record of all of them.
+
+Each release takes a share of mu^2 that was fixed before any record was seen, and may depend on what
+was released before it. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth and Su 2022).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
+from skdpdyn.noise import release
+from skdpdyn.privacy import Budget, Composition, Gaussian, composition
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee
+
+__all__ = ["TRAINING", "Share", "Spending", "Spent", "planned", "scaled_to", "training_of"]
+
+TRAINING = "training"
+"""Name of the part of a record that trained the coefficients."""
+
+ROUNDS_DOWN = 1 - 1e-9  # factor on mu, so that the parts stay below the declared total
+_WEAK_EPSILON = 20
+# six counts find one of 64 thresholds within 7 octaves
+COUNTS, _OCTAVES, _GRID = 6, 7, 64
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of mu^2, and the number of equal releases that it pays for."""
+
+    size: float
+    n_releases: int = 1
+
+    def noise_multiplier(self, mu: float) -> float:
+        """Return the noise of each release over its sensitivity, for ``mu`` of the whole budget."""
+        return 1 / (mu * math.sqrt(self.size / self.n_releases))
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What ran, or will run, and what it costs under which bound."""
+
+    mechanism: Mechanism
+    bound: str
+    guarantee: Guarantee
+    budget: Budget
+
+
+def scaled_to(shares: Mapping[str, Share], total: float) -> dict[str, Share]:
+    """Return the shares, multiplied so that they add up to ``total``."""
+    factor = total / total_of(shares.values())
+    return {name: Share(part.size * factor, part.n_releases) for name, part in shares.items()}
+
+
+def total_of(shares: Iterable[Share]) -> float:
+    """Return the part of mu^2 that all shares take together."""
+    return math.fsum(share.size for share in shares)
+
+
+def planned(shares: Mapping[str, Share], budget: Budget) -> Spent:
+    """Return what a `Spending` of these shares will have released, before any record is seen.
+
+    Raises
+    ------
+    CalibrationError
+        If it costs more than the budget: no noise can be computed for so extreme a one.
+    """
+    parts = [
+        (
+            name,
+            Gaussian(share.noise_multiplier(budget.mu * ROUNDS_DOWN), adjacency=budget.adjacency),
+        )
+        for name, share in shares.items()
+        for _ in range(share.n_releases)
+    ]
+    record = Composition([part for _, part in parts], names=[name for name, _ in parts])
+    guarantee = composition(record)
+    if not guarantee.epsilon(budget.delta) <= budget.epsilon:
+        raise CalibrationError(
+            f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
+        )
+    return Spent(record, "composition", guarantee, budget)
+
+
+def training_of(record: Mechanism) -> Mechanism:
+    """Return the part of a fit's record that trained the coefficients."""
+    named = isinstance(record, Composition) and TRAINING in (record.names or ())
+    return record[TRAINING] if named else record
+
+
+@dataclass
+class Spending:
+    """Buys Gaussian releases of statistics of the same records, each for its share of mu^2.
+
+    Parameters
+    ----------
+    budget : Budget
+        The whole budget.
+    shares : dict of str to Share
+        What each part may take, by the name that its record will have.
+    generator : numpy.random.Generator
+        The source of the noise.
+    """
+
+    budget: Budget
+    shares: Mapping[str, Share]
+    generator: np.random.Generator
+    # called with the number of releases after each of them
+    told: Callable[[int], None] | None = field(default=None, init=False)
+    _parts: list[tuple[str, Gaussian]] = field(default_factory=list, init=False)
+
+    @property
+    def mu(self) -> float:
+        """The whole budget, as mu of Gaussian differential privacy, and a little less."""
+        return self.budget.mu * ROUNDS_DOWN
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which data sets are neighbours."""
+        return Adjacency(self.budget.adjacency)
+
+    @property
+    def n_releases(self) -> int:
+        """Number of releases that all shares pay for."""
+        return sum(share.n_releases for share in self.shares.values())
+
+    @property
+    def per_record(self) -> float:
+        """Largest change of a sum of numbers in [-1, 1] by a record: 2 if it is replaced, or 1."""
+        return self.adjacency.sum_sensitivity(1.0)
+
+    @property
+    def per_square(self) -> float:
+        """Largest change by a record of a sum of unit vectors, no two at an obtuse angle."""
+        return math.sqrt(self.per_record)
+
+    def noise_multiplier(self, name: str) -> float:
+        """Return the noise that a share pays for: standard deviation over sensitivity."""
+        return self.shares[name].noise_multiplier(self.mu)
+
+    def release(self, name: str, value: Any, sensitivity: float, scale: Any = 1.0) -> np.ndarray:
+        """Return a statistic with noise.
+
+        Parameters
+        ----------
+        name : str
+            The part that pays.
+        value : float or ndarray
+            The statistic.
+        sensitivity : float
+            Largest change of ``value / scale`` by a record, in the Euclidean norm.
+        scale : float or ndarray, default=1.0
+            What coordinates are divided by to measure that change.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        CalibrationError
+            If the share has been spent.
+        """
+        part = Gaussian(self.noise_multiplier(name), adjacency=self.adjacency)
+        if sum(of == name for of, _ in self._parts) >= self.shares[name].n_releases:
+            raise CalibrationError(f"the share of {name!r} is spent: please report this")
+        self._parts.append((name, part))
+        noise = sensitivity * part.noise_multiplier * np.asarray(scale)
+        noisy = release(value, noise, self.generator)
+        if self.told is not None:
+            self.told(len(self._parts))
+        return noisy
+
+    def symmetric(self, name: str, matrix: np.ndarray, sensitivity: float) -> np.ndarray:
+        """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
+
+        Entries on the diagonal have noise of standard deviation ``sensitivity *
+        noise_multiplier(name)``, those off it 1/sqrt(2) times that: each of them stands for two.
+        """
+        upper = np.triu_indices(len(matrix))
+        scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
+        noisy = np.zeros_like(matrix)
+        noisy[upper] = self.release(name, matrix[upper], sensitivity, scale)
+        return noisy + np.triu(noisy, 1).T
+
+    def quantile(
+        self,
+        name: str,
+        counts: Callable[[np.ndarray], Sequence[float]],
+        high: float,
+        quantile: float,
+        n_samples: int,
+        octaves: float = _OCTAVES,
+    ) -> float:
+        """Return a private threshold up to ``high`` that about this part of the rows is within.
+
+        It is one of 64 numbers, evenly spaced on a log scale over ``octaves``. A binary search
+        needs six noisy counts, each of which one record moves by at most 1, under both relations.
+        ``counts`` returns how many rows are within each of some thresholds, see `Rows.counts`.
+        """
+        grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
+        low, enough, within = -1, _GRID - 1, counts(grid)
+        for _ in range(COUNTS):
+            middle = (low + enough) // 2
+            if self.release(name, float(within[middle]), 1.0) >= quantile * n_samples:
+                enough = middle
+            else:
+                low = middle
+        return float(grid[enough])
+
+    def record(self, training: Mechanism | None = None) -> Mechanism | None:
+        """Return the record of all that was released, and of ``training``; None if of nothing."""
+        if not self._parts:
+            return training
+        parts = [*self._parts, *([] if training is None else [(TRAINING, training)])]
+        names, records = zip(*parts, strict=True)
+        return Composition(records, names=names)
+
+
+def warn_of_weak_budget(budget: Budget, n_samples: int) -> None:
+    """Warn of a budget that promises little, by public numbers alone."""
+    if budget.epsilon > _WEAK_EPSILON:
+        warn(
+            f"epsilon={budget.epsilon:g} is above {_WEAK_EPSILON}: an attacker may be almost "
+            "sure of a record",
+            PrivacyWeakWarning,
+        )
+    if budget.delta * n_samples > 1:
+        warn(
+            f"delta={budget.delta:g} is above 1/n_samples={1 / n_samples:.3g}: giving away one "
+            "whole record would meet it",
+            PrivacyWeakWarning,
+        )
