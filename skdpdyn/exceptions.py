@@ -9,10 +9,12 @@ _PACKAGE = str(Path(__file__).parent)
 
 def warn(text: str, category: type[Warning]) -> None:
     """Warn of the line outside of this package that led here, however deep it is below."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    frame, level, outermost = sys._getframe(1), 2, 2
+    while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level - 1)
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            outermost = level
+    warnings.warn(text, category, stacklevel=outermost + 1)
 
 
 class PrivacyLeakWarning(UserWarning):

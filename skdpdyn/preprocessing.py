@@ -587,11 +587,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     def _centre(self, rows, spending):
         """Return a private mean, and a bound on the norms of centred rows."""
         n_samples, radius, mean = rows.n_records, float(self.data_norm), None
-        within = radius * (1 - rows.sum_rounding())
         if self.with_mean:
-            mean = private_mean(rows, within, n_samples, spending)
+            mean = private_mean(rows, radius, n_samples, spending)
         high = radius + (0.0 if mean is None else float(np.linalg.norm(mean)))
-        unit = RowMap(mean, np.ones(rows.shape[1]), norm=2 * radius, radius=within)
+        unit = RowMap(mean, np.ones(rows.shape[1]), norm=2 * radius, radius=radius)
         lengths = partial(rows.with_map(unit).counts, "lengths")
         scale = spending.quantile(NORM, lengths, high, self.quantile, n_samples, _OCTAVES)
         return {"mean_": mean, "scale_": scale}

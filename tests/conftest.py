@@ -48,7 +48,7 @@ def noise_found_once(monkeypatch):
             FOUND[key] = least_noise(record, budget, bound=bound)
         return FOUND[key]
 
-    monkeypatch.setattr("skdpdyn.linear_model.base.least_noise", remembered)
+    monkeypatch.setattr("skdpdyn.linear_model.plan.least_noise", remembered)
 
 
 def pytest_addoption(parser):

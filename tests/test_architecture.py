@@ -76,6 +76,7 @@ LAYERS = {
     "data/cluster/worker.py": (6, 10),
     "data/cluster/driver.py": (6, 11),
     "data/cluster/dask.py": (6, 12),
+    "spending.py": (6, 8),
     "conditioning.py": (6, 9),
     "diagnostics.py": (6, 10),
     "kernels/blas.py": (6, 0),
@@ -95,9 +96,15 @@ LAYERS = {
     "base.py": (8, 0),
     "linear_model/targets.py": (8, 1),
     "linear_model/answers.py": (8, 1),
-    "linear_model/base.py": (8, 2),
-    "linear_model/__init__.py": (8, 4),
-    "linear_model/*.py": (8, 3),
+    "linear_model/family.py": (8, 2),
+    "linear_model/request.py": (8, 3),
+    "linear_model/parts.py": (8, 4),
+    "linear_model/plan.py": (8, 5),
+    "linear_model/reading.py": (8, 5),
+    "linear_model/fit.py": (8, 6),
+    "linear_model/base.py": (8, 7),
+    "linear_model/__init__.py": (8, 9),
+    "linear_model/*.py": (8, 8),
     "preprocessing.py": (8, 1),
     "model_selection/__init__.py": (9, 5),
     "model_selection/_steps.py": (9, 1),
@@ -141,9 +148,12 @@ class Module:
 
     def imports(self, tree=None):
         """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is
-        a.b.c.
+        a.b.c. What only type checkers see is left out.
         """
+        typing = {id(n) for part in ast.walk(self.tree) if _is_typing(part) for n in ast.walk(part)}
         for node in ast.walk(tree or self.tree):
+            if id(node) in typing:
+                continue
             if isinstance(node, ast.Import):
                 yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -164,6 +174,10 @@ class Module:
         ]
         later = {line for function in functions for line, _ in self.imports(function)}
         return [(line, name) for line, name in self.imports() if line not in later]
+
+
+def _is_typing(node):
+    return isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING"
 
 
 def _called_name(call):

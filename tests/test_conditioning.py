@@ -5,6 +5,7 @@ same in fit and prediction.
 import math
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,14 +13,17 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, conditioning
-from skdpdyn.conditioning import Conditioner, Conditioning, Releases, learn_target, shares_of
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, spending
+from skdpdyn.conditioning import CURVATURE, Conditioner, Conditioning, learn_curvature, shares_of
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.exceptions import CalibrationError
+from skdpdyn.linear_model.parts import TARGET_SHARES, Learning, NumberUnits
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import Adjacency, Composition, NoisyGradientDescent, composition
+from skdpdyn.privacy import Adjacency, Budget, Composition, NoisyGradientDescent, composition
 from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.spending import Share, Spending
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -62,16 +66,16 @@ class Scripted:
 def statistics(monkeypatch, scripted, X, y, adjacency, n_samples, *, target=False):
     """All that conditioning would release of the rows, with the records of it."""
     scripted.seen = []
-    monkeypatch.setattr(conditioning, "release", scripted)
+    monkeypatch.setattr(spending, "release", scripted)
     is_sparse = sparse.issparse(X)
     shares = shares_of(n_samples, X.shape[1], 1.0, adjacency, is_sparse=is_sparse, centred=True)
-    shares |= {"curvature": 0.005, "target mean": 0.01, "target scale": 0.01}
-    releases = Releases(1.0, adjacency, None)
-    conditioner = Conditioner(n_samples, 1.0, shares)
-    rows = conditioner.learn(LocalRows(X, y), releases)
-    learn_target(rows, n_samples, shares, releases)
-    conditioner.learn_curvature(rows, 0.15, releases)
-    return scripted.seen, releases.parts
+    shares |= {CURVATURE: Share(0.005)} | TARGET_SHARES
+    bought = Spending(Budget(1.0, 1e-3, adjacency), shares, None)
+    rows = Conditioner(n_samples, 1.0, shares).learn(LocalRows(X, y), bought)
+    request = SimpleNamespace(n_samples=n_samples)
+    NumberUnits().learn(Learning(SimpleNamespace(request=request), rows, None), bought)
+    learn_curvature(rows, 0.15, bought)
+    return scripted.seen, bought.record().mechanisms
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -129,14 +133,13 @@ def test_sensitivity_of_the_curvature_is_reached(monkeypatch, container, adjacen
     X[:, 0] = 1
     other = X[:-1] if adjacency == "add_remove" else np.vstack([X[:-1], [0, 1, 0]])
     row_map = RowMap(None, np.ones(3), norm=1.0, radius=1.0)
-    monkeypatch.setattr(conditioning, "release", scripted)
-    releases = Releases(1.0, Adjacency(adjacency), None)
+    monkeypatch.setattr(spending, "release", scripted)
+    shares = {CURVATURE: Share(0.005, 2)}
+    bought = Spending(Budget(1.0, 1e-3, adjacency), shares, None)
     for rows in (X, other):
-        Conditioner(30, 1.0, {"curvature": 0.005}).learn_curvature(
-            LocalRows(container(rows), map=row_map), 0.15, releases
-        )
+        learn_curvature(LocalRows(container(rows), map=row_map), 0.15, bought)
     (one, scale), (two, _) = scripted.seen
-    assert 0.9 <= abs(one - two) / scale * releases.parts[0].noise_multiplier <= 1
+    assert 0.9 <= abs(one - two) / scale * bought.noise_multiplier(CURVATURE) <= 1
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -144,14 +147,14 @@ def test_noise_is_the_recorded_one(adjacency):
     """Chi-square of 4,000 mean squares: failure probability below 1e-6 at 8 %; half the noise is
     off by 75 %.
     """
-    adjacency, releases = (
-        Adjacency(adjacency),
-        Releases(0.5, Adjacency(adjacency), np.random.default_rng(0)),
-    )
-    released = releases.release(np.zeros(4000), 3.0, 0.04)
-    multiplier = releases.parts[0].noise_multiplier
-    assert multiplier == pytest.approx(1 / (0.5 * 0.2))
+    budget = Budget(1.0, 1e-5, adjacency)
+    bought = Spending(budget, {"part": Share(0.04)}, np.random.default_rng(0))
+    released = bought.release("part", np.zeros(4000), 3.0)
+    multiplier = bought.record()["part"].noise_multiplier
+    assert multiplier == pytest.approx(1 / (budget.mu * 0.2))
     assert np.mean(released**2) == pytest.approx((3 * multiplier) ** 2, rel=0.12)
+    with pytest.raises(CalibrationError, match="the share of 'part' is spent"):
+        bought.release("part", 0.0, 1.0)
 
 
 # --- what it spends -------------------------------------------------------------------------------

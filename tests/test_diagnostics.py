@@ -12,7 +12,6 @@ from test_solvers_conformance import DEFAULTS, label, model
 from test_streamed import GeneratedRows
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.conditioning import Conditioner
 from skdpdyn.data.local import rows_of
 from skdpdyn.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
 from skdpdyn.evaluation import evaluate
@@ -169,14 +168,16 @@ def test_what_is_rounding_is_not_counted():
 class Exact:
     """Releases without noise, and what each may be moved by."""
 
+    shares = shares_of_diagnostics(with_targets=True)
+
     def __init__(self):
         self.told = []
 
-    def release(self, value, sensitivity, share):
+    def release(self, name, value, sensitivity):
         self.told.append((float(value), sensitivity))
         return value
 
-    def noise_multiplier(self, share):
+    def noise_multiplier(self, name):
         return 0.0
 
 
@@ -194,9 +195,8 @@ def test_one_person_moves_each_count_by_its_sensitivity_at_the_most(seed):
         y, codes = 2 * X[:, 0], np.append(np.zeros(own, int), others)
         rows = rows_of(X, y, codes, most)
         flags = rows_of(X, outside(y, (0.0, 1.0)), codes, most)
-        conditioner = Conditioner(n_persons, 1.0, shares_of_diagnostics(with_targets=True))
         exact = Exact()
-        diagnose(rows, flags, conditioner, exact)
+        diagnose(rows, flags, 1.0, exact)
         told.append(exact.told)
     for (one, sensitivity), (other, _) in zip(*told, strict=True):
         assert 0.99 < other - one <= sensitivity
@@ -223,15 +223,6 @@ def test_more_than_there_is_is_refused():
         LOGISTIC.model(diagnostics=True, conditioning=0.995).privacy_cost(1000, 3)
     with pytest.raises(ValueError, match="diagnostics='yes' must be"):
         LOGISTIC.model(diagnostics="yes").privacy_cost(1000, 3)
-
-
-def test_a_model_that_does_not_say_what_it_clips_is_refused():
-    class Silent(PrivateRidge):
-        def _clipped(self, y, low, high):
-            return {}
-
-    with pytest.raises(ValueError, match="Silent does not say which targets it clips"):
-        Silent(target_bounds=BOUNDS, diagnostics=True).fit(*data(100))
 
 
 @pytest.mark.slow

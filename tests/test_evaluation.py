@@ -24,14 +24,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, spending
 from skdpdyn.datasets import load_flights
 from skdpdyn.evaluation import (
     Estimate,
     PrivateCalibrationDisplay,
     PrivateRocCurveDisplay,
     evaluate,
-    scoring,
 )
 from skdpdyn.evaluation.estimates import NoisyNumbers
 from skdpdyn.model_selection import total_privacy
@@ -58,7 +57,7 @@ def record(monkeypatch):
         calls.append((np.array(point, dtype=float), scale))
         return calls[-1][0]
 
-    monkeypatch.setattr(scoring, "release", release)
+    monkeypatch.setattr(spending, "release", release)
     return calls
 
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, conditioning
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, spending
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference import private_summary
 from skdpdyn.model_selection import total_privacy
@@ -86,7 +86,7 @@ def test_sensitivity(kind, robust, adjacency, norm, monkeypatch):
         for recorder, row, value in zip(recorders, (one, other), (label, changed), strict=True):
             A, b = rows.copy(), target.copy()
             A[0], b[0] = row, value
-            monkeypatch.setattr(conditioning, "release", recorder)
+            monkeypatch.setattr(spending, "release", recorder)
             summary = private_summary(model, A, b, epsilon=1.0, robust=robust)
         calls = list(zip(*(recorder.calls for recorder in recorders), strict=True))
         assert all(np.array_equal(scale, same) for (_, scale), (_, same) in calls)

@@ -22,6 +22,8 @@ from skdpdyn import noise as noise_module
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.kernels.minimise import largest_rounding
+from skdpdyn.linear_model.plan import plan as planned
+from skdpdyn.linear_model.request import request_of
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.noise import largest_norm, standard_noise
 from skdpdyn.objective import Objective
@@ -863,7 +865,7 @@ def test_the_tolerance_can_be_reached_whatever_the_records(n_samples, epsilon):
         ):
             model.privacy_cost(n_samples, 50)
         return
-    plan = model._plan(n_samples, 50, model._public_loss())
+    plan = planned(request_of(model, n_samples, 50))
     linear, output = plan.mechanism.mechanisms
     scale = linear.noise_multiplier * plan.objective.sensitivity(plan.mechanism.adjacency)
     norm = plan.objective.minimiser_norm(

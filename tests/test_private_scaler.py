@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, conditioning, preprocessing
+from skdpdyn import PrivateLogisticRegression, conditioning, preprocessing, spending
 from skdpdyn.data.base import sum_rounding
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
@@ -41,15 +41,14 @@ def inside(monkeypatch):
 
     def fit(scaler, X, noise=None):
         seen = {"counts": []}
-        honest_shrinking, honest_count = preprocessing.shrunk, np.count_nonzero
-        honest_release = preprocessing.release
+        honest_shrinking, honest_count = conditioning.shrunk, np.count_nonzero
+        honest_release = spending.release
 
         def release(point, scale, generator):
             if not isinstance(generator, Planted):
                 return honest_release(point, scale, generator)
-            return np.asarray(point) + scale * generator.standard_normal(
-                len(point) if len(point) > 1 else None
-            )
+            size = np.size(point)
+            return np.asarray(point) + scale * generator.standard_normal(size if size > 1 else None)
 
         def shrunk(mean, noise_std, radius):
             seen["mean"], seen["mean_std"] = mean, noise_std
@@ -60,8 +59,8 @@ def inside(monkeypatch):
             return seen["counts"][-1]
 
         with monkeypatch.context() as patch:
-            patch.setattr(preprocessing, "shrunk", shrunk)
-            patch.setattr(preprocessing, "release", release)
+            patch.setattr(conditioning, "shrunk", shrunk)
+            patch.setattr(spending, "release", release)
             patch.setattr(np, "count_nonzero", count)
             if noise is not None:
                 patch.setattr(preprocessing, "generators", lambda *_, **__: [noise])
@@ -102,11 +101,12 @@ def test_sensitivity_of_the_mean(inside, dtype, data_norm):
 
 
 def test_the_mean_leaves_room_for_the_rounding_of_two_sums(inside):
-    """Of rows that fill the ball: it stays below the radius by what `sum_rounding` says."""
-    X = np.tile([3.0, -4.0, 12.0], (200, 1))
-    norm = np.linalg.norm(inside(PrivateScaler(), X, Planted())["mean"])
-    assert sum_rounding(200, 3) > 1e-9
-    assert 1 - norm == pytest.approx(sum_rounding(200, 3), rel=1e-3)
+    """Its noise is for twice the radius, and what `sum_rounding` says."""
+    scaler = PrivateScaler()
+    std = inside(scaler, ROWS, Planted())["mean_std"]
+    sensitivity = 200 * std / scaler.mechanism_["column means"].noise_multiplier
+    assert sum_rounding(200, 4) > 1e-9
+    assert sensitivity - 2 == pytest.approx(sum_rounding(200, 4), rel=1e-3)
 
 
 def test_sensitivity_of_the_counts(inside):
@@ -229,7 +229,7 @@ def test_a_display_shows_what_was_spent():
 
 def test_noise_shrinks_as_the_budget_grows():
     stds = [
-        PrivateScaler(epsilon)._plan(100, 2).mechanism.mechanisms[0].noise_multiplier
+        PrivateScaler(epsilon)._plan(100, 2)[0].mechanism.mechanisms[0].noise_multiplier
         for epsilon in (0.01, 0.1, 1.0, 10.0)
     ]
     assert stds == sorted(stds, reverse=True)
@@ -312,23 +312,27 @@ def test_sensitivity_of_the_counts_of_ranges(monkeypatch, adjacency):
     rng, outcomes, seen, largest = np.random.default_rng(2), np.empty(18), [], 0.0
 
     def release(value, scale, generator):
+        if np.ndim(value):  # the mean
+            return np.zeros_like(value)
         seen.append((float(value), float(scale)))
         return outcomes[len(seen) % 18]
 
-    monkeypatch.setattr(conditioning, "release", release)
+    monkeypatch.setattr(spending, "release", release)
     for _ in range(20):
         outcomes[:] = rng.choice([-1e9, 1e9], size=18)
-        seen.clear()
+        runs = []
         X = rng.lognormal(0, 2, (40, 3)) * rng.choice([-1, 1], (40, 1))
         other = np.delete(X, 7, axis=0)
         if adjacency == "replace_one":
             other = np.vstack([X[:7], 10.0 ** rng.uniform(-5, 5, (1, 3)), X[8:]])
         scaler = ranged(delta=1e-4, adjacency=adjacency)
         for rows in (X, other):
+            seen.clear()
             scaler.fit(rows)
+            runs.append(seen[:18])
         noise = [part.noise_multiplier for part in scaler.mechanism_.mechanisms[:18]]
-        assert [scale for _, scale in seen] == noise * 2
-        for (one, scale), (another, _), multiplier in zip(seen[:18], seen[18:], noise, strict=True):
+        assert [scale for run in runs for _, scale in run] == noise * 2
+        for (one, scale), (another, _), multiplier in zip(*runs, noise, strict=True):
             assert abs(one - another) <= scale / multiplier
             largest = max(largest, abs(one - another) * multiplier / scale)
     assert largest >= 0.9
@@ -477,13 +481,13 @@ def test_sparse_rows_stay_sparse(container):
 def test_noise_alone_is_no_mean():
     """A mean that is drowned in noise is shrunk to 0, rather than moving all rows by it."""
     rng = np.random.default_rng(4)
-    shrunk = [preprocessing.shrunk(rng.standard_normal(1000), 1.0, 1e3) for _ in range(20)]
+    shrunk = [conditioning.shrunk(rng.standard_normal(1000), 1.0, 1e3) for _ in range(20)]
     assert max(np.linalg.norm(mean) for mean in shrunk) < 12  # of 32
-    np.testing.assert_array_equal(preprocessing.shrunk(np.full(9, 1.0), 2.0, 1.0), np.zeros(9))
-    np.testing.assert_array_equal(preprocessing.shrunk(np.zeros(9), 2.0, 1.0), np.zeros(9))
-    np.testing.assert_allclose(preprocessing.shrunk(np.array([3.0, 4.0]), 9.0, 1.0), [0.6, 0.8])
+    np.testing.assert_array_equal(conditioning.shrunk(np.full(9, 1.0), 2.0, 1.0), np.zeros(9))
+    np.testing.assert_array_equal(conditioning.shrunk(np.zeros(9), 2.0, 1.0), np.zeros(9))
+    np.testing.assert_allclose(conditioning.shrunk(np.array([3.0, 4.0]), 9.0, 1.0), [0.6, 0.8])
     np.testing.assert_allclose(
-        preprocessing.shrunk(np.array([3.0, 0, 0, 0]), 1.0, 9.0), [3 * (1 - 2 / 9), 0, 0, 0]
+        conditioning.shrunk(np.array([3.0, 0, 0, 0]), 1.0, 9.0), [3 * (1 - 2 / 9), 0, 0, 0]
     )
 
 

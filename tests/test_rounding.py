@@ -17,6 +17,8 @@ from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.kernels import batches, descent, sums
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.linear_model.plan import plan
+from skdpdyn.linear_model.request import request_of
 from skdpdyn.losses import hinge, logistic, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import GaussianDP, last_iterate_mu
@@ -434,7 +436,7 @@ def test_the_room_for_rounding_is_small(solver, n_samples, most, monkeypatch):
     )
 
     def noise():
-        mechanism = model._plan(n_samples, 20, model._public_loss()).mechanism
+        mechanism = plan(request_of(model, n_samples, 20)).mechanism
         return float(np.max(mechanism.noise_multiplier)), mechanism.rounding
 
     computed, rounding = noise()

@@ -22,6 +22,8 @@ from test_models import CASES, LOGISTIC, RIDGE, SOFTMAX, STRANGE, assert_same_st
 
 from skdpdyn import solvers
 from skdpdyn.data.local import LocalRows
+from skdpdyn.linear_model.plan import plan as planned
+from skdpdyn.linear_model.request import request_of
 from skdpdyn.noise import generators
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, from_json, least_noise, tightest, to_json
 from skdpdyn.privacy.guarantees import Guarantee
@@ -66,7 +68,8 @@ LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
 
 
 def loss_of(case):
-    return case.model()._public_loss()
+    model = case.model()
+    return model.family.loss_of(model.family.targets.public(model))
 
 
 def learns(name, case):
@@ -184,11 +187,12 @@ class Release:
 
     @classmethod
     def of(cls, estimator):
-        plan = estimator._plan(4, 1, estimator._public_loss())
+        plan = planned(request_of(estimator, 4, 1))
         low, high = -1.0 if is_regressor(estimator) else 0.0, plan.objective.n_outputs - 1.0
         counts = plan.objective.loss.clipped
         targets = (0.0, 3.0) if counts else (low, max(high, 1.0))
-        return cls(plan.solver, plan.objective, plan.mechanism, plan.guarantee.advantage, targets)
+        solver, advantage = plan.request.solver, plan.guarantee.advantage
+        return cls(solver, plan.objective, plan.mechanism, advantage, targets)
 
     def sample(self, layout, x, target, n_runs):
         """The parameters of so many runs where one record has this row and this target.

@@ -1,6 +1,6 @@
 """Private 90 % quantile of a target: a loss and an estimator that live outside of skdpdyn."""
 
-from skdpdyn.linear_model import PrivateLinearRegressor
+from skdpdyn.linear_model import Family, Numbers, PrivateLinearRegressor
 from skdpdyn.losses import Loss
 
 QUANTILE = 0.9
@@ -22,6 +22,8 @@ smoothed_quantile = Loss(
     smoothness=1 / (2 * WIDTH),
     # of a target of 1, the worst where QUANTILE >= 1/2
     at_zero=QUANTILE * (1 - WIDTH) + QUANTILE**2 * WIDTH,
+    # steps that the kink alone would allow are ten times too short elsewhere
+    typical=1.0,
 )
 """Pinball loss, its kink smoothed as Huber's, for y in [-1, 1]."""
 
@@ -42,8 +44,9 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
     True
     """
 
-    def _loss_of(self, target_bounds):
-        return smoothed_quantile
-
-    def _auto_clip(self, n_parameters, strength):
-        return smoothed_quantile.lipschitz  # clipping would move the quantile
+    family = Family(
+        smoothed_quantile,
+        Numbers(),
+        # clipping would move the quantile
+        clip=lambda n_parameters, strength: smoothed_quantile.lipschitz,
+    )

@@ -22,13 +22,9 @@ from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
 from skdpdyn.linear_model.parts import TARGET_SCALE, TARGET_SHARES, TargetUnits
 from skdpdyn.linear_model.targets import (
-    Numbers,
-    Target,
-    clipped_by,
+    Counts,
     exposures,
-    numbers_of,
-    rates_beside_exposures,
-    rates_of,
+    residual_limit,
 )
 from skdpdyn.losses import poisson
 from skdpdyn.spending import Share
@@ -43,57 +39,12 @@ def _of_any_exposure(largest):
     return replace(poisson(largest), at_zero=math.inf)
 
 
-def _residual_limit(high):
-    """Return the public bound on residuals: the standard deviation of the largest count."""
-    return min(high, math.sqrt(high))
-
-
 def _loss(target_bounds):
     if target_bounds is None:
         raise ValueError(
             "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
         )
-    return _of_any_exposure(target_bounds[1] / _residual_limit(target_bounds[1]))
-
-
-class Counts(Numbers):
-    """Counts within public bounds, with exposures: rates in units of the bound on residuals."""
-
-    takes_exposure = True
-
-    def public(self, model):
-        """See `Targets.public`: the bounds."""
-        bounds = super().public(model)
-        if bounds is not None and not bounds[0] >= 0:
-            raise ValueError(
-                f"target_bounds={model.target_bounds!r} must not begin below 0: counts are at "
-                "least 0"
-            )
-        return bounds
-
-    def read(self, model, y, exposure=None):
-        """See `Targets.read`."""
-        raw = None if y is None else numbers_of(y)
-        bounds, leaks = self.bounds_of(model, None if raw is None else np.maximum(raw, 0.0))
-        unit = _residual_limit(bounds[1])
-        # with an intercept, a raw prediction of 0 is the rate that is one unit
-        units = unit, 1.0 if model.fit_intercept else unit
-        rates, exposure = rates_of(raw, exposure, bounds=bounds, units=units)
-        return Target(
-            rates,
-            model.family.loss_of(bounds),
-            {"target_bounds_": bounds},
-            leaks,
-            exposure,
-            partial(rates_beside_exposures, bounds=bounds, units=units),
-            **clipped_by(bounds, raw if model.diagnostics else None),
-            largest=bounds[1] / unit,
-        )
-
-    def published(self, attributes, coef, intercept, centred):
-        """See `Targets.published`."""
-        start = math.log(_residual_limit(attributes["target_bounds_"][1])) if centred else 0.0
-        return {"coef_": coef[0], "intercept_": float(intercept[0]) + start}
+    return _of_any_exposure(target_bounds[1] / residual_limit(target_bounds[1]))
 
 
 class CountUnits(TargetUnits):

@@ -182,7 +182,7 @@ class Request:
 
     @property
     def _spent_by(self):
-        return f"{self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
+        return f"solver={self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
 
     def check_buys(self, parameter: str, instead: str) -> None:
         """Refuse to buy anything where noise is not Gaussian, or its parts do not add up."""

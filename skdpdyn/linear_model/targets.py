@@ -211,6 +211,51 @@ class Numbers(Targets):
         return {"coef_": coef, "intercept_": float(intercept[0]) * half_range + centre}
 
 
+class Counts(Numbers):
+    """Counts within public bounds, with exposures: rates in units of the bound on residuals."""
+
+    takes_exposure = True
+
+    def public(self, model):
+        """See `Targets.public`: the bounds."""
+        bounds = super().public(model)
+        if bounds is not None and not bounds[0] >= 0:
+            raise ValueError(
+                f"target_bounds={model.target_bounds!r} must not begin below 0: counts are at "
+                "least 0"
+            )
+        return bounds
+
+    def read(self, model, y, exposure=None):
+        """See `Targets.read`."""
+        raw = None if y is None else numbers_of(y)
+        bounds, leaks = self.bounds_of(model, None if raw is None else np.maximum(raw, 0.0))
+        unit = residual_limit(bounds[1])
+        # with an intercept, a raw prediction of 0 is the rate that is one unit
+        units = unit, 1.0 if model.fit_intercept else unit
+        rates, exposure = rates_of(raw, exposure, bounds=bounds, units=units)
+        return Target(
+            rates,
+            model.family.loss_of(bounds),
+            {"target_bounds_": bounds},
+            leaks,
+            exposure,
+            partial(rates_beside_exposures, bounds=bounds, units=units),
+            **clipped_by(bounds, raw if model.diagnostics else None),
+            largest=bounds[1] / unit,
+        )
+
+    def published(self, attributes, coef, intercept, centred):
+        """See `Targets.published`."""
+        start = math.log(residual_limit(attributes["target_bounds_"][1])) if centred else 0.0
+        return {"coef_": coef[0], "intercept_": float(intercept[0]) + start}
+
+
+def residual_limit(high):
+    """Return the public bound on residuals: the standard deviation of the largest count."""
+    return min(high, math.sqrt(high))
+
+
 def clipped_by(bounds: tuple[float, float], y: np.ndarray | None) -> dict[str, Any]:
     """Return what a `Target` says of targets outside of their bounds, of ``y`` if there is one."""
     flags = partial(outside, bounds=bounds)

@@ -1,0 +1,108 @@
+"""One road for a fit: what is written outside of the package takes it, and the docs describe it."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import skdpdyn
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.linear_model.plan import plan
+from skdpdyn.linear_model.request import request_of
+from skdpdyn.privacy import composition
+from skdpdyn.spending import TRAINING
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "examples" / "extension"))  # where worker processes find it too
+LogisticAgain = importlib.import_module("logistic_again").LogisticAgain
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-0.5, 0.5, (3000, 4)) * [1.0, 0.3, 0.1, 0.05]
+Y = X[:, 1] + 3 * X[:, 3] > 0
+PERSONS = np.arange(len(X)) // 2
+SHARED = {"classes": [False, True], "random_state": 0}
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"solver": "noisy_sgd"},
+        {"solver": "dp_sgd", "conditioning": 0.2},
+        {"class_weight": "private", "diagnostics": True},
+        {"conditioning": None},
+        {"solver": "objective_perturbation"},
+    ],
+    ids=repr,
+)
+def test_an_estimator_from_outside_has_the_bits_of_the_built_in(options, adjacency):
+    options = SHARED | {"adjacency": adjacency} | options
+    shapes = [(X, {}), (sparse.csr_array(X), {}), (X.astype(np.float32), {"groups": PERSONS})]
+    for rows, given in shapes[: 1 if "solver" in options else 3]:
+        ours = PrivateLogisticRegression(**options).fit(rows, Y, **given)
+        theirs = LogisticAgain(**options).fit(rows, Y, **given)
+        assert ours.coef_.tobytes() == theirs.coef_.tobytes()
+        assert ours.intercept_.tobytes() == theirs.intercept_.tobytes()
+        assert ours.mechanism_ == theirs.mechanism_
+        assert ours.privacy_ == theirs.privacy_ == theirs.privacy_cost(ours.n_samples_, 4)
+
+
+def test_it_takes_forty_lines():
+    text = (ROOT / "examples" / "extension" / "logistic_again.py").read_text()
+    assert len(text.splitlines()) <= 40
+
+
+def test_a_plan_needs_no_data():
+    """It is a pure function of a frozen request: the same plan, and what is bought has names."""
+    request = request_of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20)
+    first, again = plan(request), plan(request)
+    assert first == again
+    assert first.guarantee == PrivateLogisticRegression(classes=[0, 1]).privacy_cost(10_000, 20)
+    assert "column means" in first.shares
+    with pytest.raises(AttributeError):
+        request.n_samples = 3
+
+
+def test_parts_of_a_record_have_names():
+    model = PrivateLogisticRegression(diagnostics=True, **SHARED).fit(X, Y)
+    record = model.mechanism_
+    assert len(record.names) == len(record.mechanisms)
+    assert {"rows shortened", "column means", "second moments", "curvature"} <= set(record.names)
+    assert record[TRAINING].n_steps == model.n_iter_
+    assert composition(record["row norms"]).mu < composition(record).mu
+    with pytest.raises(KeyError, match="'weather' is no part of this record"):
+        record["weather"]
+
+
+def described():
+    """Return the functions of the page, in order, with their files."""
+    page = (ROOT / "doc" / "architecture.rst").read_text()
+    section = page.partition("How a fit goes\n----")[2].partition("The house\n----")[0]
+    return re.findall(r"^ +(\w+) +([\w/]+\.py)  ", section, flags=re.MULTILINE)
+
+
+def test_the_page_on_how_a_fit_goes_holds_of_a_trace():
+    """Every function of the page is entered, for the first time in the order of the page."""
+    package, entered = Path(skdpdyn.__file__).parent, []
+
+    def note(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(package):
+            entered.append((frame.f_code.co_name, path.relative_to(package).as_posix()))
+
+    model = PrivateLogisticRegression(**SHARED).fit(X, Y)
+    sys.setprofile(note)
+    try:
+        model.fit(X, Y)
+    finally:
+        sys.setprofile(None)
+    names = described()
+    assert len(names) >= 12
+    places = [entered.index(name) for name in names]
+    assert places == sorted(places)
