@@ -22,12 +22,12 @@ from skdpdyn.base import (
     validated,
     warn_of_weak_budget,
 )
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.conditioning import ROUNDS_DOWN, Releases
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of

@@ -21,13 +21,13 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import minimise
 from skdpdyn.losses import poisson
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.literature.dp_svrg import _Records
+from skdpdyn.solvers.minimise import minimise
 
 LARGEST = 4.0
 MAPS = [None, RowMap(np.full(3, 0.1), np.array([1.0, 0.5, 2.0]), 1.0, 2.0)]

@@ -14,18 +14,18 @@ from problems import StepNoise, data, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
+from skdpdyn.chunks import chunk_edges, count_chunks
 from skdpdyn.data import local
-from skdpdyn.data.chunks import chunk_edges, count_chunks
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels import batches, descent, passes
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import largest_rounding, minimise
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
 from skdpdyn.kernels.sums import Total
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.privacy import Adjacency
+from skdpdyn.solvers.minimise import largest_rounding, minimise
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}

@@ -23,7 +23,6 @@ from skdpdyn.data.persons import auto_rows, by_person, person_codes
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import minimise
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.model_selection import PrivateSearchCV
@@ -31,6 +30,7 @@ from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Budget, NoisyGradientDescent, calibrate, check_report, tightest
 from skdpdyn.solvers import NoisyGD, NoisySGD, OutputPerturbation, SufficientStatistics
+from skdpdyn.solvers.minimise import minimise
 
 N, D, MOST = 60, 4, 1000
 LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}

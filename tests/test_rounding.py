@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse, special, stats
 
-from skdpdyn.data import chunks
-from skdpdyn.data.chunks import in_order
+from skdpdyn import chunks
+from skdpdyn.chunks import in_order
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.kernels import batches, descent, sums

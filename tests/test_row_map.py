@@ -15,14 +15,14 @@ from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, block_size
 from skdpdyn.kernels import batches, descent
-from skdpdyn.kernels import minimise as minimise_module
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import largest_rounding, minimise
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
+from skdpdyn.solvers import minimise as minimise_module
+from skdpdyn.solvers.minimise import largest_rounding, minimise
 
 D = 7
 RADIUS = 3.0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data import chunks
+from skdpdyn import chunks
 from skdpdyn.data.row_map import RowMap, block_size
 from skdpdyn.kernels.sums import Total
 
@@ -203,12 +203,12 @@ class Rows(ABC):
         return False
 
     def count_chunks(self, n_sums: int) -> int:
-        """Return the largest number of chunks, see `skdpdyn.data.chunks.count_chunks`."""
+        """Return the largest number of chunks, see `skdpdyn.chunks.count_chunks`."""
         shape = self.n_records, self.shape[1]
         return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)
 
     def chunk_edges(self, n_chunks: int) -> np.ndarray:
-        """Return where chunks begin and end, see `skdpdyn.data.chunks.chunk_edges`."""
+        """Return where chunks begin and end, see `skdpdyn.chunks.chunk_edges`."""
         return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
 
     def moment_edges(self) -> np.ndarray:
@@ -468,7 +468,7 @@ def sum_rounding(
     """Return how much sums over rows may round in two runs together, over their largest term.
 
     A block of m rows rounds by m/2 eps times their weight at most, the sums of blocks and of
-    chunks as `skdpdyn.data.chunks.in_order` says: a function of public numbers and of the map
+    chunks as `skdpdyn.chunks.in_order` says: a function of public numbers and of the map
     alone.
 
     Parameters
@@ -504,7 +504,7 @@ def target_rounding(n_samples: int, most_rows: int = 1) -> float:
     """Return how much sums of targets in [-1, 1] may round in two runs together.
 
     Each product with a weight is rounded once, and the sum of a chunk twice, by n eps/2 in all each
-    time; sums of chunks round as `skdpdyn.data.chunks.in_order` says.
+    time; sums of chunks round as `skdpdyn.chunks.in_order` says.
     """
     of_chunks = chunks.in_order(0, _MOST_MOMENT_CHUNKS * most_rows + 1)
     return 2 * (of_chunks + 3) * n_samples * float(_EPS)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.base import RowsInPieces
-from skdpdyn.data.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import block_size, norms_of_mapped, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.lengths import compiled_limit
 from skdpdyn.kernels.passes import LocalSums
 
@@ -236,7 +236,7 @@ class LocalRows(RowsInPieces):
         stays within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm
         times eps/2 at most, and so does each product and what it multiplies a row by: a block of 32
         rows, in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c
-        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see `skdpdyn.data.chunks.in_order`;
+        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see `skdpdyn.chunks.in_order`;
         two runs, by twice that. Partial sums of one output or of several round alike. Changing a
         row changes the rounding of its own block, of the float64 sums of its chunk, and of the sum
         of the chunks, nothing else. But a record that joins a batch, or has another number of rows,

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from skdpdyn.data.chunks import MOST_GATHERED
+from skdpdyn.chunks import MOST_GATHERED
 from skdpdyn.kernels.ball import compiled_projection, project_in_place
 from skdpdyn.kernels.descent import map_arguments, map_types, project
 from skdpdyn.kernels.jit import (

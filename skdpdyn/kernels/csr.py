@@ -9,7 +9,7 @@ would cost more than half as much again.
 import numpy as np
 from numba import types
 
-from skdpdyn.data.chunks import MOST_GATHERED
+from skdpdyn.chunks import MOST_GATHERED
 from skdpdyn.kernels.jit import readonly, residual_function, writable
 from skdpdyn.kernels.vectors import zeros_on_stack
 

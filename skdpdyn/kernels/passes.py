@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from skdpdyn.data.chunks import LARGEST_PART
+from skdpdyn.chunks import LARGEST_PART
 from skdpdyn.kernels.jit import (
     aligned_empty,
     component,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import gathered_in_order
+from skdpdyn.chunks import gathered_in_order
 from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import largest_number_in_order
+from skdpdyn.chunks import largest_number_in_order
 from skdpdyn.kernels.descent import descend
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named

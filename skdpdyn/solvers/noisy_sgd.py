@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpdyn.data.chunks import gathered_in_order
+from skdpdyn.chunks import gathered_in_order
 from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named

@@ -4,18 +4,18 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from skdpdyn.kernels.minimise import (
+from skdpdyn.noise import NOISE_ERROR, largest_norm, release, standard_noise
+from skdpdyn.privacy import Composition, OutputPerturbation
+from skdpdyn.privacy import ObjectivePerturbation as Record
+from skdpdyn.privacy.checks import checked_choice, is_named
+from skdpdyn.solvers.base import Solver, training_time
+from skdpdyn.solvers.minimise import (
     certifiable,
     check_condition,
     checked_tolerance,
     largest_rounding,
     minimise,
 )
-from skdpdyn.noise import NOISE_ERROR, largest_norm, release, standard_noise
-from skdpdyn.privacy import Composition, OutputPerturbation
-from skdpdyn.privacy import ObjectivePerturbation as Record
-from skdpdyn.privacy.checks import checked_choice, is_named
-from skdpdyn.solvers.base import Solver, training_time
 
 # The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training
 # time is this times (parameters / signal^2)^(1/5), chosen on public data sets of 208 to 70,000 rows

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.chunks import gathered_in_order, largest_number_in_order
 from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
 from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import (
+from skdpdyn.noise import release
+from skdpdyn.privacy import OutputPerturbation as Record
+from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
+from skdpdyn.solvers.base import Solver, checked_steps
+from skdpdyn.solvers.minimise import (
     certifiable,
     check_condition,
     checked_tolerance,
     largest_rounding,
     minimise,
 )
-from skdpdyn.noise import release
-from skdpdyn.privacy import OutputPerturbation as Record
-from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
-from skdpdyn.solvers.base import Solver, checked_steps
 
 _EPS = np.finfo(np.float64).eps
 _NEGLIGIBLE = 1e-6  # "auto" tolerance, times the gradient's sensitivity

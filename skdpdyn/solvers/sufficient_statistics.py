@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.base import largest_number_of_terms
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.noise import release
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
 from skdpdyn.progress import Progress

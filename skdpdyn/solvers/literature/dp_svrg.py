@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.kernels.blas import one_blas_thread
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.noise import release
 from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto

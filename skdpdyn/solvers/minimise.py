@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.chunks import in_order, largest_number_in_order
 from skdpdyn.data.base import rounding_objective
-from skdpdyn.data.chunks import in_order, largest_number_in_order
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.descent import set_point
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.privacy.checks import as_float, is_auto
