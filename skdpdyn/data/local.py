@@ -17,7 +17,7 @@ from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import block_size, norms_of_mapped, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.kernels.lengths import compiled_limit
-from skdpdyn.kernels.passes import LocalSums
+from skdpdyn.kernels.passes import BatchSums, LocalSums
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 16  # rows whose factors are computed at a time
@@ -76,7 +76,7 @@ class LocalRows(RowsInPieces):
     ((2, 2), [1.0, 0.2])
     """
 
-    in_memory = True
+    draws = True
 
     def __init__(self, X, y=None, weight=None, map=None, exposure=None, persons=None, most_rows=1):
         self.X = canonical_rows(X)
@@ -181,9 +181,17 @@ class LocalRows(RowsInPieces):
         for first, last in pairwise(self.moment_edges().tolist()):
             yield self.part(first, last), True
 
-    def gradient_sums(self, what, n_threads: int = 1) -> LocalSums:
-        """See `Rows.gradient_sums`."""
-        return LocalSums(what, self, self.chunk_edges(what.n_chunks), n_threads)
+    def open_sums(self, what) -> LocalSums | BatchSums:
+        """See `Rows.open_sums`."""
+        if what.of_batches:
+            return BatchSums(what, self)
+        return LocalSums(what, self, self.chunk_edges(what.n_chunks), self.n_threads)
+
+    def of_records(self, chosen: np.ndarray) -> np.ndarray:
+        """Return the places of the rows of some records, record by record."""
+        if self.persons is None or self.persons.largest == 1:
+            return chosen
+        return self.persons.rows_of(chosen)
 
     def check(self, objective) -> None:
         """Refuse rows that are not those of the objective; its compiled loops do not look.
@@ -274,7 +282,7 @@ class LocalRows(RowsInPieces):
 
     def bounded_for(self, what) -> BoundedRows:
         """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`."""
-        if what.with_room:
+        if what.objective.exact:
             return self.bounded(what.objective, what.n_chunks, what.precision, what.aligned)
         return self.bounded_without_room(what.objective)
 

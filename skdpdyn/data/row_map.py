@@ -297,7 +297,7 @@ class RowMap:
             return np.zeros(len(coefficients))
         return -np.einsum("kj,j->k", coefficients, self.centre)
 
-    def gradient(self, sums: np.ndarray, offset_sums: np.ndarray) -> np.ndarray:
+    def pull_back(self, sums: np.ndarray, offset_sums: np.ndarray) -> np.ndarray:
         """Return the gradient in coefficients of mapped rows, W (sums - centre offset_sums).
 
         Parameters

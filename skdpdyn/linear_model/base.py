@@ -54,7 +54,7 @@ from skdpdyn.conditioning import (
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.files import TabledRows, table_of
-from skdpdyn.data.local import rows_of
+from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
@@ -355,14 +355,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             plan = replace(plan, mechanism=Composition((*parts, record)) if parts else record)
         if weights is not None:
             rows = rows.weighted_by_class(weights)
-        theta = plan.solver.solve(
-            plan.objective,
-            record,
-            rows,
-            generator=generator,
-            n_threads=effective_n_jobs(self.n_jobs),
-            verbose=self.verbose,
-        )
+        rows.n_threads = effective_n_jobs(self.n_jobs)
+        with closing(rows):
+            theta = plan.solver.solve(
+                plan.objective, record, rows, generator=generator, verbose=self.verbose
+            )
         forget_fit(self)
         self._publish_plan(plan, target.leaks)
         objective = plan.objective
@@ -445,7 +442,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                     f"X has exposures, and {type(self).__name__} takes none. Use "
                     "PrivatePoissonRegressor"
                 )
-            if X.in_memory:
+            if isinstance(X, LocalRows):
                 raise TypeError(
                     f"X is a {type(X).__name__}: pass arrays that are in memory as X and y"
                 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skdpdyn.noise import Generator
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
@@ -183,9 +184,8 @@ class Solver(BaseEstimator, ABC):
         mechanism: Any,
         rows: Any,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
+        generator: Generator,
+        verbose: int = 0,
     ) -> Any:
         """Run the record and return the parameters that it releases, and nothing else.
 
@@ -199,8 +199,6 @@ class Solver(BaseEstimator, ABC):
             The rows and their targets, as the loss takes these.
         generator : numpy.random.Generator
             The source of all randomness.
-        n_threads : int, default=1
-            Number of threads; the result does not depend on it.
         verbose : int, default=0
             Whether to tell progress by `skdpdyn.progress`: numbers that do not depend on the
             records.

@@ -1,12 +1,13 @@
 """Full-batch noisy gradient descent: the algorithm of the Langevin and last-iterate bounds."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.chunks import largest_number_in_order
-from skdpdyn.kernels.descent import descend
+from skdpdyn.noise import Generator
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.needs import needs
@@ -29,6 +30,7 @@ from skdpdyn.solvers.base import (
     cooled_training_time,
     step_constants,
 )
+from skdpdyn.solvers.steps import Steps, descend
 
 # over the learnt curvature: 1 and 4 train alike where steps are cooled; 2 is the limit
 _LONG_STEP = 1.9
@@ -212,9 +214,8 @@ class NoisyGD(Solver):
         mechanism: Any,
         rows: Any,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
+        generator: Generator,
+        verbose: int = 0,
     ) -> Any:
         """See `Solver.solve`."""
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
@@ -224,22 +225,10 @@ class NoisyGD(Solver):
         exact = mechanism.smoothness is None
         if not exact:
             radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
-        theta = np.zeros(objective.n_parameters)
-        momentum = mechanism.momentum
-        descend(
-            theta,
-            objective,
-            rows,
-            step_size,
-            noise_std,
-            radius,
-            generator,
-            n_threads,
-            exact,
-            momentum,
-            verbose,
+        steps = Steps(
+            step_size, noise_std, objective.n_samples, radius, momentum=mechanism.momentum
         )
-        return theta
+        return descend(replace(objective, exact=exact), rows, steps, generator, verbose=verbose)
 
     def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""

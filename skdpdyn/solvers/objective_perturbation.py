@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from skdpdyn.noise import NOISE_ERROR, largest_norm, release, standard_noise
+from skdpdyn.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
 from skdpdyn.privacy import Composition, OutputPerturbation
 from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, is_named
@@ -164,9 +164,8 @@ class ObjectivePerturbation(Solver):
         mechanism: Any,
         rows: Any,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
+        generator: Generator,
+        verbose: int = 0,
     ) -> Any:
         """See `Solver.solve`."""
         linear, output = mechanism.mechanisms
@@ -175,8 +174,7 @@ class ObjectivePerturbation(Solver):
         term = linear_scale * standard_noise(linear.distribution, objective.n_parameters, generator)
         output_scale = output.noise_multiplier * 2 * output.tolerance / objective.alpha
         certified = output.tolerance - _term_error(objective, linear_scale)
-        options = {"tolerance": certified, "linear": term, "n_threads": n_threads}
-        theta = minimise(objective, rows, verbose=verbose, **options)
+        theta = minimise(objective, rows, tolerance=certified, linear=term, verbose=verbose)
         return release(theta, output_scale, generator, output.distribution)
 
     def fitted_attributes(self, mechanism: Any) -> Any:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.chunks import gathered_in_order, largest_number_in_order
-from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
-from skdpdyn.kernels.descent import descend
-from skdpdyn.noise import release
+from skdpdyn.kernels.draws import FixedBatches
+from skdpdyn.noise import Generator, release
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
@@ -20,6 +19,7 @@ from skdpdyn.solvers.minimise import (
     largest_rounding,
     minimise,
 )
+from skdpdyn.solvers.steps import Steps, descend
 
 _EPS = np.finfo(np.float64).eps
 _NEGLIGIBLE = 1e-6  # "auto" tolerance, times the gradient's sensitivity
@@ -42,10 +42,9 @@ class Minimiser:
         """Return the largest change of the result by one record."""
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
-    def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
+    def run(self, objective: Any, rows: Any, generator: Any, verbose: Any) -> Any:
         """Return the result, without noise."""
-        options = {"tolerance": self.tolerance, "n_threads": n_threads}
-        return minimise(objective, rows, verbose=verbose, **options)
+        return minimise(objective, rows, tolerance=self.tolerance, verbose=verbose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,35 +82,14 @@ class Descent:
             1 + 4 * _EPS * eta.size
         )
 
-    def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
+    def run(self, objective: Any, rows: Any, generator: Any, verbose: Any) -> Any:
         """Return the result, without noise."""
-        theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
-        if self.n_batches == 1:
-            descend(
-                theta,
-                objective.unclamped(),
-                rows,
-                self.step_size,
-                quiet,
-                math.inf,
-                generator,
-                n_threads,
-                verbose=verbose,
-            )
-            return theta
-        descend_on_batches(
-            theta,
-            objective.unclamped(),
-            rows,
-            batches=FixedBatches(self.batch_size, generator.permutation(objective.n_samples)),
-            divisor=self.batch_size,
-            step_size=self.step_size,
-            noise_std=quiet,
-            radius=math.inf,
-            generator=generator,
-            verbose=verbose,
-        )
-        return theta
+        batches = None
+        if self.n_batches > 1:
+            batches = FixedBatches(self.batch_size, generator.permutation(objective.n_samples))
+        steps = Steps(self.step_size, np.zeros(self.step_size.size), self.batch_size)
+        objective = objective.unclamped()
+        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
 
 class OutputPerturbation(Solver):
@@ -240,14 +218,13 @@ class OutputPerturbation(Solver):
         mechanism: Any,
         rows: Any,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
+        generator: Generator,
+        verbose: int = 0,
     ) -> Any:
         """See `Solver.solve`."""
         statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
-        theta = statistic.run(objective, rows, generator, n_threads, verbose)
+        theta = statistic.run(objective, rows, generator, verbose)
         return release(theta, scale, generator, mechanism.distribution)
 
     def fitted_attributes(self, mechanism: Any) -> Any:

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.base import largest_number_of_terms
-from skdpdyn.noise import release
+from skdpdyn.noise import Generator, release
 from skdpdyn.privacy import Adjacency, Composition, Gaussian
 from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import Solver
@@ -88,9 +88,8 @@ class SufficientStatistics(Solver):
         mechanism: Any,
         rows: Any,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
+        generator: Generator,
+        verbose: int = 0,
     ) -> Any:
         """See `Solver.solve`."""
         eigenvalue_noise, gram_noise, moment_noise = (

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.chunks import gathered_in_order
-from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
+from skdpdyn.kernels.draws import PoissonBatches
+from skdpdyn.noise import Generator
 from skdpdyn.privacy import PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
+from skdpdyn.solvers.steps import Steps, descend
 
-_MOST_STEPS = 4_000_000  # limit of "auto": a few seconds
+_MOST_STEPS = 100_000  # limit of "auto": a few seconds
 _COUNTABLE = 3e14  # times delta: the most steps that numerical accounting can count
 
 
@@ -88,27 +90,17 @@ class BassilySGD(Solver):
         mechanism: Any,
         rows: Any,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
+        generator: Generator,
+        verbose: int = 0,
     ) -> Any:
         """See `Solver.solve`."""
-        radius, theta = mechanism.diameter / 2, np.zeros(objective.n_parameters)
+        radius = mechanism.diameter / 2
         noise_std = mechanism.noise_multiplier * objective.lipschitz
         step_size = _step_size(objective, radius, noise_std, np.arange(1.0, mechanism.n_steps + 1))
-        descend_on_batches(
-            theta,
-            objective,
-            rows,
-            batches=PoissonBatches(mechanism.sampling_probability),
-            divisor=mechanism.sampling_probability * objective.n_samples,
-            step_size=step_size,
-            noise_std=step_size * noise_std,
-            radius=radius,
-            generator=generator,
-            verbose=verbose,
-        )
-        return theta
+        divisor = mechanism.sampling_probability * objective.n_samples
+        steps = Steps(step_size, step_size * noise_std, divisor, radius)
+        batches = PoissonBatches(mechanism.sampling_probability)
+        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
     def fitted_attributes(self, mechanism: Any) -> Any:
         """See `Solver.fitted_attributes`: step sizes decrease."""
