@@ -1022,9 +1022,12 @@ def _learn(plan, rows, releases, learn_target):
         weights = learn_class_weights(rows, n_classes, conditioner, releases)
     if record is None:
         top = conditioner.learn_curvature(rows, plan.objective.intercept_scaling, releases)
-        record = plan.solver.adapted(
+        of_noise = plan.solver.adapted(
             plan.objective, conditioned.training_mu, releases.adjacency, top, rows.map.equal
         )
+        # composition of equal steps, all of whose noise is exact
+        n_steps = of_noise(1.0).n_steps
+        record = of_noise(math.sqrt(n_steps) / conditioned.training_mu)
     return rows, record, units, weights
 
 

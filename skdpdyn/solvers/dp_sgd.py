@@ -1,15 +1,18 @@
 """DP-SGD: noisy gradient descent on Poisson batches, paid for step by step."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.chunks import gathered_in_order
+from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.noise import Generator
-from skdpdyn.privacy import PoissonSubsampled
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.rounding import largest_batch, public_radius, rounding_mu, step_lipschitz
@@ -101,7 +104,9 @@ class DPSGD(Solver):
         self.average = average
         self.radius = radius
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], PoissonSubsampled]:
         """See `Solver.mechanism`."""
         self._check()
         n_steps, step_size = self._schedule(objective, budget)
@@ -138,13 +143,13 @@ class DPSGD(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: PoissonSubsampled,
+        rows: Rows,
         *,
         generator: Generator,
         verbose: int = 0,
-    ) -> Any:
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
         step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
@@ -163,7 +168,7 @@ class DPSGD(Solver):
         batches = PoissonBatches(mechanism.sampling_probability)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:
         """See `Solver.fitted_attributes`."""
         return {
             "noise_multiplier_": mechanism.noise_multiplier,

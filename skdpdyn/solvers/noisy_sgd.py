@@ -1,17 +1,21 @@
 """Noisy gradient descent on batches that releases its last iterate."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from skdpdyn.chunks import gathered_in_order
+from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import FixedBatches, FreshBatches
+from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator
-from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency, Budget, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
@@ -176,7 +180,7 @@ class NoisySGD(Solver):
         """Whether batches may be in the order of the rows, in which these can be read."""
         return is_auto(self.sampling) or is_named(self.sampling, "cyclic")
 
-    def in_order(self) -> Any:
+    def in_order(self) -> Self:
         """See `Solver.in_order`: "auto" becomes "cyclic"."""
         return clone(self).set_params(sampling="cyclic") if is_auto(self.sampling) else self
 
@@ -185,7 +189,7 @@ class NoisySGD(Solver):
         """Whether its release has a guarantee with delta = 0."""
         return is_named(self.distribution, "laplace")
 
-    def auto_clip(self, loss: Any, clip: Any) -> Any:
+    def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: no clip for a softmax, unless batches are drawn afresh."""
         return (
             clip
@@ -193,11 +197,13 @@ class NoisySGD(Solver):
             else loss.lipschitz
         )
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
         return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], OnePass | CyclicBatches | WithoutReplacement]:
         """See `Solver.mechanism`."""
         sampling = self._sampling(objective.loss)
         self._check(sampling, objective)
@@ -276,13 +282,13 @@ class NoisySGD(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: OnePass | CyclicBatches | WithoutReplacement,
+        rows: Rows,
         *,
         generator: Generator,
         verbose: int = 0,
-    ) -> Any:
+    ) -> np.ndarray:
         """See `Solver.solve`; on one thread, for batches are small."""
         batches, steps = _run_of(mechanism, objective, generator)
         # no bound on fresh batches knows a projection: their ball is one that no iterate leaves
@@ -296,7 +302,9 @@ class NoisySGD(Solver):
         objective = replace(objective, exact=steps.needs_exact)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(
+        self, mechanism: OnePass | CyclicBatches | WithoutReplacement
+    ) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""
         attributes = {"step_size_": mechanism.step_size}
         if isinstance(mechanism, OnePass):

@@ -1,14 +1,19 @@
 """Output perturbation: learn without noise, then add noise once to what was learnt."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import FixedBatches
+from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator, release
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy import OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
@@ -38,11 +43,13 @@ class Minimiser:
 
     tolerance: float
 
-    def sensitivity(self, objective: Any, adjacency: Any) -> Any:
+    def sensitivity(self, objective: Objective, adjacency: Adjacency) -> float:
         """Return the largest change of the result by one record."""
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
-    def run(self, objective: Any, rows: Any, generator: Any, verbose: Any) -> Any:
+    def run(
+        self, objective: Objective, rows: Rows, generator: Generator, verbose: int
+    ) -> np.ndarray:
         """Return the result, without noise."""
         return minimise(objective, rows, tolerance=self.tolerance, verbose=verbose)
 
@@ -64,7 +71,7 @@ class Descent:
     batch_size: int
     n_batches: int
 
-    def sensitivity(self, objective: Any, adjacency: Any) -> Any:
+    def sensitivity(self, objective: Objective, adjacency: Adjacency) -> float:
         """Return how far one record moves the result, the rounding of both runs included."""
         eta, alpha, beta = self.step_size, objective.alpha, objective.smoothness
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
@@ -82,7 +89,9 @@ class Descent:
             1 + 4 * _EPS * eta.size
         )
 
-    def run(self, objective: Any, rows: Any, generator: Any, verbose: Any) -> Any:
+    def run(
+        self, objective: Objective, rows: Rows, generator: Generator, verbose: int
+    ) -> np.ndarray:
         """Return the result, without noise."""
         batches = None
         if self.n_batches > 1:
@@ -180,18 +189,20 @@ class OutputPerturbation(Solver):
         """See `Solver`: not where batches are drawn."""
         return not is_named(self.method, "permutation_sgd")
 
-    def auto_clip(self, loss: Any, clip: Any) -> Any:
+    def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`, and the notes of the class."""
         mu = self.gaussian_mu(budget, objective.n_parameters)
         spread = objective.sensitivity(budget.adjacency) * objective.row_norm / mu  # kappa alpha
         kappa = (5 * spread / (objective.row_norm * objective.loss.smoothness) ** 2) ** (1 / 3)
         return spread / kappa
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], Record]:
         """See `Solver.mechanism`."""
         self._check(objective)
         ran = {"statistic": self.method}
@@ -214,20 +225,20 @@ class OutputPerturbation(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: Record,
+        rows: Rows,
         *,
         generator: Generator,
         verbose: int = 0,
-    ) -> Any:
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
         theta = statistic.run(objective, rows, generator, verbose)
         return release(theta, scale, generator, mechanism.distribution)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Record) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: the noise over the sensitivity of the result."""
         return {"noise_multiplier_": mechanism.noise_multiplier}
 
@@ -272,7 +283,7 @@ class OutputPerturbation(Solver):
         )
 
 
-def statistic_of(objective: Any, mechanism: Any) -> Any:
+def statistic_of(objective: Objective, mechanism: Record) -> Minimiser | Descent:
     """Return what is computed without noise, which knows how far one record moves it."""
     if mechanism.statistic == "minimiser":
         return Minimiser(mechanism.tolerance)

@@ -79,9 +79,10 @@ def descend(
     generator: Generator,
     *,
     batches: Batches | None = None,
+    start: np.ndarray | None = None,
     verbose: int = 0,
 ) -> np.ndarray:
-    """Run noisy gradient descent from 0 and return what it releases.
+    """Run noisy gradient descent and return what it releases.
 
     A step is theta <- Proj(theta - step_size (sum of gradients / divisor + alpha theta) + noise),
     with momentum from theta plus a part of the last move.
@@ -100,6 +101,8 @@ def descend(
     batches : PoissonBatches, FreshBatches or FixedBatches or None, default=None
         Who is in a step; None: everybody. Rows that are read in order come in batches of that
         order.
+    start : ndarray of shape (n_parameters,) or None, default=None
+        Where to start, chosen without the data; None: at 0.
     verbose : int, default=0
         Whether to tell how many steps are done.
 
@@ -130,14 +133,15 @@ def descend(
     if steps.needs_exact and not objective.exact:
         raise ValueError("momentum, averages and Laplace noise need exact noise in every step")
     n_steps, alpha = steps.step_size.size, objective.alpha
-    theta, move = np.zeros((2, objective.n_parameters))
+    move = np.zeros(objective.n_parameters)
+    theta = move if start is None else start
     momentum, average = np.broadcast_to(steps.momentum, n_steps), np.zeros(theta.size)
     n_quiet = n_steps if not steps.noise_std[-1] > 0 else 0 if objective.exact else n_steps - 1
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
     gradient_at = _gradients(objective, rows, batches, n_steps, generator)
     with Progress(n_steps, verbose=verbose) as told:
         for k in range(n_steps):
-            start, step_size, std = theta, steps.step_size[k], steps.noise_std[k]
+            before, step_size, std = theta, steps.step_size[k], steps.noise_std[k]
             added = next(noise, 0.0)
             gradient = gradient_at(k, theta) / steps.divisor
             if k < n_quiet:
@@ -151,7 +155,7 @@ def descend(
             else:
                 theta = release(theta - step_size * (gradient + alpha * theta), std, generator)
             project(theta, steps.radius)
-            move = theta - start
+            move = theta - before
             if steps.average is not None:
                 average += steps.average[k] * theta
             told(k + 1)

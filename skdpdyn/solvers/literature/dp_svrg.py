@@ -1,13 +1,16 @@
 """Stochastic variance-reduced gradient descent with noisy gradients, for comparison."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.data.base import Rows
 from skdpdyn.noise import Generator, release
-from skdpdyn.privacy import Composition, PoissonSubsampled
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
 from skdpdyn.progress import Progress
@@ -42,7 +45,8 @@ class DPSVRG(Solver):
       the smaller of these numbers, h (2 L of a clipped softmax, whose curvature has no bound).
       Noise of ``noise_multiplier`` times h, and of what sums may round, is added. Given what was
       released before, each step is thus dominated by the same pair of distributions, and
-      dominating pairs compose adaptively. (In a round's first step h = 0: the sum is 0, whatever the records.)
+      dominating pairs compose adaptively. (In a round's first step h = 0: the sum is 0, whatever
+      the records.)
     - The sum is divided by the public mean size of a batch. The penalty is no function of the
       records.
 
@@ -96,7 +100,9 @@ class DPSVRG(Solver):
         self.batch_size = batch_size
         self.step_size = step_size
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], Composition]:
         """See `Solver.mechanism`."""
         n_rounds, n_inner, probability = self._schedule(objective, budget)
         step_size = self._step_size(objective)
@@ -123,13 +129,13 @@ class DPSVRG(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: Composition,
+        rows: Rows,
         *,
         generator: Generator,
         verbose: int = 0,
-    ) -> Any:
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         snapshots, steps = mechanism.mechanisms
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
@@ -160,7 +166,7 @@ class DPSVRG(Solver):
                 told(number)
         return snapshot
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Composition) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: the noise on steps, and their number in all rounds."""
         _, steps = mechanism.mechanisms
         return {
