@@ -43,7 +43,6 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.evaluation import evaluate, scoring
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.inference import private_summary
-from skdpdyn.kernels import descent
 from skdpdyn.linear_model.base import _condition
 from skdpdyn.losses import Loss
 from skdpdyn.model_selection import PrivateSearchCV, private_search
@@ -51,6 +50,7 @@ from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Gaussian, composition
 from skdpdyn.solvers import SOLVERS, NoisyGD, sufficient_statistics
+from skdpdyn.solvers import steps as loop
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -421,7 +421,7 @@ def default(adjacency):
                 (np.vstack([X[:-1], row]), np.append(y[:-1], target)) for row, target in changes
             ]
         for neighbour in neighbours:
-            losses.append(replay([conditioning, descent], run, (X, y), neighbour))
+            losses.append(replay([conditioning, loop], run, (X, y), neighbour))
     learnt, training = run((X, y))
     steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
     parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
@@ -472,7 +472,7 @@ def with_targets(adjacency):
                     for row, other in changes
                 ]
             for neighbour in neighbours:
-                losses.append(replay([conditioning, descent], run, (X, y, ones), neighbour))
+                losses.append(replay([conditioning, loop], run, (X, y, ones), neighbour))
         learnt, training = run((X, y, ones))
         steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
         parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]

@@ -72,16 +72,13 @@ def collections(n_rows, n_parts, columns=COLUMNS):
 
 def steps(rows, objective):
     """Return what runs so many steps on rows, and the function that ends it."""
-    what = Gradients.of(objective, rows, with_room=False)
-    sums = rows.gradient_sums(what)
-    sums.__enter__()
-    weights, (intercept, shift) = np.zeros(what.layout()[1]), np.zeros((2, 1))
+    what, point = Gradients.of(objective, rows), np.zeros(objective.n_parameters)
 
     def run(n_steps):
         for _ in range(n_steps):
-            sums(weights, intercept, shift)
+            rows.gradient(objective, point)
 
-    return run, lambda: sums.__exit__(None, None, None), what
+    return run, rows.close, what
 
 
 def problem(shape):
@@ -140,17 +137,11 @@ def speed(client, n_rows):
         end()
         rows.close()
     local = LocalRows(X.compute(), y.compute().astype(np.float64))
-    objective = problem(local.shape)
-    what = Gradients.of(objective, local, with_room=False)
-    weights, (intercept, shift) = np.zeros(what.layout()[1]), np.zeros((2, 1))
     for count in (1, 2):
-        with local.gradient_sums(what, count) as sums:
-
-            def run(n_steps, sums=sums):
-                for _ in range(n_steps):
-                    sums(weights, intercept, shift)
-
-            found["threads", count] = best(run, 5)
+        local.n_threads = count
+        run, end, _ = steps(local, problem(local.shape))
+        found["threads", count] = best(run, 5)
+        end()
     return found
 
 

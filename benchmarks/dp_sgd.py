@@ -15,7 +15,6 @@ and of Renyi accounting.
 """
 
 import argparse
-import math
 import time
 
 import numba
@@ -25,13 +24,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import medians, problem
 from skdpdyn.data.local import LocalRows
-from skdpdyn.kernels.batches import PoissonBatches, compiled_draw, descend_on_batches
-from skdpdyn.kernels.jit import first_class
+from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.losses import logistic
 from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, RenyiDP, least_noise, subsampling
 from skdpdyn.privacy.numerical import discretised
+from skdpdyn.solvers.steps import Steps, descend
 
 ROWS, COLUMNS, BATCH = 45_000, 104, 450
 SHORT = 100  # steps of the run whose time is taken off
@@ -50,15 +49,9 @@ def our_steps(X, y, n_steps, rng):
     objective = Objective(
         logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25
     )
-    options = {
-        "divisor": float(BATCH),
-        "radius": math.inf,
-        "generator": rng,
-        "batches": PoissonBatches(BATCH / len(X)),
-    }
-    schedule = {"step_size": np.full(n_steps, 4.0), "noise_std": np.full(n_steps, 1e-3)}
-    theta = np.zeros(objective.n_parameters)
-    return lambda: descend_on_batches(theta, objective, LocalRows(X, y), **options, **schedule)
+    batches = PoissonBatches(BATCH / len(X))
+    steps = Steps(np.full(n_steps, 4.0), np.full(n_steps, 1e-3), float(BATCH))
+    return lambda: descend(objective, LocalRows(X, y), steps, rng, batches=batches)
 
 
 def gathers(X, n_repeats):
@@ -75,16 +68,14 @@ def gathers(X, n_repeats):
     return run
 
 
-@numba.njit
-def draw_batches(draw, rng, size, index, batch, n_repeats):
-    for step in range(n_repeats):
-        draw(rng, step, size, index, batch)
-
-
 def samplings(n_samples, n_repeats, rng):
-    batches, batch = PoissonBatches(BATCH / n_samples), np.empty(2, np.int64)
-    draw, index = first_class(compiled_draw(batches.draw)), batches.index(n_samples)
-    return lambda: draw_batches(draw, rng, batches.size, index, batch, n_repeats)
+    chosen = PoissonBatches(BATCH / n_samples).drawn(n_samples, rng)
+
+    def run():
+        for step in range(n_repeats):
+            chosen(step)
+
+    return run
 
 
 def numpy_steps(X, y, n_repeats):

@@ -12,11 +12,11 @@ import numpy as np
 from randomgen import AESCounter
 
 from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression, conditioning
-from skdpdyn.kernels import descent
 from skdpdyn.kernels.normals import draw_normals
 from skdpdyn.kernels.release import release
+from skdpdyn.solvers import steps
 
-RELEASING = descent, conditioning  # modules that a default fit releases in
+RELEASING = steps, conditioning  # modules that a default fit releases in
 
 
 def nanoseconds(function, n, repeats=7):

@@ -25,10 +25,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skdpdyn.data.local import LocalRows
-from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic
 from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
+from skdpdyn.solvers.steps import Steps, descend
 
 SHAPES = [
     (1_000, 2),
@@ -111,17 +111,10 @@ def our_steps(X, y, n_steps, n_threads, rng):
     objective = Objective(
         logistic, *X.shape, data_norm=1.0, alpha=1e-4, clip=0.5, intercept_scaling=0.25
     )
-    theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
-    return lambda: descend(
-        theta,
-        objective,
-        rows,
-        np.full(n_steps, 4.0),
-        np.full(n_steps, 1e-3),
-        np.inf,
-        rng,
-        n_threads,
-    )
+    rows = LocalRows(X, y)
+    rows.n_threads = n_threads
+    schedule = Steps(np.full(n_steps, 4.0), np.full(n_steps, 1e-3), len(X))
+    return lambda: descend(objective, rows, schedule, rng)
 
 
 DTYPES = np.float64, np.float32
@@ -232,6 +225,7 @@ MEMORY = """
 import numpy as np
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.solvers.steps import Steps, descend
 
 def status(field):
     with open("/proc/self/status") as file:

@@ -15,6 +15,7 @@ so that what a fit does once is left out.
 """
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -22,11 +23,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import medians, one_read
 from skdpdyn.data.local import LocalRows
-from skdpdyn.kernels.descent import descend
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
+from skdpdyn.solvers.steps import Steps, descend
 
 DENSE = [
     (60_000, 784, 10),
@@ -45,12 +46,11 @@ N_STEPS = {"dense": 6, "csr": 24}
 def step_and(others, objective, X, y, rounds, n_steps):
     """Return the seconds of a step of ours, and of the other variants."""
     (rng,) = generators(None)
-    theta, rows = np.zeros(objective.n_parameters), LocalRows(X, y)
+    rows, objective = LocalRows(X, y), replace(objective, exact=not objective.contracts)
 
     def fit(n_steps):
-        return lambda: descend(
-            theta, objective, rows, np.full(n_steps, 0.1), np.full(n_steps, 1e-3), np.inf, rng
-        )
+        schedule = Steps(np.full(n_steps, 0.1), np.full(n_steps, 1e-3), len(y))
+        return lambda: descend(objective, rows, schedule, rng)
 
     seconds = medians({"short": fit(1), "long": fit(1 + n_steps), **others}, rounds, quiet=False)
     return (seconds["long"] - seconds["short"]) / n_steps, seconds

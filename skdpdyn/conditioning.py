@@ -15,10 +15,10 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.privacy.checks import as_float
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.spending import COUNTS, Share, Spending

@@ -21,11 +21,11 @@ from skdpdyn.base import (
     silent_arithmetic,
     validated,
 )
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of

@@ -18,6 +18,7 @@ from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
 from skdpdyn.kernels.release import draw_gamma, largest_point, release
 
 __all__ = [
+    "Generator",
     "check_random_state",
     "generators",
     "largest_norm",
@@ -35,6 +36,8 @@ SOURCE = (
     "exact, rounded to a lattice that does not depend on the data, and the rounding of all "
     "earlier steps is paid for"
 )
+Generator = np.random.Generator
+"""Type of a source of randomness, which other modules only pass on."""
 UNCHARGED = 1e-300
 """Largest probability of an event that no guarantee pays for.
 

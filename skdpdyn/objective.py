@@ -54,6 +54,9 @@ class Objective:
     most_rows : int, default=1
         Public bound on the number of rows of one record. More than one where a record is a person,
         whose rows have weights that add up to at most 1.
+    exact : bool, default=False
+        Whether each sum of gradients pays for itself: then rows leave room for its rounding, see
+        `LocalRows.bounded`. Otherwise the budget pays for rounding.
     """
 
     loss: Loss
@@ -65,6 +68,7 @@ class Objective:
     intercept_scaling: float = 0.0
     spread: float = 1.0
     most_rows: int = 1
+    exact: bool = False
 
     @property
     def row_norm(self) -> float:
@@ -160,7 +164,7 @@ class Objective:
     def allows_single(self) -> bool:
         """Whether a descent may sum gradients of float32 rows in that precision.
 
-        No, if a bound needs the contraction, see `skdpdyn.kernels.descent`. No, if gradients are so
+        No, if a bound needs the contraction, see `skdpdyn.solvers.steps`. No, if gradients are so
         small that factors of the longest rows, of norm 2e19, could be subnormal, where rounding is
         not relative. No, if only clipping bounds a residual: the residual of a tiny row could
         overflow.

@@ -17,7 +17,7 @@ without errors, plus 2 (c_k E_{k-1} + G_k) in every step, leave nothing at the e
 up as norms do. Errors are carried for one step only, so that c_k may exceed 1.
 
 Sums of gradients are arranged so that G_k hardly grows with the number of records, see
-`skdpdyn.data.chunks.in_order`; G_k and c_k of a Poisson batch are those of `largest_batch`.
+`skdpdyn.chunks.in_order`; G_k and c_k of a Poisson batch are those of `largest_batch`.
 
 Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within
 `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal ones that they are coupled to; iterates stay within
@@ -132,7 +132,7 @@ def rounding_mu(
         Lipschitz constant of a step.
     n_summed : float
         Number of vectors that a gradient sums one after the other, see
-        `skdpdyn.data.chunks.in_order`.
+        `skdpdyn.chunks.in_order`.
     repeats : float, default=1.0
         Most records in a step over its public divisor: more than 1 of Poisson batches, see
         `largest_batch`.

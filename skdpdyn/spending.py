@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
-from skdpdyn.noise import release
+from skdpdyn.noise import Generator, release
 from skdpdyn.privacy import Budget, Composition, Gaussian, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
@@ -109,7 +109,7 @@ class Spending:
 
     budget: Budget
     shares: Mapping[str, Share]
-    generator: np.random.Generator
+    generator: Generator
     # called with the number of releases after each of them
     told: Callable[[int], None] | None = field(default=None, init=False)
     _parts: list[tuple[str, Gaussian]] = field(default_factory=list, init=False)

@@ -1,5 +1,6 @@
 """Problems, generators and grids that several files of tests share."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from skdpdyn.kernels.normals import draw_normals
 from skdpdyn.noise import release
 from skdpdyn.objective import Objective
+from skdpdyn.solvers import steps
 
 
 def generator(seed=0):
@@ -80,3 +82,32 @@ class StepNoise:
             block = np.empty((min(self.piece, self.left - 1), self.size))
             draw_normals(self.rng, block)
             self.normals = list(block)
+
+
+def descend(
+    theta, objective, rows, step_size, noise_std, radius, generator, n_threads=1, exact=None, **rest
+):
+    """Run `skdpdyn.solvers.steps.descend` from ``theta``, in place.
+
+    Noise is exact where nothing contracts, unless ``exact`` says otherwise.
+    """
+    exact = not objective.contracts if exact is None else exact
+    options = {name: rest.pop(name) for name in ("batches", "verbose") if name in rest}
+    rows.n_threads, divisor = n_threads, rest.pop("divisor", objective.n_samples)
+    schedule = steps.Steps(np.array(step_size), np.array(noise_std), divisor, radius, **rest)
+    objective = replace(objective, exact=exact or schedule.needs_exact)
+    theta[:] = steps.descend(objective, rows, schedule, generator, start=theta, **options)
+
+
+def descend_on_batches(theta, *problem, stop=None, step_size, noise_std, momentum=0.0, **rest):
+    """Run the same on batches, exact where it must be, with ``momentum`` of directions."""
+    few = {"step_size": step_size[:stop], "noise_std": noise_std[:stop]}
+    ratios = np.append(0.0, few["step_size"][1:] / few["step_size"][:-1])
+    rest = {"exact": False, "momentum": momentum * ratios, **rest}
+    descend(theta, *problem, **few, **rest)
+
+
+def threaded(rows, n_threads):
+    """The same rows, to be summed by several threads."""
+    rows.n_threads = n_threads
+    return rows

@@ -225,14 +225,14 @@ GIVES_BACK = {"data/cluster/dask.py", "data/cluster/driver.py", "data/cluster/wo
 
 DRAWING = {
     # normals of earlier steps, of the linear term of objective perturbation, and their kin
-    "draw_normals": {"noise.py", "kernels/descent.py", "kernels/batches.py"},
+    "draw_normals": {"noise.py", "solvers/steps.py"},
     "standard_noise": {"solvers/objective_perturbation.py"},
     "draw_gamma": {"noise.py"},
     # digits, batches, trials, seeds
     "random": {
         "kernels/release.py",
         "kernels/normals.py",
-        "kernels/batches.py",
+        "kernels/draws.py",
         "solvers/literature/dp_svrg.py",
     },
     "bytes": {"model_selection/_trials.py"},

@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -154,12 +155,8 @@ def all_sums(rows, objective):
     for mapped in (rows.with_map(row_map), rows.with_map(row_map).with_norm(0.7)):
         counts.append(list(mapped.counts("lengths", thresholds)))
         moments += [mapped.column_squares(), mapped.second_moment()]
-        what = Gradients.of(objective, mapped, with_room=True)
-        order, n_weights = what.layout()
-        weights, ones = np.zeros(n_weights), np.ones(1)
-        weights[order[: rows.shape[1]]] = np.linspace(0, 1, rows.shape[1])
-        with mapped.gradient_sums(what) as sums:
-            gradients += [sums(weights, ones, ones), sums(-weights, ones, ones)]
+        point = np.linspace(0, 1, objective.n_parameters)
+        gradients += [mapped.gradient(objective, point), mapped.gradient(objective, -point)]
     return {"moments": moments, "gradients": gradients, "counts": counts}
 
 
@@ -171,7 +168,7 @@ def test_sums_have_the_bits_of_local_ones(kind, n_parts):
     X = sparse.csr_array(X * (np.abs(X) > 0.3)) if kind == "csr" else X
     y, exposure = y / 5, np.linspace(0.5, 2, len(y))
     local, objective = LocalRows(X, y, exposure=exposure), problem(X)
-    what = Gradients.of(objective, local, with_room=True)
+    what = Gradients.of(replace(objective, exact=True), local)
     sizes = {
         "moments": int(local.moment_edges()[1]),
         "gradients": int(local.chunk_edges(what.n_chunks)[1]),

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from numba import config
+from problems import descend, descend_on_batches
 from scipy import sparse
 from sklearn import config_context
 from sklearn.linear_model import PoissonRegressor
@@ -19,15 +20,14 @@ from skdpdyn import PrivateLinearSVC, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
-from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import minimise
+from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.losses import poisson
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.literature.dp_svrg import _Records
+from skdpdyn.solvers.minimise import minimise
 
 LARGEST = 4.0
 MAPS = [None, RowMap(np.full(3, 0.1), np.array([1.0, 0.5, 2.0]), 1.0, 2.0)]
@@ -117,7 +117,7 @@ def test_every_solver_learns_with_the_exposure_as_an_offset(layout, row_map, wei
     )
     np.testing.assert_allclose(theta, expected, rtol=1e-9)
 
-    theta = minimise(objective, rows, tolerance=1e-9, n_threads=1)
+    theta = minimise(objective, rows, tolerance=1e-9)
     assert np.linalg.norm(mean(theta) + 0.2 * theta) < 1e-8
     if row_map is None:
         at = np.array([0.3, -0.2, 0.1, 0.4])

@@ -3,6 +3,7 @@ says: for every loss.
 """
 
 import math
+import threading
 from functools import partial
 from itertools import product
 from types import ModuleType
@@ -10,22 +11,30 @@ from types import ModuleType
 import numba
 import numpy as np
 import pytest
-from problems import StepNoise, data, generator, pairwise, problem
+from problems import (
+    StepNoise,
+    data,
+    descend,
+    descend_on_batches,
+    generator,
+    pairwise,
+    problem,
+    threaded,
+)
 from reference import gradients
 from scipy import sparse, stats
 
+from skdpdyn.chunks import chunk_edges, count_chunks
 from skdpdyn.data import local
-from skdpdyn.data.chunks import chunk_edges, count_chunks
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels import batches, descent, passes
-from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
-from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import largest_rounding, minimise
+from skdpdyn.kernels import passes
+from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
 from skdpdyn.kernels.sums import Total
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.privacy import Adjacency
+from skdpdyn.solvers.minimise import largest_rounding, minimise
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
@@ -164,17 +173,6 @@ def test_arrays_of_other_types_are_refused(n_threads):
 
 
 @each_kernel
-def test_how_many_steps_run_at_a_time_changes_no_bit(layout, loss, monkeypatch):
-    """Compiled steps run in pieces as long as signals may wait, which depends on the machine."""
-    X, y = data(loss, 40, 3)
-    objective, runs = problem(loss, X), []
-    for patience in (descent._PATIENCE, 0.0):
-        monkeypatch.setattr(descent, "_PATIENCE", patience)
-        runs.append(run(objective, layout(X), y, np.full(6, 0.1), 0.3))
-    np.testing.assert_array_equal(*runs)
-
-
-@each_kernel
 @each_dtype
 def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     X, y = data(loss, 1100, 4, dtype)
@@ -186,25 +184,10 @@ def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     np.testing.assert_array_equal(one, eight)
 
 
-@pytest.mark.parametrize(
-    "patient",
-    [
-        pytest.param(True, marks=pytest.mark.slow, id="spins"),
-        pytest.param(False, marks=needs_plain_python, id="pauses"),
-    ],
-)
-@pytest.mark.parametrize("n_threads", [2, 3, 16])
-def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
-    """Small steps, so that threads wait for each other all the time, and more threads than
-    cores.
-    """
-    if not patient:
-        monkeypatch.setattr(descent, "_SPINS", 0)
+@pytest.mark.parametrize("n_threads", [2, 16])
+def test_more_threads_than_cores_for_many_steps(n_threads):
     X, y = data(logistic, 5000, 3)
-    objective, step_size = (
-        problem(logistic, X),
-        np.full(4 if numba.config.DISABLE_JIT else 2000, 0.1),
-    )
+    objective, step_size = problem(logistic, X), np.full(50, 0.1)
     one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
     np.testing.assert_array_equal(many, one)
 
@@ -212,23 +195,16 @@ def test_threads_in_step_for_many_steps(n_threads, patient, monkeypatch):
 @pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_fit_ends_when_a_thread_fails(failing, error, monkeypatch):
-    """Whichever it is: the others, who would wait for its chunk, come to an end, and its error
-    is the fit's.
-    """
+    """Whichever it is: the others come to an end, and its error is the fit's."""
     X, y = data(logistic, 1100, 4)
-    seen = set()
 
-    def part(*arguments):
-        *_, thread, _taken, _finished, _done = arguments
-        seen.add(thread)
-        if thread == failing:
+    def part(*_):
+        if (threading.current_thread() is threading.main_thread()) == (failing == 0):
             raise error
-        return 0  # steps seen through
 
-    monkeypatch.setattr(descent, "compiled_run_shared", lambda *_: part)
+    monkeypatch.setattr(passes, "compiled_some_chunks", lambda *_: part)
     with pytest.raises(error):
         run(problem(logistic, X), X, y, n_threads=3)
-    assert seen == {0, 1, 2}
 
 
 def _failing_chunk_gradients(
@@ -254,8 +230,7 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     X, y = data(logistic, 1100, 4)
     family = ModuleType("failing")
     vars(family).update(vars(kernel_family(False, 1)), chunk_gradients=_failing_chunk_gradients)
-    for module in (passes, batches):
-        monkeypatch.setattr(module, "kernel_family", lambda is_sparse, n_outputs: family)
+    monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: family)
     theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
     schedule = {
         "step_size": np.full(3, 0.1),
@@ -390,17 +365,16 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
     tolerance = 1.01 * largest_rounding(objective, objective.lipschitz / objective.alpha)
     minimiser = minimise(objective, LocalRows(X, y), tolerance=tolerance)
     room = []
-    for module in (descent, passes):
-        monkeypatch.setattr(
-            module,
-            "chunk_sums",
-            lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)),
-        )
+    monkeypatch.setattr(
+        passes,
+        "chunk_sums",
+        lambda n_chunks, n_sums: room.append(n_chunks) or np.zeros((n_chunks, n_sums)),
+    )
     np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
     np.testing.assert_array_equal(
-        minimise(objective, LocalRows(X, y), tolerance=tolerance, n_threads=2), minimiser
+        minimise(objective, threaded(LocalRows(X, y), 2), tolerance=tolerance), minimiser
     )
-    assert room == [1]
+    assert room == [1, 1]
 
 
 # --- bounds ---------------------------------------------------------------------------------------

@@ -4,23 +4,25 @@ arithmetic.
 
 import math
 import re
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
+from problems import threaded
 from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels import minimise as _minimise
-from skdpdyn.kernels.blas import one_blas_thread
-from skdpdyn.kernels.minimise import minimise
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
+from skdpdyn.solvers import minimise as _minimise
+from skdpdyn.solvers.minimise import minimise
 
 
 def rows(n_samples=60, n_features=4, n_classes=2, dtype=np.float64, seed=0):
@@ -114,7 +116,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     X, y = rows(3000, 5, n_classes=3)
     objective = problem(softmax(3), X)
     one, three = (
-        minimise(objective, LocalRows(X, y), tolerance=1e-10, n_threads=n_threads)
+        minimise(objective, threaded(LocalRows(X, y), n_threads), tolerance=1e-10)
         for n_threads in (1, 3)
     )
     np.testing.assert_array_equal(one, three)
@@ -127,7 +129,7 @@ def exact_gradient(objective, X, y, theta, linear):
     """The gradient in 50 digits, from the rows, factors and bounds as they are in double."""
     mpmath.mp.dps = 50
     given = LocalRows(X)
-    what = Gradients.of(objective.unclamped(), given, with_room=True)
+    what = Gradients.of(replace(objective.unclamped(), exact=True), given)
     row_scale, limits, _, _ = given.bounded_for(what)
     limit, y = limits.tolist(), LocalRows(X, y).y.tolist()
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
@@ -201,14 +203,12 @@ def test_the_rounding_of_raw_predictions_that_cancel_is_counted():
 
 def test_a_softmax_is_not_clamped():
     X, y = rows(n_classes=3)
-    row_limit = gradient_of(problem(softmax(3), X), X, y, None)._sums._problem[4]
-    assert np.all(row_limit > math.sqrt(2))
+    whole = replace(problem(softmax(3), X, clip=math.inf).unclamped(), exact=True)
+    assert np.all(LocalRows(X, y).bounded(whole).limit > math.sqrt(2))
 
 
 def gradient_of(objective, X, y, linear):
-    given = LocalRows(X, y)
-    what = Gradients.of(objective.unclamped(), given, with_room=True)
-    return _minimise._Gradient(objective, given, linear, what, given.gradient_sums(what))
+    return _minimise._Gradient(objective, LocalRows(X, y), linear)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from problems import descend
 from scipy import sparse, stats
 from scipy.special import softmax
 from sklearn.base import clone, is_classifier
@@ -38,7 +39,6 @@ from skdpdyn import (
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.objective import Objective

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import StepNoise, generator, pairwise, problem
+from problems import StepNoise, descend, generator, pairwise, problem
 from scipy import stats
 from scipy.special import expit
 from spending import spent
@@ -15,7 +15,6 @@ from spending import spent
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
@@ -29,7 +28,7 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time, largest_step_size
-from skdpdyn.solvers import NoisyGD, noisy_gd
+from skdpdyn.solvers import NoisyGD, noisy_gd, steps
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 
@@ -299,8 +298,8 @@ def test_planted_bug_too_little_noise(monkeypatch, scale):
     monkeypatch.setattr(
         noisy_gd,
         "descend",
-        lambda theta, objective, rows, step_size, noise_std, *rest: honest(
-            theta, objective, rows, step_size, noise_std * scale, *rest
+        lambda objective, rows, steps, *rest, **options: honest(
+            objective, rows, replace(steps, noise_std=steps.noise_std * scale), *rest, **options
         ),
     )
     with pytest.raises(AssertionError):
@@ -362,7 +361,11 @@ def test_every_iterate_is_projected():
 
 def test_planted_bug_projection_skipped(monkeypatch):
     honest = noisy_gd.descend
-    monkeypatch.setattr(noisy_gd, "descend", lambda *args: honest(*args[:5], math.inf, *args[6:]))
+
+    def unprojected(objective, rows, steps, *rest, **options):
+        return honest(objective, rows, replace(steps, radius=math.inf), *rest, **options)
+
+    monkeypatch.setattr(noisy_gd, "descend", unprojected)
     with pytest.raises(AssertionError):
         assert_projected()
 
@@ -548,9 +551,9 @@ def test_momentum_is_the_heavy_ball():
     run = momentum_record(objective, 9, 1e-8, 0.7)
     ours = NoisyGD().solve(objective, run, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, theta, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"momentum=0\.7 needs exact noise"):
-        descend(
-            theta, objective, LocalRows(X, y), np.ones(1), np.ones(1), math.inf, None, momentum=0.7
+    with pytest.raises(ValueError, match="momentum, averages and Laplace noise need exact noise"):
+        steps.descend(
+            objective, LocalRows(X, y), steps.Steps(np.ones(1), np.ones(1), 50, momentum=0.7), None
         )
 
 

@@ -21,7 +21,6 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegre
 from skdpdyn import noise as noise_module
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.kernels.minimise import largest_rounding
 from skdpdyn.linear_model.plan import plan as planned
 from skdpdyn.linear_model.request import request_of
 from skdpdyn.losses import logistic, softmax, squared
@@ -48,6 +47,7 @@ from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.calibration import least_noise
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
+from skdpdyn.solvers.minimise import largest_rounding
 
 ADJACENCIES = list(Adjacency)
 NORMS = [0.1, 1.0, 12.0, 100.0]

@@ -5,13 +5,14 @@ weights of classes too.
 import math
 import pickle
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import sklearn
 from numba import config
-from problems import generator
+from problems import descend, descend_on_batches, generator
 from scipy import sparse
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -21,9 +22,7 @@ from skdpdyn.data.base import sum_rounding, target_rounding
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import auto_rows, by_person, person_codes
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.batches import FixedBatches, FreshBatches, PoissonBatches, descend_on_batches
-from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import minimise
+from skdpdyn.kernels.draws import FixedBatches, FreshBatches, PoissonBatches
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.model_selection import PrivateSearchCV
@@ -31,6 +30,7 @@ from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Budget, NoisyGradientDescent, calibrate, check_report, tightest
 from skdpdyn.solvers import NoisyGD, NoisySGD, OutputPerturbation, SufficientStatistics
+from skdpdyn.solvers.minimise import minimise
 
 N, D, MOST = 60, 4, 1000
 LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
@@ -241,18 +241,18 @@ def test_a_pass_leaves_room_for_rows_that_move():
     anew.
     """
     objective, one = problem(), LocalRows(*table(1, 1.0)[:2])
-    persons = rows(*table(7, 1.0))
+    exact, persons = replace(objective, exact=True), rows(*table(7, 1.0))
     for data, single in ((persons, True), (one, False)):
-        what = Gradients.of(objective, data, with_room=True, single=single)
+        what = Gradients.of(exact, data, of_batches=not single)
         assert not what.aligned
         moved, kept = (
             data.bounded(objective, what.n_chunks, np.float64, aligned) for aligned in (False, True)
         )
         np.testing.assert_array_equal(data.bounded_for(what).limit, moved.limit)
         assert np.all(moved.limit < kept.limit)
-    objective = problem(softmax(3))
-    assert Gradients.of(objective, one, with_room=True, single=True).aligned
-    assert not Gradients.of(objective, persons, with_room=True, single=True).aligned
+    exact = replace(problem(softmax(3)), exact=True)
+    assert Gradients.of(exact, one).aligned
+    assert not Gradients.of(exact, persons).aligned
 
 
 @pytest.mark.slow

@@ -5,17 +5,18 @@ without the room.
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from problems import threaded
 from scipy import sparse, special, stats
 
-from skdpdyn.data import chunks
-from skdpdyn.data.chunks import in_order
+from skdpdyn import chunks
+from skdpdyn.chunks import in_order
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.kernels import batches, descent, sums
-from skdpdyn.kernels.passes import Gradients
+from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
@@ -23,7 +24,15 @@ from skdpdyn.losses import hinge, logistic, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import GaussianDP, last_iterate_mu
 from skdpdyn.rounding import largest_batch, reach, rounding_mu
-from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD, ObjectivePerturbation, OutputPerturbation
+from skdpdyn.solvers import (
+    DPSGD,
+    NoisyGD,
+    NoisySGD,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    steps,
+)
+from skdpdyn.solvers.steps import Steps, descend
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
@@ -160,56 +169,27 @@ class OfArrays(StreamedRows):
             yield X[first : first + 100], y[first : first + 100]
 
 
-def descended(layout, n_threads):
+def of_all(source, n_threads=1):
     def total(objective, X, y):
-        theta, rows = np.zeros(D), LocalRows(layout(X), y)
-        schedule = np.ones(1), np.zeros(1), math.inf, np.random.default_rng(0)
-        descent.descend(theta, objective, rows, *schedule, n_threads)
-        return theta * -N  # a power of 2
+        return threaded(source(X, y), n_threads).gradient(objective, np.zeros(D))
 
     return total
 
 
 def in_one_batch(layout):
     def total(objective, X, y):
-        theta = np.zeros(D)
-        batches.descend_on_batches(
-            theta,
-            objective,
-            LocalRows(layout(X), y),
-            batches=batches.FixedBatches(N),
-            divisor=float(N),
-            step_size=np.ones(1),
-            noise_std=np.zeros(1),
-            radius=math.inf,
-            generator=np.random.default_rng(0),
-        )
-        return theta * -N
-
-    return total
-
-
-def passed(source, n_threads):
-    def total(objective, X, y):
-        rows = source(X, y)
-        what = Gradients.of(objective, rows, with_room=False)
-        with rows.gradient_sums(what, n_threads) as gradient:
-            order, n_weights = what.layout()
-            zeros = np.zeros(n_weights), np.zeros(1), np.zeros(1)
-            return gradient(*zeros)[order[:D]]
+        return LocalRows(layout(X), y).gradient(objective, np.zeros(D), np.arange(N))
 
     return total
 
 
 WHO = {
-    "descent": descended(np.asarray, 1),
-    "two threads": descended(np.asarray, 2),
-    "descent, sparse": descended(sparse.csr_array, 1),
+    "all": of_all(LocalRows),
+    "two threads": of_all(LocalRows, 2),
+    "sparse": of_all(lambda X, y: LocalRows(sparse.csr_array(X), y)),
     "batches": in_one_batch(np.asarray),
     "batches, sparse": in_one_batch(sparse.csr_array),
-    "pass": passed(LocalRows, 1),
-    "pass, two threads": passed(LocalRows, 2),
-    "streamed": passed(OfArrays, 1),
+    "streamed": of_all(OfArrays),
 }
 
 
@@ -261,12 +241,7 @@ def test_gradients_round_by_no_more_than_their_bound(layout, seed):
     y = np.full(n, rng.uniform(-1, 1))
     objective = Objective(squared, n, d, 1.0, clip=2.0)
     rows = LocalRows(layout(X), y)
-    what = Gradients.of(objective, rows, with_room=False)
-    with rows.gradient_sums(what) as gradient:
-        order, n_weights = what.layout()
-        weights = np.zeros(n_weights)
-        weights[order[:d]] = theta
-        computed = gradient(weights, np.zeros(1), np.zeros(1))[order[:d]]
+    computed = rows.gradient(objective, theta)
     exact = [Fraction(0)] * d
     for row, target in zip(X.tolist(), y.tolist(), strict=True):
         residual = sum(Fraction(v) * Fraction(t) for v, t in zip(row, theta.tolist(), strict=True))
@@ -283,7 +258,7 @@ def test_gradients_round_by_no_more_than_their_bound(layout, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_step_rounds_by_no_more_than_its_bound(seed):
+def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
     """The update and the projection, in exact fractions; most of what is lost is theta's."""
     rng, d, eps = np.random.default_rng(seed), 6, np.finfo(np.float64).eps
     theta = rng.standard_normal(d) * 100
@@ -300,24 +275,11 @@ def test_a_step_rounds_by_no_more_than_its_bound(seed):
     norm = math.sqrt(sum(e * e for e in exact))
     if norm > radius:
         exact = [e * Fraction(radius) / Fraction(norm) for e in exact]
-    descent.compiled_step_from("float64")(
-        np.zeros(d),
-        np.zeros(0),
-        np.zeros(0),
-        0.0,
-        gradient,
-        np.arange(d).astype(np.uintp),
-        np.empty((0, 0)),
-        np.empty(0),
-        np.empty(0),
-        n,
-        alpha,
-        np.array([step_size]),
-        np.array([noise_std]),
-        radius,
-        theta,
-        normals[None],
-    )
+    objective = Objective(logistic, 10, d, 1.0, alpha=alpha)
+    schedule = Steps(np.array([step_size]), np.array([noise_std]), n, radius)
+    given = SimpleNamespace(check=lambda _: None, gradient=lambda *_: gradient)
+    monkeypatch.setattr(steps, "release", lambda point, std, _: point + std * normals)
+    theta = descend(objective, given, schedule, None, start=theta)
     error = np.linalg.norm(
         [float(Fraction(t) - e) for t, e in zip(theta.tolist(), exact, strict=True)]
     )
@@ -400,10 +362,11 @@ def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
     """No bound on fresh batches knows a projection. Targets in learnt units may reach 128."""
     runs = []
 
-    def descend(theta, objective, rows, *, radius, step_size, **run):
-        runs.append((objective, rows, radius, float(np.sum(step_size))))
+    def descend(objective, rows, steps, *_, **run):
+        runs.append((objective, rows, steps.radius, float(np.sum(steps.step_size))))
+        return np.zeros(objective.n_parameters)
 
-    monkeypatch.setattr("skdpdyn.solvers.noisy_sgd.descend_on_batches", descend)
+    monkeypatch.setattr("skdpdyn.solvers.noisy_sgd.descend", descend)
     solver = NoisySGD("without_replacement", batch_size=10, n_epochs=200, step_size=1.8)
     model = PrivateRidge(
         50.0,

@@ -9,22 +9,19 @@ from itertools import combinations, product
 import numba
 import numpy as np
 import pytest
-from problems import StepNoise, data, generator, pairwise, problem
+from problems import StepNoise, data, descend, descend_on_batches, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.kernels import batches as kernel
-from skdpdyn.kernels.batches import (
+from skdpdyn.kernels import draws as kernel
+from skdpdyn.kernels.draws import (
     FixedBatches,
     FreshBatches,
     PoissonBatches,
     _law_of_block,
-    compiled_draw,
-    descend_on_batches,
 )
-from skdpdyn.kernels.descent import descend
 from skdpdyn.losses import LOSSES, logistic, squared
 from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
@@ -50,11 +47,10 @@ each_sampler = pytest.mark.parametrize("batches", SAMPLERS, ids=str)
 
 def draws(batches, n_samples, n_steps, rng=None):
     """The batch of each step, as arrays of rows."""
-    rng, draw = rng or generator(), compiled_draw(batches.draw)
-    index, batch = batches.index(n_samples), np.empty(2, np.int64)
+    rng = rng or generator()
+    chosen = batches.drawn(n_samples, rng)
     for step in range(n_steps):
-        draw(rng, step, batches.numbers, index, batch)
-        yield index[slice(*batch)].astype(int)
+        yield chosen(step).copy()
 
 
 def inclusions(batches, n_samples, n_steps):
@@ -267,29 +263,29 @@ def by_numpy(
     divisor=6.5,
     radius=math.inf,
     momentum=0.0,
-    average_weights=None,
+    average=None,
     stop=N_STEPS,
     seed=0,
 ):
     """The definition, with gradients clipped record by record. Noise of some steps comes first."""
     rng, theta = generator(seed), np.zeros(objective.n_parameters)
     velocity, total = np.zeros_like(theta), np.zeros_like(theta)
-    index, sampled, draw = batches.index(len(X)), np.empty(2, np.int64), compiled_draw(batches.draw)
-    exact = momentum > 0 or average_weights is not None
+    chosen = batches.drawn(len(X), rng)
+    exact = momentum > 0 or average is not None
     added = StepNoise(rng, stop, theta.size, exact, piece=math.ceil(stop / 10))
     for k in range(stop):
         added.prepare()
-        draw(rng, k, batches.numbers, index, sampled)
-        rows = index[slice(*sampled)].astype(int)
+        rows = chosen(k)
         sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
         step, std = SCHEDULE["step_size"][k], SCHEDULE["noise_std"][k]
         before = theta
-        kept = theta - step * (momentum * velocity + objective.alpha * theta)
+        ahead = theta - step * momentum * velocity
+        kept = ahead - step * objective.alpha * ahead
         theta = added.add(kept, -step * sums / divisor, std)
-        velocity = (before - theta) / step
         theta *= min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
-        total += 0 if average_weights is None else average_weights[k] * theta
-    return theta if average_weights is None else total
+        velocity = (before - theta) / step
+        total += 0 if average is None else average[k] * theta
+    return theta if average is None else total
 
 
 @each_loss
@@ -315,8 +311,8 @@ def test_against_numpy_on_the_same_draws(loss, layout, batches):
             {"momentum": 0.7},
             {"radius": 0.05},
             {"stop": 11},
-            {"average_weights": np.arange(1.0, N_STEPS + 1) / 100, "momentum": 0.2},
-            {"average_weights": np.full(N_STEPS, 0.1), "stop": 7, "divisor": 2.5},
+            {"average": np.arange(1.0, N_STEPS + 1) / 100, "momentum": 0.2},
+            {"average": np.full(N_STEPS, 0.1), "stop": 7, "divisor": 2.5},
         ],
     ),
     ids=lambda value: getattr(value, "name", None),

@@ -13,6 +13,8 @@ from skdpdyn import (
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.losses import logistic
+from skdpdyn.objective import Objective
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,
@@ -198,7 +200,7 @@ def test_what_cannot_stream_says_so():
     with pytest.raises(ValueError, match="dtype='int64'"):
         StreamedRows.__init__(rows, X.shape, np.int64)
     with pytest.raises(ValueError, match="cannot draw batches"):
-        rows.batch_sums(None, None)
+        rows.gradient(Objective(logistic, *X.shape, 1.0), np.zeros(X.shape[1]), np.arange(2))
     with pytest.raises(ValueError, match="cannot give batches in the order"):
         Rows.batches(rows, 1, 1)
 

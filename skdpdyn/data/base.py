@@ -4,16 +4,17 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data import chunks
+from skdpdyn import chunks
 from skdpdyn.data.row_map import RowMap, block_size
+from skdpdyn.kernels.passes import Gradients, Point
 from skdpdyn.kernels.sums import Total
+from skdpdyn.objective import Objective
 
 _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
@@ -29,10 +30,10 @@ class Rows(ABC):
     edges follow from public numbers alone, and chunks are added in order. So the same rows give the
     same bits wherever they are.
 
-    A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `gradient_sums`, `counts` and
-    `summed`. One whose rows come to this process derives from `RowsInPieces`, which asks for the
-    pieces in place of the last two. Most sources read rows in order: they derive from
-    `skdpdyn.data.streamed.StreamedRows`, which asks for one method.
+    A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `open_sums`, which `gradient`
+    rests on, `counts` and `summed`. One whose rows come to this process derives from
+    `RowsInPieces`, which asks for the pieces in place of the last two. Most sources read rows in
+    order: they derive from `skdpdyn.data.streamed.StreamedRows`, which asks for one method.
 
     Attributes
     ----------
@@ -44,10 +45,10 @@ class Rows(ABC):
         Whether rows are CSR arrays.
     map : RowMap or None
         Map of each row before training; None for scaling into the ball of ``data_norm``.
-    in_memory : bool
-        Whether compiled loops may go over ``X`` and ``y`` themselves: of `LocalRows` alone.
     draws : bool
-        Whether `batch_sums` is there, for solvers that draw batches.
+        Whether `gradient` takes chosen rows, for solvers that draw batches.
+    n_threads : int
+        Number of threads of `gradient`; its bits do not depend on it.
     has_exposure : bool
         Whether targets of counts come with their exposures, as arrays of two columns.
     most_rows : int
@@ -58,30 +59,30 @@ class Rows(ABC):
     dtype: np.dtype
     is_sparse: bool
     map: Any = None  # RowMap or None
-    in_memory = False
     draws = False
+    n_threads = 1
     has_exposure = False
     most_rows: int = 1
 
     # --- what a source offers ---------------------------------------------------------------------
 
     @abstractmethod
-    def gradient_sums(self, what, n_threads: int = 1) -> AbstractContextManager[Callable]:
-        """Return a context manager that sums gradients over all rows, point by point.
+    def open_sums(self, what: Gradients) -> Callable[..., np.ndarray]:
+        """Return what sums gradients over rows, point by point, in as many threads as the rows say.
 
         Parameters
         ----------
         what : Gradients
-            The sum to compute, with its number of chunks, see `skdpdyn.kernels.passes`.
-        n_threads : int, default=1
-            Number of threads; the bits of the sums do not depend on it.
+            The sum to compute, with its number of chunks, see `skdpdyn.kernels.passes`;
+            ``of_batches``: over chosen rows, which only a source that `draws` is asked for.
 
         Returns
         -------
-        context manager
-            Its value is a function of ``weights``, ``intercept`` and ``shift``, the parameters as
-            kernels read them. It returns the sum of all chunks, added in order, of shape
-            (what.n_sums,). Leaving the context frees its resources.
+        callable
+            A function of ``weights``, ``intercept`` and ``shift``, the parameters as kernels read
+            them, and of the places of chosen records where sums are of batches. It returns the
+            sum of all chunks, added in order, of shape (what.n_sums,), and ``close()`` frees its
+            resources.
         """
 
     @abstractmethod
@@ -123,31 +124,6 @@ class Rows(ABC):
             Terms of each chunk of `moment_edges` are added in order, and then the chunks.
         """
 
-    def batch_sums(self, objective, exact: bool) -> AbstractContextManager[Callable]:
-        """Return what sums gradients over chosen rows, at one point after the other.
-
-        Parameters
-        ----------
-        objective : Objective
-            The problem.
-        exact : bool
-            Whether rows leave room for the rounding of the sums, see `LocalRows.bounded`.
-
-        Returns
-        -------
-        context manager
-            Once entered, callable with the parameters and the places of the chosen rows among all.
-            It returns the sum over these rows, of shape (n_parameters,).
-
-        Raises
-        ------
-        ValueError
-            If these rows cannot be drawn from in this way.
-        """
-        raise ValueError(
-            f"{type(self).__name__} cannot draw batches. Use solver='auto', or an array in memory"
-        )
-
     def batches(self, size: int, n_epochs: int) -> Iterator[Any]:
         """Yield batches of rows in their order, epoch after epoch, each a `LocalRows`.
 
@@ -160,8 +136,75 @@ class Rows(ABC):
             f"{type(self).__name__} cannot give batches in the order of rows. Use solver='auto'"
         )
 
-    def close(self) -> None:  # noqa: B027
-        """Free the resources of a fit: workers, files, sockets."""
+    def close(self) -> None:
+        """Free what `gradient` holds, and the resources of a fit: workers, files, sockets."""
+        opened = self.__dict__.pop("_opened", {})
+        for _, _, sums in opened.values():
+            sums.close()
+
+    def __copy__(self):
+        """Return the same rows without what `gradient` holds, which is of these numbers alone."""
+        rows = object.__new__(type(self))
+        rows.__dict__ |= {name: value for name, value in vars(self).items() if name != "_opened"}
+        return rows
+
+    def gradient(self, objective: Objective, point: np.ndarray, chosen=None) -> np.ndarray:
+        """Return the sum of the clipped gradients of the loss over rows under their map.
+
+        What it needs of each row is held from call to call with the same objective, until `close`.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem. Where it is ``exact``, one record changes the computed sum by at most its
+            sensitivity; otherwise by as much as `Objective.gradient_rounding` more.
+        point : ndarray of shape (n_parameters,)
+            Coefficients of mapped rows, output by output, then those of the intercept column.
+        chosen : ndarray of int or None, default=None
+            Places of some records, in the order in which they are summed; None: all records.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+
+        Raises
+        ------
+        ValueError
+            If the rows are not those of the objective, a row is too large, or batches cannot be
+            chosen from these rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpdyn.data.local import LocalRows
+        >>> from skdpdyn.losses import squared
+        >>> from skdpdyn.objective import Objective
+        >>> rows = LocalRows(np.array([[1.0], [-1.0]]), np.array([0.5, 0.25]))
+        >>> objective = Objective(squared, n_samples=2, n_features=1, data_norm=1.0, clip=1.0)
+        >>> rows.gradient(objective, np.array([0.5])), rows.gradient(objective, np.zeros(1), [0])
+        (array([0.75]), array([-0.5]))
+        """
+        if point.shape != (objective.n_parameters,):
+            raise ValueError(f"point has shape {point.shape}: give {objective.n_parameters}")
+        opened = vars(self).setdefault("_opened", {})
+        known, place, sums = opened.get(chosen is None, (None, None, None))
+        if known is not objective:
+            if sums is not None:
+                sums.close()
+            place, sums = self._open(objective, chosen is not None)
+            opened[chosen is None] = objective, place, sums
+        at = place.at(point)
+        return place.pull_back(sums(*at) if chosen is None else sums(*at, np.asarray(chosen)))
+
+    def _open(self, objective, of_batches):
+        self.check(replace(objective, n_samples=self.n_records) if of_batches else objective)
+        if of_batches and not self.draws:
+            raise ValueError(
+                f"{type(self).__name__} cannot draw batches. Use solver='auto', or an array in "
+                "memory"
+            )
+        what = Gradients.of(objective, self, of_batches)
+        return Point(what, self.map), self.open_sums(what)
 
     @abstractmethod
     def with_target(self, centre: float, scale: float) -> "Rows":
@@ -203,12 +246,12 @@ class Rows(ABC):
         return False
 
     def count_chunks(self, n_sums: int) -> int:
-        """Return the largest number of chunks, see `skdpdyn.data.chunks.count_chunks`."""
+        """Return the largest number of chunks, see `skdpdyn.chunks.count_chunks`."""
         shape = self.n_records, self.shape[1]
         return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)
 
     def chunk_edges(self, n_chunks: int) -> np.ndarray:
-        """Return where chunks begin and end, see `skdpdyn.data.chunks.chunk_edges`."""
+        """Return where chunks begin and end, see `skdpdyn.chunks.chunk_edges`."""
         return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
 
     def moment_edges(self) -> np.ndarray:
@@ -468,7 +511,7 @@ def sum_rounding(
     """Return how much sums over rows may round in two runs together, over their largest term.
 
     A block of m rows rounds by m/2 eps times their weight at most, the sums of blocks and of
-    chunks as `skdpdyn.data.chunks.in_order` says: a function of public numbers and of the map
+    chunks as `skdpdyn.chunks.in_order` says: a function of public numbers and of the map
     alone.
 
     Parameters
@@ -504,7 +547,7 @@ def target_rounding(n_samples: int, most_rows: int = 1) -> float:
     """Return how much sums of targets in [-1, 1] may round in two runs together.
 
     Each product with a weight is rounded once, and the sum of a chunk twice, by n eps/2 in all each
-    time; sums of chunks round as `skdpdyn.data.chunks.in_order` says.
+    time; sums of chunks round as `skdpdyn.chunks.in_order` says.
     """
     of_chunks = chunks.in_order(0, _MOST_MOMENT_CHUNKS * most_rows + 1)
     return 2 * (of_chunks + 3) * n_samples * float(_EPS)

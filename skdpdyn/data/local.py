@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.base import RowsInPieces
-from skdpdyn.data.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import block_size, norms_of_mapped, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.kernels.blas import one_blas_thread
 from skdpdyn.kernels.lengths import compiled_limit
-from skdpdyn.kernels.passes import LocalSums
+from skdpdyn.kernels.passes import BatchSums, LocalSums
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 16  # rows whose factors are computed at a time
@@ -76,7 +76,7 @@ class LocalRows(RowsInPieces):
     ((2, 2), [1.0, 0.2])
     """
 
-    in_memory = True
+    draws = True
 
     def __init__(self, X, y=None, weight=None, map=None, exposure=None, persons=None, most_rows=1):
         self.X = canonical_rows(X)
@@ -181,9 +181,17 @@ class LocalRows(RowsInPieces):
         for first, last in pairwise(self.moment_edges().tolist()):
             yield self.part(first, last), True
 
-    def gradient_sums(self, what, n_threads: int = 1) -> LocalSums:
-        """See `Rows.gradient_sums`."""
-        return LocalSums(what, self, self.chunk_edges(what.n_chunks), n_threads)
+    def open_sums(self, what) -> LocalSums | BatchSums:
+        """See `Rows.open_sums`."""
+        if what.of_batches:
+            return BatchSums(what, self)
+        return LocalSums(what, self, self.chunk_edges(what.n_chunks), self.n_threads)
+
+    def of_records(self, chosen: np.ndarray) -> np.ndarray:
+        """Return the places of the rows of some records, record by record."""
+        if self.persons is None or self.persons.largest == 1:
+            return chosen
+        return self.persons.rows_of(chosen)
 
     def check(self, objective) -> None:
         """Refuse rows that are not those of the objective; its compiled loops do not look.
@@ -236,7 +244,7 @@ class LocalRows(RowsInPieces):
         stays within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm
         times eps/2 at most, and so does each product and what it multiplies a row by: a block of 32
         rows, in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c
-        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see `skdpdyn.data.chunks.in_order`;
+        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see `skdpdyn.chunks.in_order`;
         two runs, by twice that. Partial sums of one output or of several round alike. Changing a
         row changes the rounding of its own block, of the float64 sums of its chunk, and of the sum
         of the chunks, nothing else. But a record that joins a batch, or has another number of rows,
@@ -274,7 +282,7 @@ class LocalRows(RowsInPieces):
 
     def bounded_for(self, what) -> BoundedRows:
         """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`."""
-        if what.with_room:
+        if what.objective.exact:
             return self.bounded(what.objective, what.n_chunks, what.precision, what.aligned)
         return self.bounded_without_room(what.objective)
 

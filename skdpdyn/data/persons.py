@@ -7,6 +7,7 @@ rows is not public, and nothing that is shown may depend on it.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -46,10 +47,16 @@ class Persons:
         """Number of persons, which is public."""
         return len(self.first) - 1
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """Largest number of rows of a person."""
         return int(np.max(np.diff(self.first)))
+
+    def rows_of(self, persons: np.ndarray) -> np.ndarray:
+        """Return the numbers of these persons' rows, person by person."""
+        counts = np.diff(self.first)[persons]
+        starts = self.first[persons] - np.append(0, np.cumsum(counts)[:-1])
+        return self.rows[np.repeat(starts, counts) + np.arange(np.sum(counts))].view(np.intp)
 
     def of(self, persons: np.ndarray) -> np.ndarray:
         """Return the numbers of these persons' rows, in the order of the rows."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.rows import (
     inner_radius,
     largest_square,
@@ -16,7 +17,6 @@ from skdpdyn.data.rows import (
     row_norms,
 )
 from skdpdyn.kernels import lengths as of_dense
-from skdpdyn.kernels.blas import one_blas_thread
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_ERROR = 1e-3  # largest rounding error of a mapped row
@@ -297,7 +297,7 @@ class RowMap:
             return np.zeros(len(coefficients))
         return -np.einsum("kj,j->k", coefficients, self.centre)
 
-    def gradient(self, sums: np.ndarray, offset_sums: np.ndarray) -> np.ndarray:
+    def pull_back(self, sums: np.ndarray, offset_sums: np.ndarray) -> np.ndarray:
         """Return the gradient in coefficients of mapped rows, W (sums - centre offset_sums).
 
         Parameters

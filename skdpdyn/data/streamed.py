@@ -86,8 +86,8 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
         for last, X, y in self._portions(edges):
             yield self._piece(X, y), last in ends
 
-    def gradient_sums(self, what, n_threads: int = 1) -> "_Sums":
-        """See `Rows.gradient_sums`: on one thread, while one reads and one computes factors."""
+    def open_sums(self, what) -> "_Sums":
+        """See `Rows.open_sums`: on one thread, while one reads and one computes factors."""
         return _Sums(self, what)
 
     def batches(self, size: int, n_epochs: int) -> Iterator[LocalRows]:
@@ -236,18 +236,15 @@ class _Sums:
         self._starts = [*range(0, len(edges) - 1, step), len(edges) - 1]
         self._edges = edges
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
+    def close(self):
+        """Hold nothing between two passes."""
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order."""
         total = Total((self._what.n_sums,))
         with closing(_in_advance(self._pieces(), 1)) as pieces:  # while their numbers are computed
             for piece in pieces:
-                with piece as sums:
+                with closing(piece) as sums:
                     sums.add_to(total, weights, intercept, shift)
         return total.value()
 

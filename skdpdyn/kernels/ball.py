@@ -49,8 +49,7 @@ def _square_norm(theta):
 
 
 @strict
-def project_in_place(theta, radius):
-    """Project a vector onto the ball of this radius around 0."""
+def _project_in_place(theta, radius):
     square = _about_square_norm(theta)
     if square <= radius * radius * _CLEARLY_INSIDE:
         return
@@ -63,10 +62,14 @@ def project_in_place(theta, radius):
 
 
 def _project(theta, radius):
-    project_in_place(theta, radius)
+    _project_in_place(theta, radius)
 
 
 @cache
-def compiled_projection():
-    """Compile `project_in_place` for callers in Python."""
+def _compiled():
     return entry(types.void(writable(np.float64), types.float64))(_project)
+
+
+def project(theta, radius):
+    """Project a vector onto the ball of this radius around 0, in place."""
+    _compiled()(theta, radius)

@@ -9,8 +9,8 @@ would cost more than half as much again.
 import numpy as np
 from numba import types
 
-from skdpdyn.data.chunks import MOST_GATHERED
-from skdpdyn.kernels.jit import readonly, residual_function, writable
+from skdpdyn.chunks import MOST_GATHERED
+from skdpdyn.kernels.jit import readonly, residual_function
 from skdpdyn.kernels.vectors import zeros_on_stack
 
 _MIN_BLOCK, _MAX_BLOCK = 32, 1024  # rows; multiples of 8, the width of the loss
@@ -36,46 +36,24 @@ def rows(X):
 
 
 def precision(dtype):
-    """Return the lowest precision of the weights: double, see `skdpdyn.kernels.descent`."""
+    """Return the lowest precision of the weights: double, see `skdpdyn.solvers.steps`."""
     return "float64"
 
 
 def gathered_dtype(dtype):
-    """Return the dtype of the values of the rows that `room` returns."""
+    """Return the dtype of the values of the rows that `gathered` returns."""
     return dtype
 
 
-def room_type(dtype):
-    """Return the numba type of the rows that `room` returns."""
-    return types.Tuple(
-        (readonly(dtype), readonly(np.uint32), writable(np.int64), writable(np.int64))
-    )
+def gathered(rows, index):
+    """Return the places of some rows side by side; their values stay where they are."""
+    values, columns, starts, ends = rows
+    return values, columns, starts[index], ends[index]
 
 
-def room(X):
-    """Return how many rows of a batch are summed at a time, and room for them."""
-    values, columns, _, _ = X
-    return MOST_GATHERED, (
-        values,
-        columns,
-        np.empty(MOST_GATHERED, np.int64),
-        np.empty(MOST_GATHERED, np.int64),
-    )
-
-
-def gather(
-    X, y, row_scale, row_limit, row_offset, row_weight, index, start, stop, rows, target, scale,
-    limit, offset, weight
-):  # fmt: skip
-    """Copy targets, factors and limits of rows index[start], ..., index[stop - 1] side by side."""
-    _, _, row_start, row_end = X
-    _, _, starts, ends = rows
-    for i in range(stop - start):
-        a = index[start + i]
-        starts[i], ends[i] = row_start[a], row_end[a]
-        target[i], scale[i], limit[i] = y[a], row_scale[a], row_limit[a]
-        if row_weight.size:
-            weight[i] = row_weight[a]
+def rows_at_a_time(n_features):
+    """Return how many rows of a batch are summed one after the other."""
+    return MOST_GATHERED
 
 
 def layout(n_outputs, n_features):
@@ -90,7 +68,7 @@ def chunk_gradients(
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
     Coefficients, then the intercept's, then the sum of residual * offset, see
-    `skdpdyn.kernels.mapped`. Sparse rows have no centre: ``row_offset`` is not read.
+    `skdpdyn.data.row_map.RowMap.factors`. Sparse rows have no centre: ``row_offset`` is not read.
     """
     values, columns, row_start, row_end = X
     block, all_rows = weights.size // 128 * 8, (stop - start + 7) // 8 * 8

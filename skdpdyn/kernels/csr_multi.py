@@ -9,20 +9,19 @@ outputs, the next column's, products are not used, and zero is added to it.
 
 import numpy as np
 
-from skdpdyn.kernels.csr import gather, gathered_dtype, room, room_type, rows, rows_type
+from skdpdyn.kernels.csr import gathered, gathered_dtype, rows, rows_at_a_time, rows_type
 from skdpdyn.kernels.jit import prefetch, residual_matrix_function
 from skdpdyn.kernels.vectors import PREFETCHES_COLUMNS, filled, load, multiply_add, store
 
 __all__ = [
     "chunk_gradients",
-    "gather",
+    "gathered",
     "gathered_dtype",
     "layout",
     "precision",
     "residual_type",
-    "room",
-    "room_type",
     "rows",
+    "rows_at_a_time",
     "rows_type",
 ]
 
@@ -53,7 +52,7 @@ def chunk_gradients(
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
     Coefficients, then the intercepts', then the sums of residual * offset, see
-    `skdpdyn.kernels.mapped`. Sparse rows have no centre: ``row_offset`` is not read.
+    `skdpdyn.data.row_map.RowMap.factors`. Sparse rows have no centre: ``row_offset`` is not read.
     """
     values, columns, row_start, row_end = X
     n_outputs, n_weights = intercept.size, weights.size

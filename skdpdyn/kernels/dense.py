@@ -17,12 +17,10 @@ residual alone.
 import numpy as np
 
 from skdpdyn.kernels.jit import (
-    aligned_empty,
     inner,
     prefetch,
     readonly,
     residual_function,
-    writable,
 )
 from skdpdyn.kernels.vectors import (
     PREFETCHES,
@@ -47,8 +45,7 @@ from skdpdyn.kernels.vectors import (
 _BLOCK_BYTES, _MAX_BLOCK = (260_000, 16) if not PREFETCHES else (54_000, 16) if ZEN else (27_000, 8)
 _MAX_LANES = 4 * _MAX_BLOCK
 _CACHED_BYTES = 2_000_000  # an X up to here is not prefetched
-# bytes of a batch's rows at a time; number of rows to load ahead
-_GATHERED_BYTES, _GATHERED_AHEAD = 64_000, 8
+_GATHERED_BYTES = 64_000  # of a batch's rows at a time
 
 _ORIGIN = (0,)
 
@@ -66,49 +63,23 @@ def rows(X):
 
 
 def precision(dtype):
-    """Return the lowest precision of the weights: double, see `skdpdyn.kernels.descent`."""
+    """Return the lowest precision of the weights: double, see `skdpdyn.solvers.steps`."""
     return "float64"
 
 
 def gathered_dtype(dtype):
-    """Return the dtype of the rows that `room` returns."""
+    """Return the dtype of the rows that `gathered` returns."""
     return "float64"
 
 
-def room_type(dtype):
-    """Return the numba type of the rows that `room` returns."""
-    return writable(np.float64, 2)
+def gathered(rows, index):
+    """Return some rows side by side, of that dtype."""
+    return rows[index].astype(np.float64, copy=False)
 
 
-def room(X):
-    """Return how many rows of a batch are summed at a time, and room for them in cache."""
-    n_features = X.shape[1]
-    n_rows = min(max(_GATHERED_BYTES // (n_features * 8) // 8, 1), 16) * 8
-    return n_rows, aligned_empty(n_rows * n_features).reshape(n_rows, n_features)
-
-
-def gather(
-    X, y, row_scale, row_limit, row_offset, row_weight, index, start, stop, rows, target, scale,
-    limit, offset, weight
-):  # fmt: skip
-    """Copy the rows index[start], ..., index[stop - 1], and what belongs to them, side by side."""
-    n_features, last = X.shape[1], index.size - 1
-    line = 64 // X.itemsize
-    for i in range(stop - start):
-        a = index[start + i]
-        ahead = start + i + _GATHERED_AHEAD
-        next_row = np.int64(index[ahead if ahead < last else last]) * n_features
-        end = next_row + n_features
-        while next_row < end:
-            prefetch(X, next_row)
-            next_row += line
-        for j in range(n_features):
-            rows[i, j] = X[a, j]
-        target[i], scale[i], limit[i] = y[a], row_scale[a], row_limit[a]
-        if row_offset.size:
-            offset[i] = row_offset[a]
-        if row_weight.size:
-            weight[i] = row_weight[a]
+def rows_at_a_time(n_features):
+    """Return how many rows of a batch are summed one after the other: as many as caches hold."""
+    return min(max(_GATHERED_BYTES // (n_features * 8) // 8, 1), 16) * 8
 
 
 def layout(n_outputs, n_features):
@@ -140,7 +111,7 @@ def chunk_gradients(
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
     Coefficients, then the intercept's, then the sum of residual * offset, see
-    `skdpdyn.kernels.mapped`.
+    `skdpdyn.data.row_map.RowMap.factors`.
     """
     n_features = X.shape[1]
     quarter, line = (stop - start + 3) // 4, 64 // X.itemsize

@@ -14,11 +14,10 @@ import numpy as np
 
 from skdpdyn.kernels.dense import (
     four_rows,
-    gather,
+    gathered,
     gathered_dtype,
-    room,
-    room_type,
     rows,
+    rows_at_a_time,
     rows_type,
 )
 from skdpdyn.kernels.jit import residual_matrix_function
@@ -33,14 +32,13 @@ from skdpdyn.kernels.vectors import (
 
 __all__ = [
     "chunk_gradients",
-    "gather",
+    "gathered",
     "gathered_dtype",
     "layout",
     "precision",
     "residual_type",
-    "room",
-    "room_type",
     "rows",
+    "rows_at_a_time",
     "rows_type",
 ]
 
@@ -77,7 +75,7 @@ def chunk_gradients(
     """Write the clipped loss gradients of rows start..stop, summed, into ``out``.
 
     Coefficients, then the intercepts', then the sums of residual * offset, see
-    `skdpdyn.kernels.mapped`.
+    `skdpdyn.data.row_map.RowMap.factors`.
     """
     n_features, n_outputs, n_weights = X.shape[1], intercept.size, weights.size
     stride = n_weights // n_outputs

@@ -11,7 +11,6 @@ these kernels from a ``ThreadPoolExecutor``.
 import hashlib
 import os
 import pickle
-import threading
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -211,18 +210,6 @@ if numba.config.DISABLE_JIT:
         """Return the double that has the bits of an int64."""
         return np.int64(bits).view(np.float64)
 
-    _lock = threading.Lock()
-
-    def atomic_load(array, index):
-        """Return element ``index`` of the vector."""
-        return array[index]
-
-    def atomic_increment(array, index):
-        """Add 1 to element ``index`` of the vector, and return the old value."""
-        with _lock:
-            array[index] += 1
-            return array[index] - 1
-
 else:  # compiled
 
     @intrinsic
@@ -248,27 +235,6 @@ else:  # compiled
             return builder.bitcast(*args, ir.DoubleType())
 
         return types.float64(types.int64), codegen
-
-    @intrinsic
-    def atomic_load(typing_context, array, index):
-        """Read an int64, and with it all that was written before it was last incremented."""
-
-        def codegen(context, builder, signature, args):
-            return builder.load_atomic(
-                element_pointer(context, builder, signature.args[0], *args), "acquire", 8
-            )
-
-        return types.int64(array, types.intp), codegen
-
-    @intrinsic
-    def atomic_increment(typing_context, array, index):
-        """Add 1 to an int64 after all that was written before, and return what it was."""
-
-        def codegen(context, builder, signature, args):
-            address = element_pointer(context, builder, signature.args[0], *args)
-            return builder.atomic_rmw("add", address, ir.IntType(64)(1), "acq_rel")
-
-        return types.int64(array, types.intp), codegen
 
 
 def aligned_empty(size, dtype=np.float64):

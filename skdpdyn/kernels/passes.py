@@ -3,7 +3,11 @@
 A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
 several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
 ``rows_type(dtype)``, ``rows(X)``, ``precision(dtype)`` and ``layout(n_outputs, n_features)``;
-weights where the layout has no parameter are zero.
+weights where the layout has no parameter are zero. For batches it offers ``gathered(rows, index)``,
+``gathered_dtype(dtype)`` and ``rows_at_a_time(n_features)``.
+
+Rows are summed in fixed chunks whose sums are added in order, so any number of threads gives the
+same bits.
 
 numba drops the errors of functions that enter others as values, as kernels do. One that fails, for
 want of memory, must not leave the sum of other rows in place of its own: so whoever calls it puts
@@ -20,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from skdpdyn.data.chunks import LARGEST_PART
+from skdpdyn.chunks import LARGEST_PART, MOST_GATHERED
 from skdpdyn.kernels.jit import (
     aligned_empty,
     component,
@@ -33,6 +37,7 @@ from skdpdyn.kernels.sums import Total, add
 
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
 _PIECE = 10**8
+_GATHERED = 1 << 17  # numbers of a batch's rows that are copied at a time
 
 _f64, _i64 = types.float64, types.int64
 _vector, _output = readonly(np.float64), writable(np.float64)
@@ -117,7 +122,7 @@ def chunk_sums(n_chunks, n_sums):
 
 @dataclass(frozen=True)
 class Gradients:
-    """Public description of a pass, which sums the clipped gradients of all rows by chunk.
+    """Public description of a pass, which sums the clipped gradients of rows.
 
     Parameters
     ----------
@@ -125,48 +130,91 @@ class Gradients:
         The problem.
     is_sparse : bool
         Whether the rows are CSR arrays.
-    n_chunks : int
-        Largest number of chunks.
+    n_chunks : float
+        Largest number of chunks; of batches, that many of `MOST_GATHERED` rows have all records.
     precision : str
         Precision of the weights, as the name of a dtype.
-    with_room : bool
-        Whether rows leave room for the rounding of the sums, see `LocalRows.bounded`.
     aligned : bool
         Whether rows have weight 1 and keep their place in the sums if a record is dropped.
+    of_batches : bool
+        Whether a sum is over chosen rows.
     """
 
     objective: Any
     is_sparse: bool
-    n_chunks: int
+    n_chunks: float
     precision: str
-    with_room: bool
     aligned: bool
+    of_batches: bool
 
     @classmethod
-    def of(cls, objective, rows, *, with_room, single=False):
-        """Describe a pass over ``rows`` for this objective; ``single`` allows single precision."""
+    def of(cls, objective, rows, of_batches=False):
+        """Describe a pass over ``rows``, or over batches of them, for this objective."""
+        if of_batches:
+            n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
+            return cls(objective, rows.is_sparse, n_chunks, "float64", False, True)
         family = kernel_family(rows.is_sparse, objective.n_outputs)
         _, n_weights = family.layout(objective.n_outputs, objective.n_features)
-        single = single and rows.allows_single(objective)
+        single = objective.exact and rows.allows_single(objective)
         precision = family.precision(rows.dtype.name) if single else "float64"
         n_chunks = rows.count_chunks(n_weights + objective.n_outputs)
-        return cls(objective, rows.is_sparse, n_chunks, precision, with_room, aligned=single)
+        return cls(objective, rows.is_sparse, n_chunks, precision, single, False)
 
     @property
     def family(self) -> Any:
         """The module with its kernels."""
         return kernel_family(self.is_sparse, self.objective.n_outputs)
 
-    def layout(self) -> tuple[np.ndarray, int]:
-        """Return where the kernel has each parameter, and how many of its places are weights."""
-        slot, n_weights = self.family.layout(self.objective.n_outputs, self.objective.n_features)
-        # unsigned, as all indices in kernels: the test for negative ones costs
-        return slot.astype(np.uintp), n_weights
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, some of which no parameter has."""
+        return self.family.layout(self.objective.n_outputs, self.objective.n_features)[1]
 
     @property
     def n_sums(self) -> int:
         """Number of sums: one a weight, and an intercept and an offset for each output."""
-        return self.layout()[1] + 2 * self.objective.n_outputs
+        return self.n_weights + 2 * self.objective.n_outputs
+
+
+class Point:
+    """Parameters as kernels read them, under the public map of rows, and their sums as parameters.
+
+    Parameters
+    ----------
+    what : Gradients
+        The pass.
+    row_map : RowMap or None
+        The map.
+    """
+
+    def __init__(self, what, row_map):
+        self._objective, self._map = what.objective, row_map
+        n_outputs, n_features = what.objective.n_outputs, what.objective.n_features
+        slot, n_weights = what.family.layout(n_outputs, n_features)
+        self._slot, self._n_coefficients = slot, n_outputs * n_features
+        self._weights = aligned_empty(n_weights, what.precision)
+        self._weights[:] = 0
+        self._intercept, self._shift = np.zeros((2, n_outputs))
+
+    def at(self, theta):
+        """Return ``weights``, ``intercept`` and ``shift`` at ``theta``, valid until the next."""
+        size, n_outputs = self._n_coefficients, self._intercept.size
+        coefficients = theta[:size]
+        if self._map is not None:
+            coefficients = self._map.coefficients(coefficients.reshape(n_outputs, -1))
+            self._shift[:] = self._map.shift(coefficients)
+        self._weights[self._slot[:size]] = coefficients.ravel()
+        self._intercept[: theta.size - size] = theta[size:] * self._objective.intercept_scaling
+        return self._weights, self._intercept, self._shift
+
+    def pull_back(self, sums):
+        """Return the gradient in the parameters, of shape (n_parameters,), from a kernel's sums."""
+        size, n_outputs = self._n_coefficients, self._intercept.size
+        gradient = sums[self._slot[: self._objective.n_parameters]]
+        if self._map is not None:
+            of_rows = gradient[:size].reshape(n_outputs, -1)
+            gradient[:size] = self._map.pull_back(of_rows, sums[-n_outputs:]).ravel()
+        return gradient
 
 
 class LocalSums:
@@ -202,10 +250,8 @@ class LocalSums:
         self._own = _pieces(*own, size)
         self._others = [piece for share in others for piece in _pieces(*share, size)]
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
+    def close(self):
+        """Let go of the threads."""
         self._pool.shutdown()
 
     def __call__(self, weights, intercept, shift):
@@ -246,6 +292,50 @@ class LocalSums:
             for task in tasks:
                 task.cancel()
             raise
+
+
+class BatchSums:
+    """Sums of the gradients over chosen rows in memory, some of them side by side at a time.
+
+    Parameters
+    ----------
+    what : Gradients
+        The sum to compute.
+    rows : LocalRows
+        Some of the rows.
+    """
+
+    def __init__(self, what, rows):
+        self._family, self._n_sums, dtype = what.family, what.n_sums, rows.dtype.name
+        self._dtype = self._family.gathered_dtype(dtype)
+        self._kernel = compiled_some_chunks(self._family, self._dtype)
+        self._residual = first_class(what.objective.loss.residual)
+        self._scaling, self._rows = what.objective.intercept_scaling, rows
+        self._X, self._numbers = self._family.rows(rows.X), (rows.y, *rows.bounded_for(what))
+        self._size = self._family.rows_at_a_time(rows.shape[1])
+        self._at_once = self._size * max(1, _GATHERED // (self._size * rows.shape[1]))
+        self._sums = np.empty((1, self._n_sums))
+
+    def close(self):
+        """Hold nothing."""
+
+    def __call__(self, weights, intercept, shift, chosen):
+        """Return the sum over records at some places, added up in order, of shape (n_sums,)."""
+        total, index = Total((self._n_sums,)), self._rows.of_records(chosen)
+        scalar = self._dtype
+        for first in range(0, len(index), self._at_once):
+            part = index[first : first + self._at_once]
+            y, scale, limit, offset, weight = (
+                numbers[part] if numbers.size else numbers for numbers in self._numbers
+            )
+            y, limit = y.astype(scalar, copy=False), limit.astype(scalar, copy=False)
+            edges = np.append(np.arange(0, len(part), self._size), len(part))
+            self._kernel(
+                self._residual, self._family.gathered(self._X, part), y, scale, limit, offset,
+                weight, weights, intercept, shift, self._scaling, edges, 0, len(edges) - 1,
+                self._sums, total.parts,
+            )  # fmt: skip
+        return total.value()
 
 
 def _pieces(first, last, size):

@@ -1,5 +1,6 @@
 """The one fit: read, plan, buy, train, and publish all at once."""
 
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,14 +65,11 @@ def _run(model, planned, reading, generator):
     rows, solver = learning.rows, request.solver
     if learning.class_weights is not None:
         rows = rows.weighted_by_class(learning.class_weights)
-    theta = solver.solve(
-        planned.objective,
-        record,
-        rows,
-        generator=generator,
-        n_threads=effective_n_jobs(model.n_jobs),
-        verbose=model.verbose,
-    )
+    rows.n_threads = effective_n_jobs(model.n_jobs)
+    with nullcontext() if reading.elsewhere else closing(rows):  # `read` closes sources
+        theta = solver.solve(
+            planned.objective, record, rows, generator=generator, verbose=model.verbose
+        )
     forget_fit(model)
     model._publish_plan(replace(planned, mechanism=spending.record(record)), reading.target.leaks)
     model.privacy_unit_ = "record" if reading.persons is None else "person"

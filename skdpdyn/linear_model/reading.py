@@ -13,7 +13,7 @@ from skdpdyn.base import DTYPES, validated
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.files import TabledRows, table_of
-from skdpdyn.data.local import rows_of
+from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.linear_model.request import solver_of
@@ -120,7 +120,7 @@ def _source(model, X, y, groups, exposure):
         raise ValueError(
             f"X has exposures, and {type(model).__name__} takes none. Use PrivatePoissonRegressor"
         )
-    if X.in_memory:
+    if isinstance(X, LocalRows):
         raise TypeError(f"X is a {name}: pass arrays that are in memory as X and y")
     target = model.family.targets.read(model, None)
     _know_columns(model, X.shape[1], getattr(X, "feature_names", None))

@@ -2,12 +2,18 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skdpdyn.data.base import Rows
+from skdpdyn.losses import Loss
+from skdpdyn.noise import Generator
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
@@ -24,7 +30,7 @@ _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # least probability that a record is in a batch
 
 
-def training_time(objective: Any, budget: Any, **changes: Any) -> Any:
+def training_time(objective: Objective, budget: Budget, **changes: Any) -> float:
     """Return `curvature_aware_time` of an objective, with some ``changes``."""
     constants = {
         name: getattr(objective, name)
@@ -35,7 +41,9 @@ def training_time(objective: Any, budget: Any, **changes: Any) -> Any:
     return curvature_aware_time(**({"adjacency": budget.adjacency} | constants | changes))
 
 
-def cooled_training_time(objective: Any, budget: Any, cooling: Any = None) -> Any:
+def cooled_training_time(
+    objective: Objective, budget: Budget, cooling: bool | str | None = None
+) -> tuple[float, bool]:
     """Return the training time, and whether steps are cooled; ``cooling`` None: where it pays."""
     sizes = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
     factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **sizes)
@@ -44,7 +52,7 @@ def cooled_training_time(objective: Any, budget: Any, cooling: Any = None) -> An
     return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling
 
 
-def step_constants(objective: Any) -> Any:
+def step_constants(objective: Objective) -> dict[str, float]:
     """Return strong convexity and smoothness for step sizes; for long ones if none contracts."""
     smoothness = objective.smoothness if objective.contracts else objective.curvature / LONG_STEPS
     return {"strong_convexity": objective.strong_convexity, "smoothness": smoothness}
@@ -65,7 +73,7 @@ class Solver(BaseEstimator, ABC):
         Whether its release costs more the more rows a record may have. Then their number is one,
         unless a user declares another.
     draws : bool
-        Whether ``solve`` asks rows for sums over batches too, as `Rows.batch_sums` offers them.
+        Whether ``solve`` asks rows for gradients of chosen records too, see `Rows.gradient`.
     """
 
     maps_rows = False
@@ -99,11 +107,11 @@ class Solver(BaseEstimator, ABC):
         """Whether size and number of steps follow from what conditioning learns."""
         return False
 
-    def in_order(self) -> Any:
+    def in_order(self) -> Self:
         """Return the solver for rows that are read in their order: this one, where all is said."""
         return self
 
-    def check_loss(self, loss: Any) -> Any:
+    def check_loss(self, loss: Loss) -> None:
         """Raise a ValueError if the loss lacks a fact that this solver needs.
 
         Parameters
@@ -112,7 +120,7 @@ class Solver(BaseEstimator, ABC):
             Loss to learn.
         """
 
-    def gaussian_mu(self, budget: Any, n_parameters: Any) -> Any:
+    def gaussian_mu(self, budget: Budget, n_parameters: int) -> float:
         """Return the mu of Gaussian noise that is as large as the noise that this budget buys.
 
         Noise of density proportional to exp(-epsilon norm(b)), which is Laplace's for a single
@@ -120,7 +128,7 @@ class Solver(BaseEstimator, ABC):
         """
         return budget.epsilon / math.sqrt(n_parameters + 1) if self.pure else budget.mu
 
-    def auto_clip(self, loss: Any, clip: Any) -> Any:
+    def auto_clip(self, loss: Loss, clip: float) -> float:
         """Return the bound on a gradient that clip="auto" stands for, for rows of norm at most 1.
 
         Parameters
@@ -132,7 +140,7 @@ class Solver(BaseEstimator, ABC):
         """
         return clip
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """Return the penalty that alpha="auto" stands for, from public numbers alone.
 
         Parameters
@@ -147,7 +155,7 @@ class Solver(BaseEstimator, ABC):
         return AUTO_FORGETTING / training_time(objective, budget)
 
     @abstractmethod
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(self, objective: Objective, budget: Budget, bound: str) -> Callable[[float], Any]:
         """Return the record of what would run, from public numbers alone.
 
         Parameters
@@ -165,7 +173,7 @@ class Solver(BaseEstimator, ABC):
             ``noise_multiplier -> record``.
         """
 
-    def check_mechanism(self, objective: Any, mechanism: Any) -> Any:
+    def check_mechanism(self, objective: Objective, mechanism: Any) -> None:
         """Raise a ValueError if double precision cannot run a record, by public numbers alone.
 
         Parameters
@@ -179,14 +187,13 @@ class Solver(BaseEstimator, ABC):
     @abstractmethod
     def solve(
         self,
-        objective: Any,
+        objective: Objective,
         mechanism: Any,
-        rows: Any,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """Run the record and return the parameters that it releases, and nothing else.
 
         Parameters
@@ -199,8 +206,6 @@ class Solver(BaseEstimator, ABC):
             The rows and their targets, as the loss takes these.
         generator : numpy.random.Generator
             The source of all randomness.
-        n_threads : int, default=1
-            Number of threads; the result does not depend on it.
         verbose : int, default=0
             Whether to tell progress by `skdpdyn.progress`: numbers that do not depend on the
             records.
@@ -212,11 +217,11 @@ class Solver(BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Any) -> dict[str, Any]:
         """Return the fitted attributes that say what ran: noise, steps, step size."""
 
 
-def check_stable(step_size: Any, objective: Any) -> Any:
+def check_stable(step_size: Any, objective: Objective) -> None:
     """Refuse steps that the penalty alone makes diverge: the noise would be rounded away."""
     largest = float(np.max(step_size)) * objective.alpha
     if not largest <= 2:
@@ -227,7 +232,7 @@ def check_stable(step_size: Any, objective: Any) -> Any:
         )
 
 
-def checked_step_size(step_size: Any, names: Any = "'auto'") -> Any:
+def checked_step_size(step_size: Any, names: str = "'auto'") -> float | None:
     """Return a positive number, or None for "auto"; ``names``: what else the error allows."""
     if is_auto(step_size):
         return None
@@ -240,7 +245,7 @@ def checked_step_size(step_size: Any, names: Any = "'auto'") -> Any:
     return float(step_size)
 
 
-def checked_steps(value: Any, name: Any, names: Any = "'auto'") -> Any:
+def checked_steps(value: Any, name: str, names: str = "'auto'") -> int | None:
     """Return a count of steps, records or passes, or None for "auto"; ``names``: else allowed."""
     if is_auto(value):
         return None
@@ -253,7 +258,7 @@ def checked_steps(value: Any, name: Any, names: Any = "'auto'") -> Any:
     return int(value)
 
 
-def checked_cooling(cooling: Any) -> Any:
+def checked_cooling(cooling: bool | str | None) -> bool | None:
     """Return True or False, or None for "auto"."""
     if is_auto(cooling):
         return None
@@ -262,7 +267,7 @@ def checked_cooling(cooling: Any) -> Any:
     return bool(cooling)
 
 
-def checked_batch_size(batch_size: Any, n_samples: int) -> Any:
+def checked_batch_size(batch_size: Any, n_samples: int) -> float:
     """Return the expected size of a batch, if 53 random bits can draw each record rightly."""
     if not _LEAST_PROBABILITY * n_samples <= as_float(batch_size) <= n_samples:
         raise ValueError(
@@ -273,7 +278,7 @@ def checked_batch_size(batch_size: Any, n_samples: int) -> Any:
     return float(batch_size)
 
 
-def checked_radius(radius: Any) -> Any:
+def checked_radius(radius: Any) -> float:
     """Return a positive number; infinity for None."""
     if radius is None:
         return math.inf

@@ -1,13 +1,18 @@
 """DP-SGD: noisy gradient descent on Poisson batches, paid for step by step."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import gathered_in_order
-from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
-from skdpdyn.privacy import PoissonSubsampled
+from skdpdyn.chunks import gathered_in_order
+from skdpdyn.data.base import Rows
+from skdpdyn.kernels.draws import PoissonBatches
+from skdpdyn.noise import Generator
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.rounding import largest_batch, public_radius, rounding_mu, step_lipschitz
@@ -21,6 +26,7 @@ from skdpdyn.solvers.base import (
     step_constants,
     training_time,
 )
+from skdpdyn.solvers.steps import Steps, descend
 
 # noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
 ENOUGH_NOISE = 4.0
@@ -98,7 +104,9 @@ class DPSGD(Solver):
         self.average = average
         self.radius = radius
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], PoissonSubsampled]:
         """See `Solver.mechanism`."""
         self._check()
         n_steps, step_size = self._schedule(objective, budget)
@@ -135,37 +143,32 @@ class DPSGD(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: PoissonSubsampled,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
         step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
         noise_std = step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor)
         radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-        theta = np.zeros(objective.n_parameters)
-        descend_on_batches(
-            theta,
-            objective,
-            rows,
-            batches=PoissonBatches(mechanism.sampling_probability),
-            divisor=divisor,
-            step_size=step_size,
-            noise_std=noise_std,
-            radius=min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps)),
-            generator=generator,
-            momentum=mechanism.momentum,
-            average_weights=_average_weights(mechanism),
-            verbose=verbose,
+        ratios = np.append(0.0, step_size[1:] / step_size[:-1])
+        steps = Steps(
+            step_size,
+            noise_std,
+            divisor,
+            min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps)),
+            mechanism.momentum * ratios,
+            _average_weights(mechanism),
         )
-        return theta
+        objective = replace(objective, exact=steps.needs_exact)
+        batches = PoissonBatches(mechanism.sampling_probability)
+        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:
         """See `Solver.fitted_attributes`."""
         return {
             "noise_multiplier_": mechanism.noise_multiplier,

@@ -1,13 +1,17 @@
 """Full-batch noisy gradient descent: the algorithm of the Langevin and last-iterate bounds."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import largest_number_in_order
-from skdpdyn.kernels.descent import descend
-from skdpdyn.privacy import NoisyGradientDescent
+from skdpdyn.chunks import largest_number_in_order
+from skdpdyn.data.base import Rows
+from skdpdyn.noise import Generator
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency, Budget, NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.needs import needs
 from skdpdyn.privacy.schedules import (
@@ -29,6 +33,7 @@ from skdpdyn.solvers.base import (
     cooled_training_time,
     step_constants,
 )
+from skdpdyn.solvers.steps import Steps, descend
 
 # over the learnt curvature: 1 and 4 train alike where steps are cooled; 2 is the limit
 _LONG_STEP = 1.9
@@ -46,7 +51,7 @@ _MOST_STEPS = 3000.0
 _RIDGE_TIME = 0.6  # a squared loss, whose residuals have the scale of the target, needs less
 
 
-def conditioned_time(objective: Any, mu: Any, adjacency: Any) -> Any:
+def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> float:
     """Return the training time that pays on conditioned rows: n mu over the sensitivity.
 
     In units in which the loss of one output has the logistic one's curvature, 1/4, and that of
@@ -127,11 +132,13 @@ class NoisyGD(Solver):
         self.radius = radius
         self.cooling = cooling
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
         return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], NoisyGradientDescent]:
         """See `Solver.mechanism`."""
         n_steps, step_size = self._schedule(objective, budget, bound)
         check_stable(step_size, objective)
@@ -164,8 +171,15 @@ class NoisyGD(Solver):
         """See `Solver.adapts`."""
         return is_auto(self.n_steps) and is_auto(self.step_size) and self.radius is None
 
-    def adapted(self, objective: Any, mu: Any, adjacency: Any, top: Any, equal: Any = False) -> Any:
-        """Return ``noise_multiplier -> record`` for conditioned rows: few long steps.
+    def adapted(
+        self,
+        objective: Objective,
+        mu: float,
+        adjacency: Adjacency,
+        top: float,
+        equal: bool = False,
+    ) -> Callable[[float], NoisyGradientDescent]:
+        """Return what would run on conditioned rows: few long steps, paid for by composition.
 
         Parameters
         ----------
@@ -185,8 +199,8 @@ class NoisyGD(Solver):
         Returns
         -------
         callable
-            The record claims no contraction, so that nothing but composition holds for it, and
-            `solve` adds exact noise in every step.
+            ``noise_multiplier -> NoisyGradientDescent``. The record claims no contraction, so that
+            nothing but composition holds for it, and `solve` adds exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
         longest = _LONG_STEP / (objective.loss.typical * top + 2 * objective.alpha)
@@ -197,29 +211,24 @@ class NoisyGD(Solver):
             plain = min(plain, _EQUAL_STEPS)
         n_steps = max(math.ceil(min(plain, math.sqrt(_MOMENTUM_STEPS * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
-
-        def record(noise_multiplier: float) -> NoisyGradientDescent:
-            return NoisyGradientDescent(
-                n_steps=n_steps,
-                noise_multiplier=noise_multiplier,
-                step_size=step_size * cooled(n_steps) if cooling else step_size,
-                momentum=max(1 - n_steps / plain, 0.0),
-                sensitivity=objective.sensitivity(adjacency),
-                adjacency=adjacency,
-            )
-
-        return record
+        return lambda noise_multiplier: NoisyGradientDescent(
+            n_steps=n_steps,
+            noise_multiplier=noise_multiplier,
+            step_size=step_size * cooled(n_steps) if cooling else step_size,
+            momentum=max(1 - n_steps / plain, 0.0),
+            sensitivity=objective.sensitivity(adjacency),
+            adjacency=adjacency,
+        )
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: NoisyGradientDescent,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
@@ -228,24 +237,12 @@ class NoisyGD(Solver):
         exact = mechanism.smoothness is None
         if not exact:
             radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
-        theta = np.zeros(objective.n_parameters)
-        momentum = mechanism.momentum
-        descend(
-            theta,
-            objective,
-            rows,
-            step_size,
-            noise_std,
-            radius,
-            generator,
-            n_threads,
-            exact,
-            momentum,
-            verbose,
+        steps = Steps(
+            step_size, noise_std, objective.n_samples, radius, momentum=mechanism.momentum
         )
-        return theta
+        return descend(replace(objective, exact=exact), rows, steps, generator, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""
         noise, step_size = mechanism.noise_multiplier, float(np.max(mechanism.step_size))
         return {

@@ -1,15 +1,21 @@
 """Noisy gradient descent on batches that releases its last iterate."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from skdpdyn.data.chunks import gathered_in_order
-from skdpdyn.kernels.batches import FixedBatches, FreshBatches, descend_on_batches
-from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
+from skdpdyn.chunks import gathered_in_order
+from skdpdyn.data.base import Rows
+from skdpdyn.kernels.draws import FixedBatches, FreshBatches
+from skdpdyn.losses import Loss
+from skdpdyn.noise import Generator
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency, Budget, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
@@ -26,6 +32,7 @@ from skdpdyn.solvers.base import (
     step_constants,
     training_time,
 )
+from skdpdyn.solvers.steps import Steps, descend
 
 _SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
@@ -173,7 +180,7 @@ class NoisySGD(Solver):
         """Whether batches may be in the order of the rows, in which these can be read."""
         return is_auto(self.sampling) or is_named(self.sampling, "cyclic")
 
-    def in_order(self) -> Any:
+    def in_order(self) -> Self:
         """See `Solver.in_order`: "auto" becomes "cyclic"."""
         return clone(self).set_params(sampling="cyclic") if is_auto(self.sampling) else self
 
@@ -182,7 +189,7 @@ class NoisySGD(Solver):
         """Whether its release has a guarantee with delta = 0."""
         return is_named(self.distribution, "laplace")
 
-    def auto_clip(self, loss: Any, clip: Any) -> Any:
+    def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: no clip for a softmax, unless batches are drawn afresh."""
         return (
             clip
@@ -190,11 +197,13 @@ class NoisySGD(Solver):
             else loss.lipschitz
         )
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
         return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], OnePass | CyclicBatches | WithoutReplacement]:
         """See `Solver.mechanism`."""
         sampling = self._sampling(objective.loss)
         self._check(sampling, objective)
@@ -273,26 +282,29 @@ class NoisySGD(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: OnePass | CyclicBatches | WithoutReplacement,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`; on one thread, for batches are small."""
-        theta = np.zeros(objective.n_parameters)
-        run = _run_of(mechanism, objective, generator)
+        batches, steps = _run_of(mechanism, objective, generator)
         # no bound on fresh batches knows a projection: their ball is one that no iterate leaves
         largest_norm = reach if isinstance(mechanism, WithoutReplacement) else public_radius
-        ball = largest_norm(objective, run["step_size"], run["noise_std"], len(run["step_size"]))
-        run["radius"] = min(run["radius"], ball)
-        told = verbose and run.get("stop") is None
-        descend_on_batches(theta, objective, rows, generator=generator, verbose=told, **run)
-        return theta
+        ball = largest_norm(objective, steps.step_size, steps.noise_std, steps.step_size.size)
+        steps = replace(steps, radius=min(steps.radius, ball))
+        if isinstance(mechanism, OnePass) and mechanism.stopping == "random":
+            last, verbose = int(generator.integers(1, mechanism.n_samples + 1)), 0
+            of_steps = steps.step_size[:last], steps.noise_std[:last]
+            steps = replace(steps, step_size=of_steps[0], noise_std=of_steps[1])
+        objective = replace(objective, exact=steps.needs_exact)
+        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(
+        self, mechanism: OnePass | CyclicBatches | WithoutReplacement
+    ) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""
         attributes = {"step_size_": mechanism.step_size}
         if isinstance(mechanism, OnePass):
@@ -473,23 +485,20 @@ def _rounding(
 
 @singledispatch
 def _run_of(mechanism, objective, generator):
-    """Translate a record into the arguments of `descend_on_batches`."""
+    """Return the sampler and the steps of a record."""
     raise TypeError(f"NoisySGD cannot run a {type(mechanism).__name__}")
 
 
 @_run_of.register
 def _(mechanism: OnePass, objective, generator):
-    return {
-        "batches": FixedBatches(1),
-        "divisor": 1.0,
-        "step_size": np.full(mechanism.n_samples, mechanism.step_size),
-        "noise_std": np.full(mechanism.n_samples, mechanism.step_size * mechanism.noise),
-        "radius": mechanism.diameter / 2,
-        "distribution": mechanism.distribution,
-        "stop": None
-        if mechanism.stopping == "last"
-        else int(generator.integers(1, mechanism.n_samples + 1)),
-    }
+    step_size = np.full(mechanism.n_samples, mechanism.step_size)
+    return FixedBatches(1), Steps(
+        step_size,
+        step_size * mechanism.noise,
+        1.0,
+        mechanism.diameter / 2,
+        distribution=mechanism.distribution,
+    )
 
 
 @_run_of.register
@@ -498,22 +507,16 @@ def _(mechanism: CyclicBatches, objective, generator):
     if mechanism.order == "shuffled_once":
         permutation = generator.permutation(objective.n_samples)
     radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-    batches = FixedBatches(mechanism.batch_size, permutation)
-    return {"batches": batches, "radius": radius} | _schedule_of(mechanism, objective)
+    return FixedBatches(mechanism.batch_size, permutation), _steps_of(mechanism, objective, radius)
 
 
 @_run_of.register
 def _(mechanism: WithoutReplacement, objective, generator):
-    return {"batches": FreshBatches(mechanism.batch_size), "radius": math.inf} | _schedule_of(
-        mechanism, objective
-    )
+    return FreshBatches(mechanism.batch_size), _steps_of(mechanism, objective, math.inf)
 
 
-def _schedule_of(mechanism, objective):
+def _steps_of(mechanism, objective, radius):
     step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
     sensitivity = mechanism.adjacency.sum_sensitivity(objective.lipschitz) / mechanism.batch_size
-    return {
-        "divisor": float(mechanism.batch_size),
-        "step_size": step_size,
-        "noise_std": step_size * mechanism.noise_multiplier * sensitivity,
-    }
+    noise_std = step_size * mechanism.noise_multiplier * sensitivity
+    return Steps(step_size, noise_std, float(mechanism.batch_size), radius)

@@ -1,21 +1,27 @@
 """Objective perturbation: the certified minimiser of the risk plus a random linear term."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from skdpdyn.kernels.minimise import (
+import numpy as np
+
+from skdpdyn.data.base import Rows
+from skdpdyn.losses import Loss
+from skdpdyn.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, Composition, OutputPerturbation
+from skdpdyn.privacy import ObjectivePerturbation as Record
+from skdpdyn.privacy.checks import checked_choice, is_named
+from skdpdyn.solvers.base import Solver, training_time
+from skdpdyn.solvers.minimise import (
     certifiable,
     check_condition,
     checked_tolerance,
     largest_rounding,
     minimise,
 )
-from skdpdyn.noise import NOISE_ERROR, largest_norm, release, standard_noise
-from skdpdyn.privacy import Composition, OutputPerturbation
-from skdpdyn.privacy import ObjectivePerturbation as Record
-from skdpdyn.privacy.checks import checked_choice, is_named
-from skdpdyn.solvers.base import Solver, training_time
 
 # The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training
 # time is this times (parameters / signal^2)^(1/5), chosen on public data sets of 208 to 70,000 rows
@@ -84,13 +90,13 @@ class ObjectivePerturbation(Solver):
         """See `Solver`."""
         return is_named(self.noise, "gamma")
 
-    def auto_clip(self, loss: Any, clip: Any) -> Any:
+    def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: none for softmax; twice the bound for Huber's loss."""
         if loss.n_outputs > 1:
             return loss.lipschitz
         return clip if math.isfinite(loss.lipschitz) else 2 * clip
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`: the noise moves a raw prediction of the longest row by about 1.
 
         With the training time T of `skdpdyn.privacy.schedules.curvature_aware_time`, 1/T would be
@@ -111,7 +117,9 @@ class ObjectivePerturbation(Solver):
             _LEAST_ALPHA * objective.curvature,
         )
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], Composition]:
         """See `Solver.mechanism`."""
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         if not objective.contracts:
@@ -160,14 +168,13 @@ class ObjectivePerturbation(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: Composition,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         linear, output = mechanism.mechanisms
         sensitivity = objective.sensitivity(mechanism.adjacency)
@@ -175,15 +182,14 @@ class ObjectivePerturbation(Solver):
         term = linear_scale * standard_noise(linear.distribution, objective.n_parameters, generator)
         output_scale = output.noise_multiplier * 2 * output.tolerance / objective.alpha
         certified = output.tolerance - _term_error(objective, linear_scale)
-        options = {"tolerance": certified, "linear": term, "n_threads": n_threads}
-        theta = minimise(objective, rows, verbose=verbose, **options)
+        theta = minimise(objective, rows, tolerance=certified, linear=term, verbose=verbose)
         return release(theta, output_scale, generator, output.distribution)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Composition) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: there are no steps."""
         return {"noise_multiplier_": mechanism.mechanisms[0].noise_multiplier}
 
-    def check_mechanism(self, objective: Any, mechanism: Any) -> Any:
+    def check_mechanism(self, objective: Objective, mechanism: Composition) -> None:
         """See `Solver.check_mechanism`: the certificate must be within reach."""
         output = mechanism.mechanisms[1]
         unit, least = self._limits(objective, mechanism)

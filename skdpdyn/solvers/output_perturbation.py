@@ -1,25 +1,30 @@
 """Output perturbation: learn without noise, then add noise once to what was learnt."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import gathered_in_order, largest_number_in_order
-from skdpdyn.kernels.batches import FixedBatches, descend_on_batches
-from skdpdyn.kernels.descent import descend
-from skdpdyn.kernels.minimise import (
+from skdpdyn.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.data.base import Rows
+from skdpdyn.kernels.draws import FixedBatches
+from skdpdyn.losses import Loss
+from skdpdyn.noise import Generator, release
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency, Budget
+from skdpdyn.privacy import OutputPerturbation as Record
+from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
+from skdpdyn.solvers.base import Solver, checked_steps
+from skdpdyn.solvers.minimise import (
     certifiable,
     check_condition,
     checked_tolerance,
     largest_rounding,
     minimise,
 )
-from skdpdyn.noise import release
-from skdpdyn.privacy import OutputPerturbation as Record
-from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
-from skdpdyn.solvers.base import Solver, checked_steps
+from skdpdyn.solvers.steps import Steps, descend
 
 _EPS = np.finfo(np.float64).eps
 _NEGLIGIBLE = 1e-6  # "auto" tolerance, times the gradient's sensitivity
@@ -38,14 +43,15 @@ class Minimiser:
 
     tolerance: float
 
-    def sensitivity(self, objective: Any, adjacency: Any) -> Any:
+    def sensitivity(self, objective: Objective, adjacency: Adjacency) -> float:
         """Return the largest change of the result by one record."""
         return (objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha
 
-    def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
+    def run(
+        self, objective: Objective, rows: Rows, generator: Generator, verbose: int
+    ) -> np.ndarray:
         """Return the result, without noise."""
-        options = {"tolerance": self.tolerance, "n_threads": n_threads}
-        return minimise(objective, rows, verbose=verbose, **options)
+        return minimise(objective, rows, tolerance=self.tolerance, verbose=verbose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +71,7 @@ class Descent:
     batch_size: int
     n_batches: int
 
-    def sensitivity(self, objective: Any, adjacency: Any) -> Any:
+    def sensitivity(self, objective: Objective, adjacency: Adjacency) -> float:
         """Return how far one record moves the result, the rounding of both runs included."""
         eta, alpha, beta = self.step_size, objective.alpha, objective.smoothness
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
@@ -83,35 +89,16 @@ class Descent:
             1 + 4 * _EPS * eta.size
         )
 
-    def run(self, objective: Any, rows: Any, generator: Any, n_threads: Any, verbose: Any) -> Any:
+    def run(
+        self, objective: Objective, rows: Rows, generator: Generator, verbose: int
+    ) -> np.ndarray:
         """Return the result, without noise."""
-        theta, quiet = np.zeros(objective.n_parameters), np.zeros(self.step_size.size)
-        if self.n_batches == 1:
-            descend(
-                theta,
-                objective.unclamped(),
-                rows,
-                self.step_size,
-                quiet,
-                math.inf,
-                generator,
-                n_threads,
-                verbose=verbose,
-            )
-            return theta
-        descend_on_batches(
-            theta,
-            objective.unclamped(),
-            rows,
-            batches=FixedBatches(self.batch_size, generator.permutation(objective.n_samples)),
-            divisor=self.batch_size,
-            step_size=self.step_size,
-            noise_std=quiet,
-            radius=math.inf,
-            generator=generator,
-            verbose=verbose,
-        )
-        return theta
+        batches = None
+        if self.n_batches > 1:
+            batches = FixedBatches(self.batch_size, generator.permutation(objective.n_samples))
+        steps = Steps(self.step_size, np.zeros(self.step_size.size), self.batch_size)
+        objective = objective.unclamped()
+        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
 
 class OutputPerturbation(Solver):
@@ -202,18 +189,20 @@ class OutputPerturbation(Solver):
         """See `Solver`: not where batches are drawn."""
         return not is_named(self.method, "permutation_sgd")
 
-    def auto_clip(self, loss: Any, clip: Any) -> Any:
+    def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: none for several outputs."""
         return clip if loss.n_outputs == 1 else loss.lipschitz
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`, and the notes of the class."""
         mu = self.gaussian_mu(budget, objective.n_parameters)
         spread = objective.sensitivity(budget.adjacency) * objective.row_norm / mu  # kappa alpha
         kappa = (5 * spread / (objective.row_norm * objective.loss.smoothness) ** 2) ** (1 / 3)
         return spread / kappa
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], Record]:
         """See `Solver.mechanism`."""
         self._check(objective)
         ran = {"statistic": self.method}
@@ -236,21 +225,20 @@ class OutputPerturbation(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: Record,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         statistic = statistic_of(objective, mechanism)
         scale = mechanism.noise_multiplier * statistic.sensitivity(objective, mechanism.adjacency)
-        theta = statistic.run(objective, rows, generator, n_threads, verbose)
+        theta = statistic.run(objective, rows, generator, verbose)
         return release(theta, scale, generator, mechanism.distribution)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Record) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: the noise over the sensitivity of the result."""
         return {"noise_multiplier_": mechanism.noise_multiplier}
 
@@ -295,7 +283,7 @@ class OutputPerturbation(Solver):
         )
 
 
-def statistic_of(objective: Any, mechanism: Any) -> Any:
+def statistic_of(objective: Objective, mechanism: Record) -> Minimiser | Descent:
     """Return what is computed without noise, which knows how far one record moves it."""
     if mechanism.statistic == "minimiser":
         return Minimiser(mechanism.tolerance)

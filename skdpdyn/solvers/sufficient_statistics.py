@@ -1,15 +1,18 @@
 """Ridge regression from noisy sufficient statistics (AdaSSP)."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
-from skdpdyn.data.base import largest_number_of_terms
-from skdpdyn.kernels.blas import one_blas_thread
-from skdpdyn.noise import release
-from skdpdyn.privacy import Adjacency, Composition, Gaussian
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.data.base import Rows, largest_number_of_terms
+from skdpdyn.losses import Loss
+from skdpdyn.noise import Generator, release
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian
 from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import Solver
 
@@ -54,7 +57,7 @@ class SufficientStatistics(Solver):
 
     _shares = (0.05, 0.55, 0.4)  # parts of mu^2 for the least eigenvalue, X'X and X'y
 
-    def check_loss(self, loss: Any) -> Any:
+    def check_loss(self, loss: Loss) -> None:
         """See `Solver.check_loss`: products of rows say all of a squared loss, and of no other."""
         if not loss.quadratic:
             raise ValueError(
@@ -62,7 +65,9 @@ class SufficientStatistics(Solver):
                 f"{loss.name} loss"
             )
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], Composition]:
         """See `Solver.mechanism`."""
         if objective.n_parameters > _LARGEST:
             raise ValueError(
@@ -84,14 +89,13 @@ class SufficientStatistics(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: Composition,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         eigenvalue_noise, gram_noise, moment_noise = (
             part.noise_multiplier for part in mechanism.mechanisms
@@ -122,7 +126,7 @@ class SufficientStatistics(Solver):
             values, vectors = eigh(gram)
             return vectors @ ((vectors.T @ moment) / np.maximum(values + ridge, gram_std))
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Composition) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: none, since there are no steps."""
         return {}
 

@@ -258,7 +258,7 @@ class ClusterRows(TargetsElsewhere):
 
     Partitions are cut where chunks are, so that where these coincide sums have the bits of a local
     fit. A chunk in several partitions is summed in as many pieces, each as if it were a chunk. A
-    million more of them round by a thousandth of one addition, see `skdpdyn.data.chunks.in_order`.
+    million more of them round by a thousandth of one addition, see `skdpdyn.chunks.in_order`.
 
     Parameters
     ----------
@@ -280,6 +280,7 @@ class ClusterRows(TargetsElsewhere):
 
     def close(self):
         """Let go of the workers."""
+        super().close()
         self._session.close()
 
     def class_counts(self, n_classes: int) -> np.ndarray:
@@ -289,13 +290,12 @@ class ClusterRows(TargetsElsewhere):
             lambda read: sum(read(part, n_classes) for part in parts), "classes", n_classes
         )
 
-    def gradient_sums(self, what, n_threads: int = 1) -> "_Sums":
-        """See `Rows.gradient_sums`; on the threads that each worker has."""
-        return _Sums(self, what)
+    def open_sums(self, what) -> "_Sums":
+        """See `Rows.open_sums`; on the threads that each worker has.
 
-    def batch_sums(self, objective, exact: bool) -> "_BatchSums":
-        """See `Rows.batch_sums`. Who is in a batch is drawn here, and told to who has the rows."""
-        return _BatchSums(self, objective, exact)
+        Who is in a batch is drawn here, and told to who has the rows.
+        """
+        return _BatchSums(self, what) if what.of_batches else _Sums(self, what)
 
     def counts(self, of, thresholds, centre=0.0):
         """See `Rows.counts`."""
@@ -346,16 +346,12 @@ class _Sums:
     """Sums of gradients over all partitions, at one point after the other."""
 
     def __init__(self, rows, what):
-        self._rows, self._what, self._session = rows, what, None
-        self._shape = (what.n_sums,)
-
-    def __enter__(self):
-        self._session, what = self._rows._ready(), self._what
-        self._cuts = self._rows._cuts(self._rows.chunk_edges(what.n_chunks))
+        self._rows, self._shape, self._session = rows, (what.n_sums,), rows._ready()
+        self._cuts = rows._cuts(rows.chunk_edges(what.n_chunks))
         self._session.tell("gradients", what, of_parts=self._cuts)
-        return self
 
-    def __exit__(self, *error):
+    def close(self):
+        """Have workers forget it."""
         self._session.forget("gradients")
 
     def __call__(self, weights, intercept, shift):
@@ -370,32 +366,29 @@ class _Sums:
 class _BatchSums:
     """Sums of gradients over chosen rows, at one point after the other."""
 
-    def __init__(self, rows, objective, exact):
-        self._rows, self._of = rows, (objective, exact)
-        self._session, self._n_parameters = None, objective.n_parameters
+    def __init__(self, rows, what):
+        self._rows, self._n_sums, self._session = rows, what.n_sums, rows._ready()
+        self._session.tell("batches", what)
 
-    def __enter__(self):
-        self._session = self._rows._ready()
-        self._session.tell("batches", *self._of)
-        return self
-
-    def __exit__(self, *error):
+    def close(self):
+        """Have workers forget it."""
         self._session.forget("batches")
 
-    def __call__(self, theta, chosen):
+    def __call__(self, weights, intercept, shift, chosen):
         """Return the sum over the rows at these places, partition by partition."""
         starts = self._rows._starts
         parts = np.searchsorted(starts, chosen, side="right") - 1
         by_part = np.argsort(parts, kind="stable")
-        places = (chosen - starts[parts].astype(np.uintp))[by_part]
+        places = (chosen - starts[parts])[by_part]
         edges = np.searchsorted(parts[by_part], np.arange(starts.size)).tolist()
         of_parts = [places[first:last] for first, last in pairwise(edges)]
-        return self._session.ask(self._take, "batch", theta, of_parts=of_parts)
+        point = weights, intercept, shift
+        return self._session.ask(self._take, "batch", *point, of_parts=of_parts)
 
     def _take(self, read):
-        total = Total((self._n_parameters,))
+        total = Total((self._n_sums,))
         for part in range(self._rows._starts.size - 1):
-            total.add(read(part, self._n_parameters))
+            total.add(read(part, self._n_sums))
         return total.value()
 
 

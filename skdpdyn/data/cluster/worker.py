@@ -6,7 +6,7 @@ Nothing leaves but sums and codes: no error, no text and no row.
 import pickle
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,11 +25,9 @@ from skdpdyn.data.cluster.wire import (
 )
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, check_indices
-from skdpdyn.kernels.batches import BatchSums
 from skdpdyn.kernels.jit import aligned_empty
-from skdpdyn.kernels.passes import LocalSums
+from skdpdyn.kernels.passes import BatchSums, LocalSums
 from skdpdyn.kernels.sums import Total
-from skdpdyn.noise import generators
 
 # codes of refusals: numbers behind them are public, such as columns
 MISSING, TARGETS, EXPOSURE, SHAPE, UNREADABLE, LONG = range(1, 7)
@@ -206,12 +204,14 @@ class Answers:
     def gradients(self, what, edges):
         """Begin sums of gradients: what `point` returns."""
         self._held.close()
-        self._point, (_, n_weights) = None, what.layout()
+        self._point = None
         sums = [
-            self._held.enter_context(LocalSums(what, rows, of_part, self._n_threads, keep=True))
+            self._held.enter_context(
+                closing(LocalSums(what, rows, of_part, self._n_threads, keep=True))
+            )
             for rows, of_part in zip(self._rows, edges, strict=True)
         ]
-        weights = aligned_empty(n_weights, what.precision)
+        weights = aligned_empty(what.n_weights, what.precision)
         self._point = weights, *np.zeros((2, what.objective.n_outputs))
         self._sums = sums
 
@@ -225,16 +225,15 @@ class Answers:
         for sums in self._sums:
             yield sums.of_chunks(*self._point, go_on=self._go_on)
 
-    def batches(self, objective, exact):
+    def batches(self, what):
         """Begin sums over chosen rows: what `batch` returns."""
-        (generator,) = generators(None)
-        self._batches = [BatchSums(objective, rows, exact, generator) for rows in self._rows]
+        self._batches = [BatchSums(what, rows) for rows in self._rows]
 
-    def batch(self, theta, chosen):
+    def batch(self, weights, intercept, shift, chosen):
         """Yield the sum at a point over the rows at some places of each partition."""
         for sums, of_part in zip(self._batches, chosen, strict=True):
             self._go_on()
-            yield sums(theta, of_part)
+            yield sums(weights, intercept, shift, of_part)
 
     def release(self):
         """Let go of threads."""

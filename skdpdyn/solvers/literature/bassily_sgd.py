@@ -1,18 +1,23 @@
 """Noisy stochastic gradient descent on single records: a rival in the literature's tables."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.chunks import gathered_in_order
-from skdpdyn.kernels.batches import PoissonBatches, descend_on_batches
-from skdpdyn.privacy import PoissonSubsampled
+from skdpdyn.chunks import gathered_in_order
+from skdpdyn.data.base import Rows
+from skdpdyn.kernels.draws import PoissonBatches
+from skdpdyn.noise import Generator
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
+from skdpdyn.solvers.steps import Steps, descend
 
-_MOST_STEPS = 4_000_000  # limit of "auto": a few seconds
+_MOST_STEPS = 100_000  # limit of "auto": a few seconds
 _COUNTABLE = 3e14  # times delta: the most steps that numerical accounting can count
 
 
@@ -57,11 +62,13 @@ class BassilySGD(Solver):
         self.n_steps = n_steps
         self.radius = radius
 
-    def auto_alpha(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`: the penalty alone limits the noise."""
         return super().auto_alpha(objective, budget, bound) / AUTO_FORGETTING
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], PoissonSubsampled]:
         """See `Solver.mechanism`."""
         n_steps = checked_steps(self.n_steps, "n_steps")
         if n_steps is None:
@@ -84,33 +91,23 @@ class BassilySGD(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: PoissonSubsampled,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
-        radius, theta = mechanism.diameter / 2, np.zeros(objective.n_parameters)
+        radius = mechanism.diameter / 2
         noise_std = mechanism.noise_multiplier * objective.lipschitz
         step_size = _step_size(objective, radius, noise_std, np.arange(1.0, mechanism.n_steps + 1))
-        descend_on_batches(
-            theta,
-            objective,
-            rows,
-            batches=PoissonBatches(mechanism.sampling_probability),
-            divisor=mechanism.sampling_probability * objective.n_samples,
-            step_size=step_size,
-            noise_std=step_size * noise_std,
-            radius=radius,
-            generator=generator,
-            verbose=verbose,
-        )
-        return theta
+        divisor = mechanism.sampling_probability * objective.n_samples
+        steps = Steps(step_size, step_size * noise_std, divisor, radius)
+        batches = PoissonBatches(mechanism.sampling_probability)
+        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: step sizes decrease."""
         return {"noise_multiplier_": mechanism.noise_multiplier, "n_iter_": mechanism.n_steps}
 

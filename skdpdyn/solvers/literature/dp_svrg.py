@@ -1,14 +1,16 @@
 """Stochastic variance-reduced gradient descent with noisy gradients, for comparison."""
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.kernels.blas import one_blas_thread
-from skdpdyn.noise import release
-from skdpdyn.privacy import Composition, PoissonSubsampled
+from skdpdyn.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.data.base import Rows
+from skdpdyn.noise import Generator, release
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
 from skdpdyn.progress import Progress
@@ -20,7 +22,6 @@ from skdpdyn.solvers.base import (
     training_time,
 )
 
-_ROWS = 4096  # rows of X that are processed together
 _MOST_INNER = 10
 
 
@@ -41,10 +42,11 @@ class DPSVRG(Solver):
       so the sum over it is a Poisson-subsampled Gaussian mechanism. A record contributes
       grad_i(theta) - grad_i(s) to it: at most 2 L, the norms of two clipped gradients, and at most
       beta norm(theta - s) by the smoothness beta of its loss. As theta and s are both public, so is
-      the smaller of these numbers, h. Contributions are scaled down to h where clipping or rounding
-      exceeds it, and noise of ``noise_multiplier`` times h is added. Given what was released
-      before, each step is thus dominated by the same pair of distributions, and dominating pairs
-      compose adaptively. (In a round's first step h = 0: the sum is 0, whatever the records.)
+      the smaller of these numbers, h (2 L of a clipped softmax, whose curvature has no bound).
+      Noise of ``noise_multiplier`` times h, and of what sums may round, is added. Given what was
+      released before, each step is thus dominated by the same pair of distributions, and
+      dominating pairs compose adaptively. (In a round's first step h = 0: the sum is 0, whatever
+      the records.)
     - The sum is divided by the public mean size of a batch. The penalty is no function of the
       records.
 
@@ -98,7 +100,9 @@ class DPSVRG(Solver):
         self.batch_size = batch_size
         self.step_size = step_size
 
-    def mechanism(self, objective: Any, budget: Any, bound: Any) -> Any:
+    def mechanism(
+        self, objective: Objective, budget: Budget, bound: str
+    ) -> Callable[[float], Composition]:
         """See `Solver.mechanism`."""
         n_rounds, n_inner, probability = self._schedule(objective, budget)
         step_size = self._step_size(objective)
@@ -125,50 +129,44 @@ class DPSVRG(Solver):
 
     def solve(
         self,
-        objective: Any,
-        mechanism: Any,
-        rows: Any,
+        objective: Objective,
+        mechanism: Composition,
+        rows: Rows,
         *,
-        generator: Any,
-        n_threads: Any = 1,
-        verbose: Any = 0,
-    ) -> Any:
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
         """See `Solver.solve`."""
         snapshots, steps = mechanism.mechanisms
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
-        records = _Records(objective, rows)
+        problem = objective.unclamped() if objective.contracts else objective
         snapshot = np.zeros(objective.n_parameters)
-        with one_blas_thread(), Progress(n_rounds, "round", verbose) as told:
+        with Progress(n_rounds, "round", verbose) as told:
             for number in range(1, n_rounds + 1):
-                snapshot_std = snapshots.noise_multiplier * (
-                    objective.lipschitz + records.rounding(snapshot)
-                )
-                gradient = release(records.gradient(snapshot), snapshot_std, generator)
-                gradient /= objective.n_samples
+                largest = objective.lipschitz + _rounding(objective, snapshot)
+                std = snapshots.noise_multiplier * largest
+                whole = release(rows.gradient(problem, snapshot), std, generator)
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
                 for _ in range(n_inner):
-                    limit = min(
-                        2 * objective.lipschitz,
-                        objective.curvature * np.linalg.norm(theta - snapshot),
-                    )
                     batch = np.flatnonzero(
                         generator.random(objective.n_samples) < steps.sampling_probability
                     )
-                    correction = records.correction(theta, snapshot, batch, limit)
-                    sensitivity = limit + records.rounding(theta) + records.rounding(snapshot)
-                    correction = release(
-                        correction, steps.noise_multiplier * sensitivity, generator
-                    )
+                    correction = rows.gradient(problem, theta, batch)
+                    correction -= rows.gradient(problem, snapshot, batch)
+                    largest = _largest_correction(objective, theta, snapshot)
+                    correction = release(correction, steps.noise_multiplier * largest, generator)
                     theta -= step_size * (
-                        correction / batch_size + gradient + objective.alpha * theta
+                        correction / batch_size
+                        + whole / objective.n_samples
+                        + objective.alpha * theta
                     )
                     total += theta
                 snapshot = total / n_inner
                 told(number)
         return snapshot
 
-    def fitted_attributes(self, mechanism: Any) -> Any:
+    def fitted_attributes(self, mechanism: Composition) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: the noise on steps, and their number in all rounds."""
         _, steps = mechanism.mechanisms
         return {
@@ -209,65 +207,16 @@ class DPSVRG(Solver):
         return checked_step_size(self.step_size) or 1 / (objective.curvature + objective.alpha)
 
 
-class _Records:
-    """Sums of bounded gradients over some records."""
-
-    def __init__(self, objective, rows):
-        self.objective, self.X, self.y = objective, rows.X, rows.y.astype(np.float64)
-        bounded = rows.bounded(objective, n_chunks=1, dtype=np.float64)
-        self.row_scale, self.residual_limit = bounded.scale, bounded.limit.astype(np.float64)
-        self.weight = bounded.weight if bounded.weight.size else np.ones(objective.n_samples)
-        unit = replace(objective, clip=1.0, loss=replace(objective.loss, lipschitz=math.inf))
-        unit_limit = rows.bounded(unit, n_chunks=1, dtype=np.float64, aligned=False).limit
-        # residuals of contributions of norm 1
-        self.unit_limit = np.minimum(unit_limit.astype(np.float64), 1e300) * self.weight
-
-    def gradient(self, theta):
-        """Sum of all records' clipped gradients."""
-        parts = (slice(first, first + _ROWS) for first in range(0, self.objective.n_samples, _ROWS))
-        return sum(self._sum(self._residuals(theta, part), part) for part in parts)
-
-    def correction(self, theta, snapshot, batch, limit):
-        """Sum differences of clipped gradients at two points over a batch."""
-        difference = self._residuals(theta, batch) - self._residuals(snapshot, batch)
-        return self._sum(_bounded(difference, limit * self.unit_limit[batch]), batch)
-
-    def rounding(self, theta):
-        """Return how far one record can move the sum over a batch at ``theta`` by rounding alone.
-
-        BLAS may add up the products of all other rows in another order if there is one row more.
-        """
-        objective = self.objective
-        return (
-            2
-            * objective.n_samples
-            * objective.gradient_rounding(np.linalg.norm(theta), objective.n_features, 0)
-        )
-
-    def _residuals(self, theta, part):
-        coef, intercept = self.objective.split(theta)
-        raw = np.ascontiguousarray(
-            ((self.X[part] @ coef.T) * self.row_scale[part, None] + intercept).T
-        )
-        out = np.empty_like(raw)
-        if self.objective.n_outputs == 1:
-            self.objective.loss.residual(raw[0], self.y[part], out[0])
-        else:
-            self.objective.loss.residual(raw, self.y[part], out)
-        return _bounded(out.T, self.residual_limit[part]) * self.weight[part, None]
-
-    def _sum(self, residuals, part):
-        coef = (self.X[part].T @ (residuals * self.row_scale[part, None])).T
-        if self.objective.intercept_scaling == 0:
-            return coef.ravel()
-        return np.append(coef, self.objective.intercept_scaling * residuals.sum(axis=0))
+def _rounding(objective, theta):
+    """Return how far one record can move a sum of gradients at ``theta`` by rounding alone."""
+    n_summed = max(largest_number_in_order(objective), gathered_in_order(objective.n_samples))
+    norm, n_terms = np.linalg.norm(theta), objective.n_features + 2
+    return 2 * objective.n_samples * objective.gradient_rounding(norm, n_terms, n_summed)
 
 
-def _bounded(residuals, limit):
-    """Return rows scaled down to norm ``limit``; values that are not finite count as 0."""
-    residuals = np.nan_to_num(residuals, posinf=0.0, neginf=0.0)
-    if residuals.shape[1] == 1:  # the factor below could be subnormal
-        return np.clip(residuals, -limit[:, None], limit[:, None])
-    norms = np.linalg.norm(residuals, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return residuals * np.where(norms <= limit, 1.0, limit / norms)[:, None]
+def _largest_correction(objective, theta, snapshot):
+    """Return how far one record can move the sum of differences of gradients at two points."""
+    largest = 2 * objective.lipschitz
+    if objective.contracts:  # a clipped softmax has no bound on its curvature
+        largest = min(largest, objective.curvature * np.linalg.norm(theta - snapshot))
+    return largest + _rounding(objective, theta) + _rounding(objective, snapshot)

@@ -13,17 +13,16 @@ goes on: it is slow, but it certainly arrives.
 """
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.chunks import largest_number_in_order
 from skdpdyn.data.base import rounding_objective
-from skdpdyn.data.chunks import in_order, largest_number_in_order
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels.blas import one_blas_thread
-from skdpdyn.kernels.descent import set_point
-from skdpdyn.kernels.passes import Gradients
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.progress import tell_nothing
 
@@ -35,7 +34,7 @@ _FORCING = 0.1  # part of a step's equations that may be left unsolved
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
 
 
-def minimise(objective, rows, *, tolerance, linear=None, n_threads=1, verbose=0):
+def minimise(objective, rows, *, tolerance, linear=None, verbose=0):
     """Minimise the objective's empirical risk plus ``linear @ theta``, with a certificate.
 
     The loss is the clipped one: for a single output that is a convex loss too, whose residual is
@@ -52,8 +51,6 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1, verbose=0)
         Largest norm of the gradient.
     linear : ndarray of shape (n_parameters,) or None, default=None
         Coefficients of a linear term.
-    n_threads : int, default=1
-        Number of threads; the bits of the result do not depend on it.
     verbose : int, default=0
         Whether to print that steps show no progress.
 
@@ -76,9 +73,8 @@ def minimise(objective, rows, *, tolerance, linear=None, n_threads=1, verbose=0)
         )
     rows.check(objective)
     tell_nothing("minimising", verbose)
-    what = Gradients.of(objective.unclamped(), rows, with_room=True)
-    with one_blas_thread(), rows.gradient_sums(what, n_threads) as sums:
-        gradient = _Gradient(objective, rows, linear, what, sums)
+    with one_blas_thread():
+        gradient = _Gradient(objective, rows, linear)
         theta = np.zeros(objective.n_parameters)
         if gradient.rounding(theta) < tolerance:
             for point in _points(gradient, theta, tolerance):
@@ -138,17 +134,12 @@ def certifiable(tolerance, negligible, least):
 
 
 class _Gradient:
-    """The gradient of the objective, from the chunk kernels, and a bound on its rounding."""
+    """The gradient of the objective, and a bound on its rounding."""
 
-    def __init__(self, objective, rows, linear, what, sums):
-        edges = rows.chunk_edges(what.n_chunks)
-        self._map, self._rounds_as = rows.map, rounding_objective(objective, rows.map)
-        self._n_summed = in_order(int(np.max(np.diff(edges))), edges.size - 1)
-        self.objective, self._sums = objective, sums
+    def __init__(self, objective, rows, linear):
+        self.objective, self._rows = objective, rows
+        self._summed = replace(objective.unclamped(), exact=True)
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
-        self._order, n_weights = what.layout()
-        self._weights = np.zeros(n_weights)
-        self._intercept, self._shift = np.zeros((2, objective.n_outputs))
 
     def __call__(self, theta):
         """Return the gradient at ``theta``."""
@@ -156,19 +147,7 @@ class _Gradient:
 
     def of_the_loss(self, theta):
         """Return the mean of the losses' gradients at ``theta``."""
-        scaling = self.objective.intercept_scaling
-        set_point(
-            theta, self._order, scaling, self._weights, self._intercept, self._shift, self._map
-        )
-        gradient = self._sums(self._weights, self._intercept, self._shift)
-        in_order = gradient[self._order[: theta.size]]
-        if self._map is not None:
-            n_outputs, n_features = self.objective.n_outputs, self.objective.n_features
-            first = self._weights.size + n_outputs
-            sums = in_order[: n_outputs * n_features].reshape(n_outputs, n_features)
-            sums = self._map.gradient(sums, gradient[first : first + n_outputs])
-            in_order[: sums.size] = sums.ravel()
-        return in_order / self.objective.n_samples
+        return self._rows.gradient(self._summed, theta) / self.objective.n_samples
 
     def derivative(self, theta, slope):
         """Return the Hessian at ``theta`` as an operator of differences."""
@@ -184,7 +163,7 @@ class _Gradient:
     def rounding(self, theta):
         """Bound the distance between the computed gradient at ``theta`` and the exact one."""
         norm, slope = np.linalg.norm(theta), np.linalg.norm(self._linear)
-        return _rounding(self.objective, self._rounds_as, self._n_summed, norm, slope)
+        return largest_rounding(self.objective, norm, self._rows.map, slope)
 
 
 class _Point(NamedTuple):
