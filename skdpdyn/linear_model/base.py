@@ -63,6 +63,8 @@ from skdpdyn.linear_model.answers import answering, refuse_elsewhere, refuse_in_
 from skdpdyn.linear_model.targets import (
     NO_EXPOSURES,
     Target,
+    are_bounds,
+    are_labels,
     as_labels,
     numbers_of,
     numbers_of_labels,
@@ -1101,9 +1103,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
                 "classes=[...]"
             )
         if self.classes is None:
-            quoting_no_records(check_classification_targets, y)
-            classes = quoting_no_records(np.unique, y)
-            self._check_classes(classes, y)
+            classes = self._classes_in(y)
             warnings.warn(
                 (
                     "classes=None: the labels were taken from y, so which labels occur is released "
@@ -1157,12 +1157,22 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             raise ValueError("class_weight must be above 0 for one class at least")
         return weights / weights.max()
 
+    def _classes_in(self, y):
+        """Return the labels that y has, or raise an error that quotes none."""
+        quoting_no_records(check_classification_targets, y)
+        classes = quoting_no_records(np.unique, y)
+        if not are_labels(classes):
+            raise ValueError(
+                "classes=None: y must hold finite numbers only, or strings only. Number the "
+                "labels, and pass classes=[...]"
+            )
+        self._check_classes(classes, y)
+        return classes
+
     def _public_classes(self):
         """Return the classes that were passed, sorted."""
         labels = np.asarray(self.classes)
-        kinds = {isinstance(label, str) for label in np.asarray(self.classes, dtype=object).ravel()}
-        nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
-        if labels.ndim != 1 or labels.dtype.kind not in "biufUO" or len(kinds) != 1 or nameless:
+        if not are_labels(labels, self.classes):
             raise ValueError(
                 f"classes={self.classes!r} must be an array-like of labels, at least two, all "
                 "finite numbers or all strings"
@@ -1367,8 +1377,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
                 "Pass "
                 "target_bounds=(low, high)"
             )
-        low, high = float(np.min(y)), float(np.max(y))
-        high = high if high > low else low + max(1.0, abs(low))
+        low, high = self._bounds_in(y)
         warnings.warn(
             "target_bounds=None: the bounds were taken from y, so its extremes are released "
             "without noise. "
@@ -1378,6 +1387,17 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         )
         return low, high, ("target_bounds were taken from y",)
 
+    def _bounds_in(self, y):
+        """Return the bounds that y has, or raise an error that does not quote them."""
+        low, high = float(np.min(y)), float(np.max(y))
+        high = high if high > low else low + max(1.0, abs(low))
+        if not are_bounds(low, high):
+            raise ValueError(
+                "target_bounds=None: targets of such a size, or so close to each other, cannot be "
+                "computed with. Rescale y, or pass target_bounds=(low, high)"
+            )
+        return low, high
+
     def _public_bounds(self):
         bounds = self.target_bounds
         pair = (
@@ -1386,7 +1406,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
             and len(bounds) == 2
         )
         low, high = map(as_float, bounds) if pair else (0.0, 0.0)
-        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
+        if not are_bounds(low, high):
             raise ValueError(
                 f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with "
                 "low < high, or None"

@@ -244,6 +244,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     def _auto_clip(self, n_parameters, strength):
         return 1.0  # a lower bound on residuals makes rates too low: counts are skewed
 
+    def _bounds_in(self, y):
+        return super()._bounds_in(np.maximum(y, 0.0))
+
     def _public_bounds(self):
         low, high = super()._public_bounds()
         if not low >= 0:
@@ -257,7 +260,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
     def _encode_target(self, y, exposure=None):
         raw = None if y is None else numbers_of(y)
-        low, high, leaks = self._bounds_of(None if raw is None else np.maximum(raw, 0.0))
+        low, high, leaks = self._bounds_of(raw)
         unit = _residual_limit(high)
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if self.fit_intercept else unit

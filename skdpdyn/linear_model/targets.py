@@ -52,6 +52,22 @@ def as_labels(y: Any, classes: Any) -> Any:
     return y
 
 
+def are_labels(labels: np.ndarray, given: Any = None) -> bool:
+    """Return whether labels can be classes: finite numbers only, or strings only.
+
+    ``given`` is what they were made of, where numpy may have made strings of numbers.
+    """
+    given = np.asarray(labels if given is None else given, dtype=object)
+    kinds = {isinstance(one, str) for one in given.ravel()}
+    nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
+    return labels.ndim == len(kinds) == 1 and labels.dtype.kind in "biufUO" and not nameless
+
+
+def are_bounds(low: float, high: float) -> bool:
+    """Return whether targets between two numbers can be computed with."""
+    return -1e150 < low < high < 1e150 and high - low > 1e-150
+
+
 def numbers_of(y: Any) -> Any:
     """Return the targets of a regression as float64, or raise an error that says what they are."""
     if y.dtype.kind not in "biuf":

@@ -12,7 +12,6 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from skdpdyn.base import (
@@ -526,12 +525,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         name = "classes" if is_classifier(model) else "target_bounds"
         if getattr(model, name) is not None:
             return {}, ()
-        if name == "classes":
-            quoting_no_records(check_classification_targets, y)
-            value = quoting_no_records(np.unique, y)
-        else:
-            value = (float(np.min(y)), float(np.max(y)))
-            value = value if value[1] > value[0] else (value[0], value[0] + max(1.0, abs(value[0])))
+        value = model._classes_in(y) if name == "classes" else model._bounds_in(y)
         warnings.warn(
             f"{name}=None of the estimator: taken from y, without noise. Pass {name}",
             PrivacyLeakWarning,
@@ -734,8 +728,8 @@ class _SearchPlan:
             gaussian or guarantee in self.candidates
         ):
             raise UnsupportedMechanismError(
-                f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: "
-                "search over lists of values"
+                f"a candidate costs {type(guarantee).__name__} of more than a trial's "
+                f"{self.mechanism.trial}: search over lists of values"
             )
 
 
