@@ -5,6 +5,7 @@ caches.
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -12,12 +13,13 @@ import time
 import warnings
 from functools import partial
 from itertools import pairwise
+from unittest.mock import patch
 
 import numba
 import numpy as np
 import pandas as pd
 import pytest
-from releases import shown
+from releases import HOSTILE, Raises, Reshapes, Widens, shown
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -382,6 +384,60 @@ def test_the_probe_finds_what_is_quoted():
 
     assert TEXT in tells(quotes)
     assert TEXT not in tells(quoting_no_records, quotes)
+
+
+SECRET = 0.4711471147114711  # the largest cell
+SECRETIVE = np.where(FIRST, SECRET, DENSE)
+LAYOUTS = {
+    "dense": np.asarray,
+    "sparse": sparse.csr_array,
+    "frame": lambda X: pd.DataFrame(X, columns=list("abcd")),
+}
+
+
+def trains_and_scores(step):
+    """Return a search by which steps run, the rows that its trials saw, and what it found."""
+    pipeline, seen = make_pipeline(step, MODELS["logistic"](conditioning=None)), []
+    model = f"{PrivateLogisticRegression.__name__.lower()}__clip"
+    options = {"delta": 1e-4, "expected_trials": 8.0, "trials": "poisson", "random_state": 1}
+    search = PrivateSearchCV(pipeline, {model: [0.1]}, epsilon=9.0, **options)
+    fit = PrivateLogisticRegression.fit
+
+    def spy(self, X, y=None, **given):
+        seen.append(shown([X.toarray() if sparse.issparse(X) else np.array(X), np.array(y)]))
+        return fit(self, X, y, **given)
+
+    def run(X, y):
+        with patch.object(PrivateLogisticRegression, "fit", spy):
+            found = search.fit(X, y)
+        assert len(seen) > 1
+        assert all(rows == seen[0] for rows in seen)
+        return search, found
+
+    return run
+
+
+def is_scored(step):
+    """Return an evaluation of a model behind a step."""
+    model = make_pipeline(step, MODELS["logistic"](conditioning=None).fit(DENSE, LABELS))
+    return lambda X, y: (model, evaluate(model, X, y, epsilon=1.0, random_state=0))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("operation", [trains_and_scores, is_scored])
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_code_of_others_changes_nothing_keeps_nothing_and_tells_nothing(hostile, operation, layout):
+    """It runs alike each time, on rows of its own, and only what it computes of them is used."""
+    X, y, kept = LAYOUTS[layout](SECRETIVE), LABELS.copy(), []
+    text = tells(lambda: kept.extend(operation(hostile())(X, y)))
+    assert not any(part in text for part in ("0.47114", "AssertionError"))
+    assert np.array_equal(X.toarray() if sparse.issparse(X) else X, SECRETIVE)
+    assert np.array_equal(y, LABELS)
+    held = pickle.dumps(kept)
+    assert np.float64(SECRET).tobytes() not in held
+    assert np.float64(-0.9 * SECRET).tobytes() not in held
+    refused = "lent" in text or hostile in (Raises, Reshapes, Widens)
+    assert bool(kept) or refused
 
 
 @pytest.mark.parametrize("model", [MODELS["logistic"], MODELS["softmax"]])

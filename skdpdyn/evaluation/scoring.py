@@ -54,7 +54,8 @@ def evaluate(
     ----------
     model : fitted classifier or regressor
         A model that scores each row by itself, as linear models do, and that may be shown: one of
-        skdpdyn, or one that was learnt from public data.
+        skdpdyn, or one that was learnt from public data. Copies of it (``copy.deepcopy``) score
+        copies of the rows, so that it keeps none; what they warn of is silenced.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows.
     y : array-like of shape (n_samples,)

@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -30,10 +30,12 @@ from skdpdyn.base import (
 )
 from skdpdyn.data.persons import person_codes
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.foreign import Loan, rows_at
 from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._costs import largest
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
+from skdpdyn.model_selection._steps import forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
 from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Budget, GaussianDP, Selection
@@ -278,7 +280,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             codes = person_codes(groups, n_samples)
             n_samples = int(codes.max()) + 1
         public, leaks = self._public(y)
-        plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
+        plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3, stacklevel=4)
         warn_of_weak_budget(plan.budget, n_samples, stacklevel=3)
         held, train = self._held_out(n_samples, splitting)
@@ -301,17 +303,22 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             if self.random_state is not None
             else [None] * number
         )
-        parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
-        parts += (of_rows, of_held) if of_rows else ()
+        shared = np.array_equal(train, held)
+        parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (X, y)]
+        loan, build = Loan.of(*parts, times=1 + shared), candidates.build
         # output of each trial would reveal the number of trials
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
-            delayed(run_trial)(
-                candidates.build(candidate, plan.trial_budget, public, seed),
-                plan.score,
-                *parts,
+            delayed(loan.run)(
+                partial(
+                    run_trial,
+                    candidates.build(candidate, plan.trial_budget, public, seed),
+                    plan.score,
+                ),
+                *((of_rows, of_held) if of_rows else ()),
             )
             for candidate, seed in zip(drawn, seeds, strict=True)
         )
+        loan.check()
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
@@ -333,6 +340,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
+        forget_rows(self.best_estimator_, build(drawn[best], plan.trial_budget, public, None))
         self.best_score_ = plan.score.in_units(scores[best])
         model = last_step(self.best_estimator_)
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
@@ -738,16 +746,3 @@ def _models(candidates, plan, public):
     budget = plan.trial_budget
     pool = candidates.pool()
     return [last_step(candidates.build(one, budget, public, None)) for one in pool]
-
-
-def _rows(X, positions):
-    """Return rows of an array, a sparse matrix, a data frame or a list."""
-    return quoting_no_records(_rows_at, X, positions)
-
-
-def _rows_at(X, positions):
-    if hasattr(X, "iloc"):
-        return X.iloc[positions]
-    if isinstance(X, (list, tuple)):
-        return X[positions] if isinstance(positions, slice) else [X[index] for index in positions]
-    return X[positions]
