@@ -28,6 +28,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from skdpdyn import (
@@ -39,10 +41,12 @@ from skdpdyn import (
     preprocessing,
 )
 from skdpdyn.conditioning import n_parts_of
-from skdpdyn.data.local import LocalRows
+from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.evaluation import evaluate, scoring
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.inference import private_summary
+from skdpdyn.kernels import descent
+from skdpdyn.linear_model import base
 from skdpdyn.linear_model.base import _condition
 from skdpdyn.losses import Loss
 from skdpdyn.model_selection import PrivateSearchCV, private_search
@@ -50,7 +54,6 @@ from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Gaussian, composition
 from skdpdyn.solvers import SOLVERS, NoisyGD, sufficient_statistics
-from skdpdyn.solvers import steps as loop
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -64,6 +67,7 @@ NORMAL = [
     ("output_perturbation", {"method": "permutation_sgd", "n_epochs": 2, "batch_size": 5}),
 ]
 N_SAMPLES, N_COLUMNS, REPEATS = 20, 4001, 20
+WHOLE = 2000  # records or persons of a whole fit
 TOP = 100.0  # a curvature for which steps on conditioned rows are many, and have momentum
 
 MANY_RUNS = [
@@ -115,11 +119,12 @@ def label(name, options):
     return " ".join([name, *(f"{key}={value}" for key, value in options.items())])
 
 
-def normal_release(name, options, adjacency, top=None):
+def normal_release(name, options, adjacency, top=None, persons=None):
     """Return the loss of a solver whose release is normal: the distance without noise, over the
     noise.
 
-    With ``top``, a curvature that was learnt, steps are those of conditioned rows.
+    With ``top``, a curvature that was learnt, steps are those of conditioned rows. ``persons`` says
+    how many rows the changed person has, and how many in the neighbour.
     """
     solver = SOLVERS[name](**options)
     model = PrivateLogisticRegression(
@@ -135,27 +140,32 @@ def normal_release(name, options, adjacency, top=None):
         record = NoisyGD().adapted(plan.objective, plan.guarantee.mu, adjacency, top)
         plan = replace(plan, mechanism=record, guarantee=composition(record))
         what += f" n_steps={record.n_steps} momentum={record.momentum:.2f}"
-    X, y = np.zeros((N_SAMPLES, N_COLUMNS)), np.ones(N_SAMPLES)
-    X[-1, 0] = 1.0  # the last record, whom no later step of a pass hides
-    X_neighbour, y_neighbour = X.copy(), y.copy()
-    if adjacency == Adjacency.REPLACE_ONE:
-        y_neighbour[-1] = -1.0
-    else:
-        X_neighbour[-1, 0] = 0.0
+    if persons is not None:
+        what += " persons of {} and {} rows".format(*persons)
 
-    def solve(rows, labels, mechanism=plan.mechanism, seed=0):
+    def data(n_rows, row, label):
+        """Return empty rows and the last record, or person, whom no later step of a pass hides."""
+        codes = np.append(np.arange(N_SAMPLES - 1), np.full(n_rows, N_SAMPLES - 1))
+        X, y = np.zeros((len(codes), N_COLUMNS)), np.ones(len(codes))
+        X[N_SAMPLES - 1 :, 0], y[N_SAMPLES - 1 :] = row, label
+        return rows_of(X, y, None if persons is None else codes, plan.objective.most_rows)
+
+    replaced = adjacency == Adjacency.REPLACE_ONE
+    here, there = persons or (1, 1)
+    rows = data(here, 1.0, 1.0)
+    neighbour = data(there, 1.0, -1.0) if replaced else data(there, 0.0, 1.0)
+
+    def solve(rows, mechanism=plan.mechanism, seed=0):
         generator = generators(seed)[0]  # the same order of records where it is drawn
-        return plan.solver.solve(
-            plan.objective, mechanism, LocalRows(rows, labels), generator=generator
-        )
+        return plan.solver.solve(plan.objective, mechanism, rows, generator=generator)
 
     quiet = replace(
         plan.mechanism, noise_multiplier=1e-9 * np.asarray(plan.mechanism.noise_multiplier)[()]
     )
-    distance = np.linalg.norm(solve(X, y, quiet) - solve(X_neighbour, y_neighbour, quiet))
+    distance = np.linalg.norm(solve(rows, quiet) - solve(neighbour, quiet))
     # every step on conditioned rows adds exact noise, which takes its time
     n_repeats = REPEATS if top is None else REPEATS // 4
-    noise = [solve(X, y, seed=seed)[1:] for seed in range(n_repeats)]
+    noise = [solve(rows, seed=seed)[1:] for seed in range(n_repeats)]
     loss = distance / np.sqrt(np.mean(np.square(noise)))
     error = loss / math.sqrt(2 * np.size(noise))
     return Row(what, adjacency, plan.guarantee.mu, loss, error)
@@ -421,7 +431,7 @@ def default(adjacency):
                 (np.vstack([X[:-1], row]), np.append(y[:-1], target)) for row, target in changes
             ]
         for neighbour in neighbours:
-            losses.append(replay([conditioning, loop], run, (X, y), neighbour))
+            losses.append(replay([conditioning, descent], run, (X, y), neighbour))
     learnt, training = run((X, y))
     steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
     parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
@@ -472,7 +482,7 @@ def with_targets(adjacency):
                     for row, other in changes
                 ]
             for neighbour in neighbours:
-                losses.append(replay([conditioning, loop], run, (X, y, ones), neighbour))
+                losses.append(replay([conditioning, descent], run, (X, y, ones), neighbour))
         learnt, training = run((X, y, ones))
         steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
         parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
@@ -483,12 +493,66 @@ def with_targets(adjacency):
         yield from replayed(title, names, adjacency, parts, plan.guarantee.mu, losses)
 
 
+def whole_fits(adjacency):
+    """Return the losses of fits of persons, sparse rows, classes, class weights and exposures.
+
+    One person of 2,000 has 5 rows, and 100 rows across in the neighbour; of other fits a record
+    changes in all that it has. Under add_remove the weights of their rows are 0.
+    """
+    given = BUDGET | {"adjacency": adjacency, "random_state": 0}
+    binary = PrivateLogisticRegression(**given, classes=[0, 1])
+    cases = {
+        "persons": (binary, 5, 100),
+        "sparse rows": (binary, 1, 1),
+        "PrivateSoftmaxRegression": (PrivateSoftmaxRegression(**given, classes=[0, 1, 2]), 1, 1),
+        "class_weight='private'": (clone(binary).set_params(class_weight="private"), 1, 1),
+        "exposures": (PrivatePoissonRegressor(**given, target_bounds=(0, 4)), 1, 1),
+    }
+    for title, (model, here, there) in cases.items():
+        losses = []
+
+        def run(data, model=model, title=title):
+            X, y, exposure, weight = data
+            codes = np.minimum(np.arange(len(y)), WHOLE - 1)
+            fit = {"groups": codes} if title == "persons" else {}
+            fit |= {"exposure": exposure} if title == "exposures" else {}
+            all_of = lambda *arguments: rows_of(*arguments).weighted_by(weight)  # noqa: E731
+            X = sparse.csr_array(X) if title == "sparse rows" else X
+            with patch.object(base, "rows_of", all_of):
+                model.fit(X, y, **fit)
+
+        for length, label in product((1.0, 0.01), (0, 1)):
+            data = table_of(here, [length, 0.0], label, 0.5)
+            if adjacency == Adjacency.REPLACE_ONE:
+                rows = [0.0, 1.0], [-length, 0.0]
+                neighbours = [table_of(there, row, 1 - label, 2.0) for row in rows]
+            else:
+                neighbours = [table_of(here, [length, 0.0], label, 0.5, weight=0.0)]
+            losses += [replay([conditioning, descent], run, data, other) for other in neighbours]
+        *learnt, training = model.mechanism_.mechanisms
+        steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
+        parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
+        names = ["learnt"] * len(learnt) + ["steps"] * training.n_steps
+        yield from replayed(title, names, adjacency, parts, model.privacy_.mu, losses)
+
+
+def table_of(n_rows, row, label, exposure, weight=1.0):
+    """Return rows, labels, exposures and weights, of which the last ``n_rows`` are as said."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.choice([-0.5, 0.5], WHOLE), rng.uniform(-0.1, 0.1, WHOLE)])[:-1]
+    y, last = (X[:, 0] > 0).astype(int), np.arange(WHOLE - 1 + n_rows) >= WHOLE - 1
+    X, y = np.vstack([X, np.tile(row, (n_rows, 1))]), np.append(y, np.full(n_rows, label))
+    return X, y, np.where(last, exposure, 1.0), np.where(last, weight, 1.0)
+
+
 def exact():
     """Return the rows of the first table, one after the other."""
     for adjacency in Adjacency:
         for name, options in NORMAL:
             yield normal_release(name, options, adjacency)
         yield normal_release("noisy_gd", {}, adjacency, top=TOP)
+        yield normal_release(*NORMAL[0], adjacency, persons=(5, 100))
+        yield from whole_fits(adjacency)
         yield from default(adjacency)
         yield from with_targets(adjacency)
         yield from statistics(adjacency)
@@ -583,7 +647,8 @@ it pays for every step, and the last iterate alone, which is what a fit releases
 Sufficient statistics, scalers, the default, evaluations, tables of intervals and the score of a
 trial are replayed: the outcomes on one data set are repeated on its neighbour, and the loss is that
 of the pair that shows most. Of the default all is replayed: what it learns of rows, and every step.
-So are fits of ridge and of counts: what they learn of targets, and diagnostics.
+So are fits of ridge and of counts: what they learn of targets, and diagnostics; and fits of
+persons, sparse rows, several classes, private class weights and exposures.
 Under add_remove all the statistics of the first two attain their claims together; under replace_one
 no pair moves all of them as far as it can move one. Evaluations attain their claims under both. Of
 a table of intervals the scores move less: the residuals of such records are far from their bound.

@@ -38,11 +38,16 @@ SOURCE = (
 )
 Generator = np.random.Generator
 """Type of a source of randomness, which other modules only pass on."""
-UNCHARGED = 1e-300
-"""Largest probability of an event that no guarantee pays for.
+UNCHARGED = {
+    "batch": 1e-100,  # one of a fit's Poisson batches is larger than its public bound
+    "trials": 1e-150,  # distance of the drawn law of a search's number of trials from the exact one
+    "normal": 1e-267,  # a normal of a step is beyond 35 standard deviations
+    "iterate": 1e-300,  # noise takes an iterate out of its public ball
+    "certificate": 1e-300,  # a random linear term is longer than a certificate of accuracy takes it
+}
+"""Probabilities, at most, of the events that no guarantee pays for, see doc/theory/bits.rst.
 
-Replacing both of two runs by ones without the event costs (1 + exp(epsilon)) times as much, which
-is below 1e-80 for every epsilon up to 500.
+Replacing both of two runs by ones without the event costs (1 + exp(epsilon)) times as much.
 """
 NOISE_ERROR = NORMAL_ERROR
 """Largest distance of a coordinate of `standard_noise` from the ideal one."""
@@ -121,12 +126,12 @@ def standard_noise(distribution, size, generator):
 
 
 def largest_norm(distribution, size):
-    """Return a norm that `standard_noise` exceeds with the probability `UNCHARGED` at most.
+    """Return a norm that `standard_noise` exceeds with a probability of 1e-300 at most.
 
     A Gaussian norm exceeds sqrt(d) + sqrt(2 t), and a Gamma number d + sqrt(2 d t) + t, with a
     probability of at most exp(-t); Laurent and Massart (2000).
     """
-    t = -math.log(UNCHARGED)
+    t = -math.log(min(UNCHARGED["iterate"], UNCHARGED["certificate"]))
     if distribution == "gaussian":
         return math.sqrt(size) + math.sqrt(2 * t)
     return size + math.sqrt(2 * size * t) + t

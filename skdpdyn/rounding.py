@@ -32,11 +32,10 @@ import numpy as np
 
 from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
-from skdpdyn.noise import largest_norm
+from skdpdyn.noise import UNCHARGED, largest_norm
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
-_LARGER = 1e-100  # probability that a batch exceeds its bound, see doc/theory/bits.rst
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 
 
@@ -55,7 +54,7 @@ def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float
 
     All of that is without noise. Noise moves iterates by no more than the sum of all noise is long,
     in law, because steps contract. It exceeds its bound in a step with the probability
-    `skdpdyn.noise.UNCHARGED` at most.
+    ``skdpdyn.noise.UNCHARGED["iterate"]`` at most.
 
     Parameters
     ----------
@@ -189,7 +188,7 @@ def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> 
     -------
     float
     """
-    mean, log = sampling_probability * n_samples, math.log(n_steps) - math.log(_LARGER)
+    mean, log = sampling_probability * n_samples, math.log(n_steps) - math.log(UNCHARGED["batch"])
     return min(n_samples, mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from randomgen import AESCounter
 from reference import gradients
 from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
 
 import skdpdyn
 from skdpdyn import (
@@ -304,6 +305,127 @@ def by(solver, model=plain):
     """Return a model that learns by this solver."""
     return partial(model, solver=solver)
 
+
+class Hostile(TransformerMixin, BaseEstimator):
+    """A step that says of itself that it looks at each row alone; subclasses break a hypothesis."""
+
+    def fit(self, X, y=None):
+        """Learn nothing."""
+        return self
+
+    def transform(self, X):
+        """Return the rows."""
+        return X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit, tags.input_tags.sparse = False, True
+        return tags
+
+
+class WritesInPlace(Hostile):
+    """Turns rows into others, in place."""
+
+    def transform(self, X):
+        """Return the rows themselves, each as another."""
+        cells = X.data if sparse.issparse(X) else X.iloc if hasattr(X, "iloc") else X
+        cells[:] = -0.9 * cells[:]
+        return X
+
+
+class WritesByForce(WritesInPlace):
+    """Does so where it may not."""
+
+    def transform(self, X):
+        """Return the rows themselves, each as another."""
+        cells = X.data if sparse.issparse(X) else X
+        while isinstance(cells, np.ndarray) and cells.base is not None:
+            cells = cells.base
+        if isinstance(cells, np.ndarray):
+            cells.flags.writeable = True
+            cells *= -0.9
+            return X
+        return super().transform(X)
+
+
+class Counts(Hostile):
+    """Counts its calls, clones included, and shows the number."""
+
+    calls_so_far = 0
+
+    def __sklearn_clone__(self):
+        return self
+
+    def transform(self, X):
+        """Return the rows, shortened by the number of calls."""
+        self.calls_so_far += 1
+        return X / self.calls_so_far
+
+
+class Keeps(Hostile):
+    """Keeps the rows that it is given, clones included."""
+
+    def __sklearn_clone__(self):
+        return self
+
+    def fit(self, X, y=None):
+        """Keep the rows."""
+        self.rows_, self.n_features_in_ = X, X.shape[1]
+        return self
+
+    def transform(self, X):
+        """Keep the rows."""
+        self.seen_ = X
+        return X
+
+
+class Warns(Hostile):
+    """Warns of a cell."""
+
+    def transform(self, X):
+        """Warn of a cell, and return the rows."""
+        warnings.warn(f"a cell is {_cell(X)}", stacklevel=1)
+        return X
+
+
+class Raises(Hostile):
+    """Fails with a cell in the text."""
+
+    def transform(self, X):
+        """Fail."""
+        raise KeyError(_cell(X))
+
+
+class Reshapes(Hostile):
+    """Returns one row of all when it is called again."""
+
+    def transform(self, X):
+        """Return the rows, or the first."""
+        self.again_ = hasattr(self, "again_")
+        return X[:1] if self.again_ and not hasattr(X, "iloc") else X
+
+
+class Widens(Hostile):
+    """Returns more columns when it is called again, clones included."""
+
+    calls_so_far = 0
+
+    def __sklearn_clone__(self):
+        return self
+
+    def transform(self, X):
+        """Return the rows, and a column for each earlier call."""
+        rows = np.asarray(X.todense() if sparse.issparse(X) else X)
+        self.calls_so_far += 1
+        return np.hstack([rows, np.zeros((len(rows), self.calls_so_far - 1))])
+
+
+def _cell(X):
+    return float(np.max(np.asarray(X.todense() if sparse.issparse(X) else X)))
+
+
+HOSTILE = (WritesInPlace, WritesByForce, Counts, Keeps, Warns, Raises, Reshapes, Widens)
+"""A step for each hypothesis on others' code that it may break."""
 
 PERSONS = {"groups": "groups"}
 unconditioned = {"conditioning": None}

@@ -93,6 +93,7 @@ LAYERS = {
     "solvers/*.py": (7, 1),
     "solvers/literature/*.py": (7, 1),
     "base.py": (8, 0),
+    "foreign.py": (8, 1),
     "linear_model/targets.py": (8, 1),
     "linear_model/answers.py": (8, 1),
     "linear_model/family.py": (8, 2),

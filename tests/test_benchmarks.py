@@ -88,7 +88,7 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
     attained = {row.what for row in rows if row.loss > 0.99 * row.claim}
     assert (
         len({what for what in attained if what.startswith(("noisy_gd", "output_perturbation"))})
-        == 3
+        == 4
     )
     assert {
         "sufficient_statistics: all",
@@ -125,6 +125,28 @@ def test_what_is_learnt_of_targets_shows_no_more_than_it_claims(audit, adjacency
     assert "PrivateRidge: target mean" in attained
 
 
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(audit, adjacency):
+    """Whole fits; and the last iterate with persons of 5 and of 100 rows attains its claim."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        rows = {row.what: row for row in audit.whole_fits(Adjacency(adjacency))}
+    for row in rows.values():
+        assert row.loss <= row.claim * (1 + 1e-6), row
+    assert len(rows) == 15
+    assert rows["sparse rows: learnt"].loss > 0.99 * rows["sparse rows: learnt"].claim
+    if adjacency == "add_remove":
+        for title in (
+            "persons",
+            "sparse rows",
+            "PrivateSoftmaxRegression",
+            "class_weight='private'",
+        ):
+            assert rows[f"{title}: all"].loss > 0.95 * rows[f"{title}: all"].claim
+    last = audit.normal_release(*audit.NORMAL[0], Adjacency(adjacency), persons=(5, 100))
+    assert 0.98 * last.claim < last.loss < last.claim + 6 * last.error
+
+
 @pytest.mark.slow
 def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
     """Wherever it is, the exact losses are above the claims."""
@@ -152,4 +174,9 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
         "default",
         "evaluate",
         "private_summary",
+        "persons",
+        "sparse",
+        "PrivateSoftmaxRegression",
+        "class_weight",
+        "exposures",
     }

@@ -3,6 +3,7 @@ records costs.
 """
 
 import math
+from fractions import Fraction
 
 import matplotlib as mpl
 import numpy as np
@@ -307,3 +308,30 @@ def test_displays():
     three = evaluate(*MODELS["three"][:1], X, THREE, epsilon=1.0)
     with pytest.raises(ValueError, match="a ClassEvaluation has no such curve"):
         PrivateRocCurveDisplay.from_evaluation(three)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
+    """In whole fractions, by the squares of the sensitivities, which are rational."""
+    scales = []
+    monkeypatch.setattr(spending, "release", lambda point, std, _: scales.append(std) or point)
+    rng, twice = np.random.default_rng(0), 2 if adjacency == "replace_one" else 1
+    x = np.linspace(-1, 1, 30)[:, None]
+    binary, three = (
+        LogisticRegression().fit(x, np.digitize(x[:, 0], edges)) for edges in ([0], [-0.5, 0.5])
+    )
+    line = LinearRegression().fit(x, x[:, 0])
+    for epsilon in rng.uniform(0.01, 20, 100):
+        for model, squares, options in (
+            (binary, [5 * twice], {}),
+            (three, [twice, 1], {}),
+            (line, [Fraction(3) if twice == 2 else Fraction(37, 16)], {"target_bounds": (-1, 1)}),
+        ):
+            scales.clear()
+            y = model.predict(x)
+            found = evaluate(
+                model, x, y, epsilon=epsilon, delta=1e-6, adjacency=adjacency, **options
+            )
+            pairs = zip(squares, scales, strict=True)
+            exact = sum(Fraction(square) / Fraction(std) ** 2 for square, std in pairs)
+            assert exact <= Fraction(found.privacy_.mu) ** 2

@@ -48,7 +48,12 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import (
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    foreign,
+)
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
 from skdpdyn.model_selection import (
@@ -1607,7 +1612,7 @@ def test_advice_on_meta_estimators():
 
 def test_warnings_come_back_after_trials_that_overlap():
     before = list(warnings.filters)
-    one, other = _trials._SILENCE, _trials._SILENCE
+    one = other = foreign.SILENCE
     one.__enter__()
     other.__enter__()
     with warnings.catch_warnings(record=True) as caught:

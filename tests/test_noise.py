@@ -3,8 +3,10 @@ or marked.
 """
 
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +14,38 @@ from randomgen import AESCounter
 from scipy import stats
 
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.model_selection import _trials
 from skdpdyn.noise import UNCHARGED, check_random_state, generators, largest_norm
+from skdpdyn.rounding import largest_batch
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 1000, 10**6])
 def test_the_largest_norm_is_hardly_ever_exceeded(size):
-    assert stats.chi2.logsf(largest_norm("gaussian", size) ** 2, size) <= math.log(UNCHARGED)
-    assert stats.gamma.logsf(largest_norm("gamma", size), size) <= math.log(UNCHARGED)
+    assert stats.chi2.logsf(largest_norm("gaussian", size) ** 2, size) <= math.log(
+        UNCHARGED["iterate"]
+    )
+    assert stats.gamma.logsf(largest_norm("gamma", size), size) <= math.log(UNCHARGED["iterate"])
+
+
+def test_the_list_of_what_is_not_charged_is_complete_and_the_code_keeps_to_it():
+    page = (ROOT / "doc/theory/bits.rst").read_text(encoding="utf-8")
+    table = page.partition("What is not charged\n")[2]
+    rows = re.findall(r"^   \* - (\w+)\n     - .*\n     - (\S+)$", table, flags=re.MULTILINE)
+    assert {name: float(p) for name, p in rows if name != "event"} == UNCHARGED
+    assert max(UNCHARGED.values()) < 1e-99
+    for other in ("README.md", "doc/guide/threats.rst"):
+        text = " ".join((ROOT / other).read_text(encoding="utf-8").split())
+        assert "ive events, all below 1e-99, are not charged" in text
+    assert len(UNCHARGED) == 5
+    # Bernstein's bound on a batch of mean b in n_steps steps, at the size that is claimed
+    size, b, n_steps = largest_batch(10**6, 1e-3, 5000), 1e3, 5000
+    log_p = math.log(n_steps) - (size - b) ** 2 / (2 * b + 2 * (size - b) / 3)
+    assert log_p <= math.log(UNCHARGED["batch"]) + 1e-9
+    # what is left of 1 where trials are not counted any more, and the grid of the uniform number
+    assert float(_trials._NOTHING) + 2.0 ** (-8 * _trials._BYTES) < UNCHARGED["trials"] / 1e6
+    assert math.log(2) + stats.norm.logsf(35) <= math.log(UNCHARGED["normal"])
 
 
 def test_the_generator_is_aes_128_in_counter_mode():

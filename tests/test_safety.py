@@ -5,6 +5,7 @@ caches.
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -12,12 +13,13 @@ import time
 import warnings
 from functools import partial
 from itertools import pairwise
+from unittest.mock import patch
 
 import numba
 import numpy as np
 import pandas as pd
 import pytest
-from releases import shown
+from releases import HOSTILE, Raises, Reshapes, Widens, shown
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -206,6 +208,11 @@ class Opaque:
         return TEXT
 
 
+class Hashless(Opaque):
+    def __hash__(self):
+        raise RuntimeError(TEXT)
+
+
 def planted(array, value):
     array = np.array(array, dtype=object)
     array[(0,) * array.ndim] = value
@@ -258,6 +265,11 @@ TARGETS = {
     "short": np.full(N - 1, NUMBER),
     "a category": pd.Series(pd.Categorical([TEXT, *["b"] * (N - 1)])),
     "infinite": np.where(np.arange(N) == 0, np.inf, NUMBER),
+    "below 0": np.where(np.arange(N) == 0, -NUMBER, LABELS),
+    "huge": np.where(np.arange(N) == 0, NUMBER * 1e200, LABELS),
+    "bytes": np.array([TEXT.encode(), b"other"] * (N // 2)),
+    "days": np.array(["1971-04-07", "1971-04-08"] * (N // 2), dtype="M8[D]"),
+    "not hashable": planted(LABELS, Hashless()),
 }
 
 
@@ -311,6 +323,10 @@ def probes():
         yield f"{name}.fit in order", lambda X, y, model=model: model.fit(InOrder(X, y))
     yield "labels from y", PrivateLogisticRegression().fit
     yield "bounds from y", PrivateRidge().fit
+    yield "bounds of counts from y", PrivatePoissonRegressor().fit
+    for model in (PrivateLogisticRegression(), PrivateRidge(), PrivatePoissonRegressor()):
+        search = PrivateSearchCV(model, {"clip": [0.1]}, epsilon=20.0, expected_trials=1)
+        yield f"search of {model}, public facts from y", search.fit
     counts = MODELS["counts"]()
     yield "exposures of fit", lambda X, y: counts.fit(DENSE, LABELS, exposure=y)
     with_counts = MODELS["counts"]().fit(DENSE, LABELS)
@@ -354,7 +370,7 @@ def test_no_error_and_no_warning_quotes_a_record():
     for probe, function in probes():
         for case, (X, y) in cases.items():
             text = tells(function, X, y)
-            if "4711" in text or "987654" in text or "1971" in text:
+            if any(part in text for part in ("4711", "987654", f"{NUMBER:.6e}"[:6], "1971")):
                 quoted.append((probe, case, text[:200]))
     assert not quoted
 
@@ -368,6 +384,60 @@ def test_the_probe_finds_what_is_quoted():
 
     assert TEXT in tells(quotes)
     assert TEXT not in tells(quoting_no_records, quotes)
+
+
+SECRET = 0.4711471147114711  # the largest cell
+SECRETIVE = np.where(FIRST, SECRET, DENSE)
+LAYOUTS = {
+    "dense": np.asarray,
+    "sparse": sparse.csr_array,
+    "frame": lambda X: pd.DataFrame(X, columns=list("abcd")),
+}
+
+
+def trains_and_scores(step):
+    """Return a search by which steps run, the rows that its trials saw, and what it found."""
+    pipeline, seen = make_pipeline(step, MODELS["logistic"](conditioning=None)), []
+    model = f"{PrivateLogisticRegression.__name__.lower()}__clip"
+    options = {"delta": 1e-4, "expected_trials": 8.0, "trials": "poisson", "random_state": 1}
+    search = PrivateSearchCV(pipeline, {model: [0.1]}, epsilon=9.0, **options)
+    fit = PrivateLogisticRegression.fit
+
+    def spy(self, X, y=None, **given):
+        seen.append(shown([X.toarray() if sparse.issparse(X) else np.array(X), np.array(y)]))
+        return fit(self, X, y, **given)
+
+    def run(X, y):
+        with patch.object(PrivateLogisticRegression, "fit", spy):
+            found = search.fit(X, y)
+        assert len(seen) > 1
+        assert all(rows == seen[0] for rows in seen)
+        return search, found
+
+    return run
+
+
+def is_scored(step):
+    """Return an evaluation of a model behind a step."""
+    model = make_pipeline(step, MODELS["logistic"](conditioning=None).fit(DENSE, LABELS))
+    return lambda X, y: (model, evaluate(model, X, y, epsilon=1.0, random_state=0))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("operation", [trains_and_scores, is_scored])
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_code_of_others_changes_nothing_keeps_nothing_and_tells_nothing(hostile, operation, layout):
+    """It runs alike each time, on rows of its own, and only what it computes of them is used."""
+    X, y, kept = LAYOUTS[layout](SECRETIVE), LABELS.copy(), []
+    text = tells(lambda: kept.extend(operation(hostile())(X, y)))
+    assert not any(part in text for part in ("0.47114", "AssertionError"))
+    assert np.array_equal(X.toarray() if sparse.issparse(X) else X, SECRETIVE)
+    assert np.array_equal(y, LABELS)
+    held = pickle.dumps(kept)
+    assert np.float64(SECRET).tobytes() not in held
+    assert np.float64(-0.9 * SECRET).tobytes() not in held
+    refused = "lent" in text or hostile in (Raises, Reshapes, Widens)
+    assert bool(kept) or refused
 
 
 @pytest.mark.parametrize("model", [MODELS["logistic"], MODELS["softmax"]])

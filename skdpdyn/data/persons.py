@@ -137,12 +137,13 @@ def _codes_of_objects(ids):
         if _is_missing(one):
             raise ValueError(_MISSING)
     try:
-        codes = np.array([numbers.setdefault(one, len(numbers)) for one in ids.tolist()], np.int64)
-    except TypeError:
-        raise ValueError(_KINDS) from None
-    if len({isinstance(one, str) for one in numbers}) > 1:
+        codes = [numbers.setdefault(one, len(numbers)) for one in ids.tolist()]
+        kinds = {isinstance(one, str) for one in numbers}
+    except Exception:  # an id that is not hashable, whose error would be the other's context
+        kinds = {True, False}
+    if len(kinds) > 1:
         raise ValueError(_KINDS)
-    return codes
+    return np.array(codes, np.int64)
 
 
 def _is_missing(value):

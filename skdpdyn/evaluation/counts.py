@@ -15,6 +15,7 @@ from skdpdyn.evaluation.results import (
     RegressionEvaluation,
     ScoreEvaluation,
 )
+from skdpdyn.foreign import predicted as answers
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import as_float
@@ -89,7 +90,7 @@ def counted(model, X, y, thresholds, target_bounds, largest_error, adjacency):
 
 def _histogram(model, X, codes, thresholds, adjacency):
     """Count by label and bin, at every resolution but the coarsest, whose sum is public."""
-    probability = _predicted(model, "predict_proba", X, codes.size)[:, 1]
+    probability = answers(model, "predict_proba", X, codes.size)[:, 1]
     n_bins = thresholds.size + 1
     bins = np.searchsorted(thresholds, np.where(probability >= 0, probability, 0.0))  # no NaN
     counts = np.bincount(codes.astype(np.intp) * n_bins + bins, minlength=2 * n_bins)
@@ -108,7 +109,7 @@ def _histogram(model, X, codes, thresholds, adjacency):
 
 def _confusions(model, X, codes, classes, adjacency):
     """Count by true and predicted label, and sum the log losses."""
-    predicted = codes_of(_predicted(model, "predict", X, codes.size), classes)
+    predicted = codes_of(answers(model, "predict", X, codes.size), classes)
     with_losses = hasattr(model, "predict_proba")
     counts = np.bincount(codes * classes.size + predicted, minlength=classes.size**2)
     parts = [
@@ -122,7 +123,7 @@ def _confusions(model, X, codes, classes, adjacency):
     ]
     largest = 3 * math.log(classes.size)
     if with_losses:
-        probability = _predicted(model, "predict_proba", X, codes.size)
+        probability = answers(model, "predict_proba", X, codes.size)
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
         losses = np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)  # NaN too
         rounding = 1 + 4 * codes.size * _EPS
@@ -157,7 +158,7 @@ def _errors(model, X, y, target_bounds, largest_error, adjacency):
             "distance of the bounds"
         )
     targets = np.clip(numbers_of(y), low, high)
-    predicted = _predicted(model, "predict", X, y.size)
+    predicted = answers(model, "predict", X, y.size)
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
     errors = np.minimum(errors / largest, 1.0)
     centred = np.clip((targets - low) / (high - low) - 0.5, -0.5, 0.5)
@@ -173,16 +174,6 @@ def _errors(model, X, y, target_bounds, largest_error, adjacency):
         )
 
     return Counted((Statistic("sums", np.array(sums), sensitivity),), evaluation)
-
-
-def _predicted(model, method, X, n_samples):
-    """Call a method of the model on the rows; errors quote no row."""
-    if not hasattr(model, method):
-        raise ValueError(f"{type(model).__name__} has no {method}: evaluate a model that has one")
-    predicted = np.asarray(quoting_no_records(getattr(model, method), X))
-    if len(predicted) != n_samples:
-        raise ValueError(f"X has {len(predicted)} rows and y has {n_samples} targets")
-    return predicted
 
 
 def _checked_thresholds(thresholds):

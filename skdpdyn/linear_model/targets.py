@@ -59,6 +59,10 @@ class Targets(ABC):
         """Return what the parameters say of targets, checked; None where they say nothing."""
 
     @abstractmethod
+    def found(self, y: np.ndarray) -> Any:
+        """Return what y says in place of the parameters, or raise an error that quotes none."""
+
+    @abstractmethod
     def read(self, model: Any, y: np.ndarray | None, exposure: Any = None) -> Target:
         """Return the targets as the loss takes them, or raise an error that quotes none.
 
@@ -83,9 +87,7 @@ class Labels(Targets):
         if model.classes is None:
             return None
         labels = np.asarray(model.classes)
-        kinds = {isinstance(one, str) for one in np.asarray(model.classes, dtype=object).ravel()}
-        nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
-        if labels.ndim != 1 or labels.dtype.kind not in "biufUO" or len(kinds) != 1 or nameless:
+        if not are_labels(labels, model.classes):
             raise ValueError(
                 f"classes={model.classes!r} must be an array-like of labels, at least two, all "
                 "finite numbers or all strings"
@@ -103,7 +105,17 @@ class Labels(Targets):
         """See `Targets.read`."""
         classes, leaks = self.public(model), ()
         if classes is None:
-            classes, leaks = self._found(y), ("classes were taken from y",)
+            if y is None:
+                raise ValueError(
+                    "classes=None: labels are not looked for in rows that are read in order. Pass "
+                    "classes=[...]"
+                )
+            classes, leaks = self.found(y), ("classes were taken from y",)
+            warn(
+                "classes=None: the labels were taken from y, so which labels occur is released "
+                "without noise. Pass classes=[...]",
+                PrivacyLeakWarning,
+            )
         encode = partial(numbers_of_labels, classes=classes)
         return Target(
             None if y is None else encode(y),
@@ -114,20 +126,16 @@ class Labels(Targets):
             class_weights=_class_weights(model.class_weight, classes),
         )
 
-    def _found(self, y):
-        if y is None:
-            raise ValueError(
-                "classes=None: labels are not looked for in rows that are read in order. Pass "
-                "classes=[...]"
-            )
+    def found(self, y):
+        """See `Targets.found`."""
         quoting_no_records(check_classification_targets, y)
         classes = quoting_no_records(np.unique, y)
+        if not are_labels(classes):
+            raise ValueError(
+                "classes=None: y must hold finite numbers only, or strings only. Number the "
+                "labels, and pass classes=[...]"
+            )
         self._check(classes, y)
-        warn(
-            "classes=None: the labels were taken from y, so which labels occur is released "
-            "without noise. Pass classes=[...]",
-            PrivacyLeakWarning,
-        )
         return classes
 
     def _check(self, classes, target):
@@ -160,7 +168,7 @@ class Numbers(Targets):
             return None
         is_pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.shape(bounds) == (2,)
         low, high = map(as_float, bounds) if is_pair else (0.0, 0.0)
-        if not (-1e150 < low < high < 1e150 and high - low > 1e-150):
+        if not are_bounds(low, high):
             raise ValueError(
                 f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with "
                 "low < high, or None"
@@ -195,14 +203,24 @@ class Numbers(Targets):
                 "target_bounds=None: bounds are not looked for in rows that are read in order. "
                 "Pass target_bounds=(low, high)"
             )
-        low, high = float(np.min(y)), float(np.max(y))
-        high = high if high > low else low + max(1.0, abs(low))
+        bounds = self.found(y)
         warn(
             "target_bounds=None: the bounds were taken from y, so its extremes are released "
             "without noise. Pass target_bounds=(low, high)",
             PrivacyLeakWarning,
         )
-        return (low, high), ("target_bounds were taken from y",)
+        return bounds, ("target_bounds were taken from y",)
+
+    def found(self, y):
+        """See `Targets.found`."""
+        low, high = float(np.min(y)), float(np.max(y))
+        high = high if high > low else low + max(1.0, abs(low))
+        if not are_bounds(low, high):
+            raise ValueError(
+                "target_bounds=None: targets of such a size, or so close to each other, cannot be "
+                "computed with. Rescale y, or pass target_bounds=(low, high)"
+            )
+        return low, high
 
     def published(self, attributes, coef, intercept, centred):
         """See `Targets.published`."""
@@ -226,10 +244,14 @@ class Counts(Numbers):
             )
         return bounds
 
+    def found(self, y):
+        """See `Targets.found`."""
+        return super().found(np.maximum(y, 0.0))
+
     def read(self, model, y, exposure=None):
         """See `Targets.read`."""
         raw = None if y is None else numbers_of(y)
-        bounds, leaks = self.bounds_of(model, None if raw is None else np.maximum(raw, 0.0))
+        bounds, leaks = self.bounds_of(model, raw)
         unit = residual_limit(bounds[1])
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit
@@ -297,6 +319,22 @@ def as_labels(y: Any, classes: Any) -> Any:
     if len({isinstance(label, str) for label in y}) > 1:
         raise ValueError("y holds strings and other labels: pass labels of one kind")
     return y
+
+
+def are_labels(labels: np.ndarray, given: Any = None) -> bool:
+    """Return whether labels can be classes: finite numbers only, or strings only.
+
+    ``given`` is what they were made of, where numpy may have made strings of numbers.
+    """
+    given = np.asarray(labels if given is None else given, dtype=object)
+    kinds = {isinstance(one, str) for one in given.ravel()}
+    nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
+    return labels.ndim == len(kinds) == 1 and labels.dtype.kind in "biufUO" and not nameless
+
+
+def are_bounds(low: float, high: float) -> bool:
+    """Return whether targets between two numbers can be computed with."""
+    return -1e150 < low < high < 1e150 and high - low > 1e-150
 
 
 def numbers_of(y: Any) -> Any:

@@ -1,6 +1,5 @@
 """The candidates of a private search: what may be tuned, and how one is drawn and built."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from skdpdyn.base import quoting_no_records, refuse_dates
+from skdpdyn.foreign import SILENCE, own_copy
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._costs import costed, with_parameters
 
@@ -77,8 +77,9 @@ class Candidates:
             return grid[int(generator.integers(len(grid)))]
         grids = self._grids()
         grid = grids[generator.integers(len(grids))]
+        # of a copy: one that counts its calls would count trials, and draw each by another law
         return {
-            name: values.rvs(random_state=generator)
+            name: own_copy(values).rvs(random_state=generator)
             if hasattr(values, "rvs")
             else values[int(generator.integers(len(values)))]
             for name, values in sorted(grid.items())
@@ -86,7 +87,8 @@ class Candidates:
 
     def build(self, candidate, budget, public, seed):
         """Build the estimator with a candidate's parameters and the budget of a trial."""
-        estimator = with_parameters(self.estimator, candidate)
+        # a clone of some steps is the step itself, as an earlier trial left it
+        estimator = with_parameters(own_copy(self.estimator), own_copy(candidate))
         model, base = private_model(estimator), private_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
             own, given = getattr(model, name, None), getattr(base, name, None)
@@ -134,9 +136,9 @@ def n_columns(estimator, rows):
     """Return the number of columns that reach the model."""
     if isinstance(estimator, Pipeline):
         if len(estimator.steps) > 1:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about these artificial rows
-                rows = quoting_no_records(clone(estimator[:-1]).fit_transform, rows)
+            with SILENCE:
+                before, rows = own_copy((clone(estimator[:-1]), rows))
+                rows = quoting_no_records(before.fit_transform, rows)
         return n_columns(estimator.steps[-1][1], rows)
     refuse_dates(rows)
     rows = quoting_no_records(

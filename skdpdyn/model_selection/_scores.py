@@ -11,6 +11,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from skdpdyn.foreign import predicted
+
 
 def score_of(scoring, model, public):
     """Return the score by name, with what is public of the target."""
@@ -90,7 +92,7 @@ class Accuracy(_OfClasses):
 
     def terms(self, estimator, X, y, exposure=None):
         """Return whether each label is predicted."""
-        return np.asarray(estimator.predict(X) == y, dtype=float)
+        return np.asarray(predicted(estimator, "predict", X, y.size) == y, dtype=float)
 
 
 class LogLoss(_OfClasses):
@@ -105,7 +107,7 @@ class LogLoss(_OfClasses):
         """Return scaled log probabilities of the labels, 0 for labels that are not classes."""
         position = {label: code for code, label in enumerate(estimator.classes_.tolist())}
         codes = np.array([position.get(label, -1) for label in y.tolist()])
-        log_proba = estimator.predict_log_proba(X)[np.arange(y.size), codes]
+        log_proba = predicted(estimator, "predict_log_proba", X, y.size)[np.arange(y.size), codes]
         return np.where(codes < 0, 0.0, 1 + log_proba / self.width)
 
 
@@ -125,8 +127,10 @@ class SquaredError(Score):
 
     def terms(self, estimator, X, y, exposure=None):
         """Return a term for each record from the error of its prediction."""
-        predicted = estimator.predict(X) * (1 if exposure is None else exposure)
-        error = np.clip(predicted, *self.bounds) - np.clip(y, *self.bounds)
+        rates = predicted(estimator, "predict", X, y.size)
+        error = np.clip(rates * (1 if exposure is None else exposure), *self.bounds) - np.clip(
+            y, *self.bounds
+        )
         return 1 - error**2 / self.width
 
     def constant(self):

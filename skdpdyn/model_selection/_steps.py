@@ -124,6 +124,8 @@ _LEARNS = {
 
 
 _COMPOSITE = (Pipeline, FeatureUnion, ColumnTransformer)
+# what a step learns that its rows' shape says
+_PUBLIC = ("n_features_in_", "feature_names_in_", "_n_features_out")
 
 
 class Verdict(NamedTuple):
@@ -167,6 +169,29 @@ def verdicts(
             yield name, Verdict(reason)
     else:
         yield name, verdict(step, row_wise)
+
+
+def forget_rows(fitted: Any, fresh: Any) -> None:
+    """Return steps that need no fit to what they held before one: they may have kept rows.
+
+    ``fresh`` is the same estimator before the fit.
+    """
+    before = dict(_leaves(fresh))
+    for name, step in _leaves(fitted):
+        if name in before and _verdict.dispatch(type(step)) is _verdict.dispatch(object):
+            known = {key: vars(step)[key] for key in _PUBLIC if key in vars(step)}
+            step.__dict__ = vars(before[name]) | known
+
+
+def _leaves(step, name=""):
+    """Yield the name and the step for each part before the model, of composite ones for theirs."""
+    if type(step) is FrozenEstimator:
+        yield from _leaves(step.estimator, name)
+    elif type(step) in _COMPOSITE:
+        for part_name, part in _named_parts(step, "transformers_"):
+            yield from _leaves(part, joined(name, part_name))
+    elif hasattr(step, "transform"):
+        yield name, step
 
 
 def joined(name: str, part: str) -> str:
@@ -426,10 +451,13 @@ def _(step, given=None):
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _named_parts(step):
-    """Return the names and parts of a composite, without those it drops."""
+def _named_parts(step, fitted=""):
+    """Return the names and parts of a composite, without those it drops.
+
+    ``fitted`` is where a ColumnTransformer has parts that it has fitted.
+    """
     if isinstance(step, ColumnTransformer):
-        parts = [(name, part) for name, part, _ in step.transformers]
+        parts = [(name, part) for name, part, _ in getattr(step, fitted, step.transformers)]
         parts.append(("remainder", step.remainder))
     else:
         parts = step.steps if isinstance(step, Pipeline) else step.transformer_list

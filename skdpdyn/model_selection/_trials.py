@@ -1,8 +1,6 @@
 """The trials of a private search: their number, what each may spend, and how one is run."""
 
 import math
-import threading
-import warnings
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
 
@@ -12,35 +10,12 @@ from sklearn.pipeline import Pipeline
 
 from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.foreign import SILENCE
 from skdpdyn.privacy import GaussianDP
 
 # of the law of the number of trials; a shape of 5e-324 leaves 280 of the digits
 _DIGITS = Context(prec=600, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _BYTES, _NOTHING = 80, Decimal("1e-160")
-
-
-class _Silence:
-    """Silence warnings: `warnings.catch_warnings` restores a wrong state where threads overlap."""
-
-    def __init__(self):
-        self._lock, self._inside = threading.Lock(), 0
-
-    def __enter__(self):
-        with self._lock:
-            if self._inside == 0:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("ignore")
-            self._inside += 1
-
-    def __exit__(self, *error):
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._filters.__exit__(*error)
-
-
-_SILENCE = _Silence()
 
 
 def run_trial(estimator, score, X, y, X_held, y_held, of_rows=None, of_held=None):
@@ -49,7 +24,7 @@ def run_trial(estimator, score, X, y, X_held, y_held, of_rows=None, of_held=None
     ``of_rows`` is what its model is given of each row by name, ``of_held`` what the score is.
     """
     # in this worker; a warning for each trial would tell how many there were
-    with _SILENCE, silent_arithmetic():
+    with SILENCE, silent_arithmetic():
         if of_rows:  # by name, whatever is requested
             given = {name_of(name, estimator): values for name, values in of_rows.items()}
             with config_context(enable_metadata_routing=False):

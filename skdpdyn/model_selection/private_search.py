@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,7 +11,6 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from skdpdyn.base import (
@@ -29,11 +28,13 @@ from skdpdyn.base import (
 )
 from skdpdyn.data.persons import person_codes
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
+from skdpdyn.foreign import Loan, rows_at
 from skdpdyn.linear_model.request import check_persons
 from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._costs import largest
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
+from skdpdyn.model_selection._steps import forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
 from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Budget, GaussianDP, Selection
@@ -279,7 +280,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             codes = person_codes(groups, n_samples)
             n_samples = int(codes.max()) + 1
         public, leaks = self._public(y)
-        plan = self._plan(n_samples, _rows(X, slice(0, 2)), public)
+        plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
         warn_of_weak_budget(plan.budget, n_samples)
         held, train = self._held_out(n_samples, splitting)
@@ -302,17 +303,22 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             if self.random_state is not None
             else [None] * number
         )
-        parts = _rows(X, train), _rows(y, train), _rows(X, held), _rows(y, held)
-        parts += (of_rows, of_held) if of_rows else ()
+        shared = np.array_equal(train, held)
+        parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (X, y)]
+        loan, build = Loan.of(*parts, times=1 + shared), candidates.build
         # output of each trial would reveal the number of trials
         outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
-            delayed(run_trial)(
-                candidates.build(candidate, plan.trial_budget, public, seed),
-                plan.score,
-                *parts,
+            delayed(loan.run)(
+                partial(
+                    run_trial,
+                    candidates.build(candidate, plan.trial_budget, public, seed),
+                    plan.score,
+                ),
+                *((of_rows, of_held) if of_rows else ()),
             )
             for candidate, seed in zip(drawn, seeds, strict=True)
         )
+        loan.check()
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
@@ -334,6 +340,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
+        forget_rows(self.best_estimator_, build(drawn[best], plan.trial_budget, public, None))
         self.best_score_ = plan.score.in_units(scores[best])
         model = last_step(self.best_estimator_)
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
@@ -526,12 +533,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         name = "classes" if is_classifier(model) else "target_bounds"
         if getattr(model, name) is not None:
             return {}, ()
-        if name == "classes":
-            quoting_no_records(check_classification_targets, y)
-            value = quoting_no_records(np.unique, y)
-        else:
-            value = (float(np.min(y)), float(np.max(y)))
-            value = value if value[1] > value[0] else (value[0], value[0] + max(1.0, abs(value[0])))
+        value = model.family.targets.found(y)
         warn(
             f"{name}=None of the estimator: taken from y, without noise. Pass {name}",
             PrivacyLeakWarning,
@@ -733,8 +735,8 @@ class _SearchPlan:
             gaussian or guarantee in self.candidates
         ):
             raise UnsupportedMechanismError(
-                f"a candidate costs {guarantee}, more than a trial's {self.mechanism.trial}: "
-                "search over lists of values"
+                f"a candidate costs {type(guarantee).__name__} of more than a trial's "
+                f"{self.mechanism.trial}: search over lists of values"
             )
 
 
@@ -743,16 +745,3 @@ def _models(candidates, plan, public):
     budget = plan.trial_budget
     pool = candidates.pool()
     return [last_step(candidates.build(one, budget, public, None)) for one in pool]
-
-
-def _rows(X, positions):
-    """Return rows of an array, a sparse matrix, a data frame or a list."""
-    return quoting_no_records(_rows_at, X, positions)
-
-
-def _rows_at(X, positions):
-    if hasattr(X, "iloc"):
-        return X.iloc[positions]
-    if isinstance(X, (list, tuple)):
-        return X[positions] if isinstance(positions, slice) else [X[index] for index in positions]
-    return X[positions]

@@ -1,0 +1,195 @@
+"""Code of others that runs beside a guarantee: steps of a pipeline, models that are scored.
+
+It may write in place, keep what it is given, count its calls or warn of a value. So it is given
+copies of its own, or arrays that cannot be written to, and runs as a copy that is thrown away; what
+it warns of is silenced. Code that means harm can get around all this: it can write files, too.
+"""
+
+import hashlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from skdpdyn.base import quoting_no_records
+
+_BLOCK = 1 << 22  # cells of a copy
+_PARTS = "data", "indices", "indptr"  # of sparse matrices
+
+
+class _Silence:
+    """Silence warnings: `warnings.catch_warnings` restores a wrong state where threads overlap."""
+
+    def __init__(self):
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self):
+        with self._lock:
+            if self._inside == 0:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._filters.__exit__(*error)
+
+
+SILENCE = _Silence()
+
+
+@dataclass(frozen=True, eq=False)
+class Loan:
+    """Arrays that are lent to runs of others' code, which must all find the same bits.
+
+    Parameters
+    ----------
+    values : tuple
+        Rows, targets and the like, which nobody else holds.
+    times : int
+        How often each run is given them.
+    digest : bytes
+        Digest of those that are not copied for each run. It is compared, and never shown.
+    """
+
+    values: tuple[Any, ...]
+    times: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, *values: Any, times: int = 1) -> Self:
+        """Return a loan of copies that the caller gives up."""
+        return cls(values, times, _digest(values))
+
+    def run(self, function: Callable[..., Any], *more: Any) -> Any:
+        """Call a function of all values, and of ``more``.
+
+        Raises
+        ------
+        ValueError
+            If an earlier run changed a value.
+        """
+        self.check()
+        return function(*[*map(_lent, self.values)] * self.times, *more)
+
+    def check(self) -> None:
+        """Raise if a run changed a value."""
+        if _digest(self.values) != self.digest:
+            raise ValueError(
+                "a step or a model wrote into rows that it was lent to read. Have it copy what it "
+                "changes"
+            )
+
+
+def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
+    """Return what a model says of rows, of which a copy of it sees copies, block by block.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model has no such method or cannot be copied, or does not say one thing, or one row
+        of numbers, of each row. No row is quoted.
+    """
+    if not hasattr(model, method):
+        raise ValueError(f"{type(model).__name__} has no {method}: evaluate a model that has one")
+    n_rows = quoting_no_records(_n_rows, X)
+    if n_rows != n_samples:
+        raise ValueError(f"X has {n_rows} rows and y has {n_samples} targets")
+    with SILENCE:
+        found = [_answer(model, method, block) for block in _blocks(X, n_samples)]
+    return np.concatenate(found)
+
+
+def _answer(model, method, rows):
+    n_rows = _n_rows(rows)
+    found = np.asarray(quoting_no_records(getattr(own_copy(model), method), rows))
+    shape = (n_rows, len(model.classes_)) if method.endswith("proba") else (n_rows,)
+    if found.shape != shape:
+        raise ValueError(
+            f"{type(model).__name__}.{method} returned another shape than {len(shape)} dimensions "
+            "of one answer for each row"
+        )
+    return found
+
+
+def _n_rows(X):
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def own_copy(value: Any) -> Any:
+    """Return a copy of a model or a step, with all that it holds."""
+    try:
+        return deepcopy(value)
+    except Exception:  # its text is the other's
+        pass
+    raise TypeError(
+        f"{type(value).__name__} cannot be copied (copy.deepcopy): it would be given records, and "
+        "might keep some"
+    )
+
+
+def rows_at(X: Any, positions: Any) -> Any:
+    """Return rows of an array, a sparse matrix, a data frame or a list."""
+    return quoting_no_records(_rows_at, X, positions)
+
+
+def _rows_at(X, positions):
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    if isinstance(X, (list, tuple)):
+        return X[positions] if isinstance(positions, slice) else [X[index] for index in positions]
+    return X[positions]
+
+
+def _blocks(X: Any, n_rows: int) -> Iterator[Any]:
+    """Yield copies of some rows at a time, in their order."""
+    X = X.tocsr() if sparse.issparse(X) else X
+    width = X.shape[1] if len(getattr(X, "shape", ())) > 1 else 64
+    size = max(1, _BLOCK // max(width, 1))
+    for first in range(0, max(n_rows, 1), size):
+        yield quoting_no_records(deepcopy, rows_at(X, slice(first, first + size)))
+
+
+def _lent(value):
+    """Return read-only views of an array of numbers; a copy of anything else."""
+    if not _is_of_numbers(value):
+        return quoting_no_records(deepcopy, value)
+    if not sparse.issparse(value):
+        return _read_only(value)
+    lent = copy(value)
+    for name in _PARTS:
+        setattr(lent, name, _read_only(getattr(value, name)))
+    return lent
+
+
+def _read_only(array):
+    view = array.view()
+    while isinstance(array, np.ndarray):  # or else the view could be made writable again
+        array.flags.writeable = False
+        array = array.base
+    view.flags.writeable = False
+    return view
+
+
+def _is_of_numbers(value):
+    """Return whether it is an array, or in arrays, that hold no objects."""
+    sliced = sparse.issparse(value) and value.format in ("csr", "csc", "bsr")
+    return (sliced or isinstance(value, np.ndarray)) and not value.dtype.hasobject
+
+
+def _digest(values):
+    found = hashlib.blake2b()
+    for value in filter(_is_of_numbers, values):
+        arrays = [getattr(value, name) for name in _PARTS] if sparse.issparse(value) else [value]
+        for array in arrays:
+            array = array.T if array.flags.f_contiguous else array
+            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return found.digest()
