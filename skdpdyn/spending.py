@@ -70,15 +70,13 @@ def planned(shares: Mapping[str, Share], budget: Budget) -> Spent:
     CalibrationError
         If it costs more than the budget: no noise can be computed for so extreme a one.
     """
-    parts = [
-        (
-            name,
-            Gaussian(share.noise_multiplier(budget.mu * ROUNDS_DOWN), adjacency=budget.adjacency),
-        )
-        for name, share in shares.items()
-        for _ in range(share.n_releases)
-    ]
-    record = Composition([part for _, part in parts], names=[name for name, _ in parts])
+    mu = budget.mu * ROUNDS_DOWN
+    parts: tuple[Gaussian, ...] = ()
+    names: tuple[str, ...] = ()
+    for name, share in shares.items():
+        part = Gaussian(share.noise_multiplier(mu), adjacency=budget.adjacency)
+        parts, names = parts + (part,) * share.n_releases, names + (name,) * share.n_releases
+    record = Composition(parts, names=names)
     guarantee = composition(record)
     if not guarantee.epsilon(budget.delta) <= budget.epsilon:
         raise CalibrationError(
