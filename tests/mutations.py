@@ -186,7 +186,7 @@ def is_caught(mutation, copy):
         "-p",
         "no:cacheprovider",
         "-m",
-        "not slow",
+        "not slow and not system",
         *tests.split(),
     ]
     environment = {

@@ -478,12 +478,14 @@ def _loaded_by(statement):
     return set(run.stdout.split())
 
 
+@pytest.mark.system
 def test_theory_loads_no_machinery():
     loaded = _loaded_by("import skdpdyn.privacy; skdpdyn.privacy.tightest")
     assert {"numpy", "scipy", "skdpdyn"} <= loaded
     assert not loaded & {"numba", "sklearn", "dp_accounting", "matplotlib", "pandas", "randomgen"}
 
 
+@pytest.mark.system
 def test_package_loads_lazily():
     assert not _loaded_by("import skdpdyn; skdpdyn.__version__") & {
         "numba",
@@ -494,6 +496,7 @@ def test_package_loads_lazily():
     assert {"numba", "sklearn"} <= _loaded_by("import skdpdyn; skdpdyn.PrivateLogisticRegression")
 
 
+@pytest.mark.system
 def test_estimators_need_no_extras():
     # importing them fails
     without_extras = "sys.modules['pandas'] = sys.modules['matplotlib'] = None"
@@ -727,6 +730,7 @@ for kernel in kernels:
 """
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT", "0") == "1", reason="needs compiled kernels"
@@ -757,6 +761,7 @@ def test_second_process_hits_the_disk_cache(tmp_path):
     assert files_after_second_fit == files
 
 
+@pytest.mark.system
 def test_modules_are_there_without_being_imported():
     code = (
         "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert "

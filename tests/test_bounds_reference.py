@@ -304,6 +304,7 @@ def test_a_single_step_is_a_gaussian_mechanism():
             assert other.epsilon(1e-6) >= best.epsilon(1e-6) * (1 - 1e-12)
 
 
+@pytest.mark.system
 def test_importing_privacy_loads_no_heavy_library():
     code = (
         "import sys, skdpdyn.privacy; heavy = 'numba', 'sklearn', 'dp_accounting', 'matplotlib'; "

@@ -143,6 +143,7 @@ def test_onnx_predicts_the_same(name):
             np.testing.assert_allclose(rest[0], model.predict_proba(rows), tolerance, tolerance)
 
 
+@pytest.mark.system
 def test_without_skl2onnx_the_error_has_the_line_to_paste():
     code = (
         "import sys; sys.modules['skl2onnx'] = None\n"

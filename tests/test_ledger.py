@@ -397,6 +397,7 @@ def finish(process):
     return process.returncode, out, err
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)]
 )
@@ -418,6 +419,7 @@ def test_killed_in_the_middle_of_a_write(ledger, path, moment, reserved):
     assert not path.with_name("books.json.tmp").exists()
 
 
+@pytest.mark.system
 def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
     code = "with ledger.reserve('fit', GaussianDP(0.1)):\n    os.kill(os.getpid(), 9)"
     assert finish(start(code, path))[0] == -9
@@ -425,6 +427,7 @@ def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
     assert ledger.total == GaussianDP(0.1)
 
 
+@pytest.mark.system
 def test_writers_that_reserve_at_once_never_overspend(path):
     """Three processes on one new file, each as often as it can: all that is granted is in the
     books, and within the cap.
