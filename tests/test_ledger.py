@@ -98,6 +98,24 @@ def test_a_failed_fit_stays_charged_until_it_is_cancelled(ledger, error):
     assert "it failed before the records were read" in str(ledger)
 
 
+def test_a_failed_fit_cannot_be_settled_for_less(ledger):
+    """Whoever lets go of an error may have released something: only a cancellation takes it off."""
+    entry = ledger.reserve("fit", GaussianDP(0.2))
+    with pytest.raises(ValueError, match="of the fit"), entry:
+        raise ValueError("of the fit")
+    with pytest.raises(ValueError, match="failed and cannot be settled"):
+        entry.settle(GaussianDP(0.01))
+    assert ledger.total == GaussianDP(0.2)
+
+
+def test_a_cost_that_is_no_number_passes_no_cap(ledger, monkeypatch):
+    monkeypatch.setattr(GaussianDP, "epsilon", lambda self, delta: math.nan)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("fit", GaussianDP(0.1))
+    assert not ledger.entries
+    assert not ledger.fits(GaussianDP(0.1))
+
+
 def test_what_is_settled_cannot_be_taken_back(ledger):
     with ledger.reserve("fit", GaussianDP(0.1)) as entry:
         entry.settle()
