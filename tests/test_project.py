@@ -1,5 +1,6 @@
 """What the project says of itself in several places agrees, and names what exists."""
 
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -64,3 +65,19 @@ def test_lines_of_pages_have_at_most_100_columns():
     ]
     assert len(pages) > 30
     assert not long
+
+
+def test_every_public_name_stands_in_the_api_page():
+    """Classes and functions of all that ``skdpdyn.`` offers, which loads on first use."""
+    listed = re.findall(r"^   (?:\w+\.)*(\w+)$", (ROOT / "doc/api.rst").read_text(), re.M)
+    offered = [getattr(skdpdyn, name) for name in dir(skdpdyn)]
+    modules, names = [skdpdyn, *filter(inspect.ismodule, offered)], set()
+    for module in modules:
+        own = [name for name, one in vars(module).items() if inspect.getmodule(one) is module]
+        for name in getattr(module, "__all__", own):
+            one = getattr(module, name)
+            if (inspect.isclass(one) or inspect.isfunction(one)) and name[0] != "_":
+                names.add(name)
+    assert {"evaluation", "inference", "data"} < set(dir(skdpdyn))
+    assert len(names) > 80
+    assert not names.difference(listed), "doc/api.rst lacks these"
