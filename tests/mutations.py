@@ -249,7 +249,7 @@ MUTATIONS = [
         "a mean of targets counts once",
         "sensitivity = releases.per_record + target_rounding(n_samples, rows.most",
         "sensitivity = 1.0 + target_rounding(n_samples, rows.most",
-        "tests/test_spent.py -k 'PrivateRidge conditioned'",
+        "tests/test_spent.py -k 'PrivateRidge and conditioned'",
     ),
     Mutation(
         "ranges of columns each take the whole share",

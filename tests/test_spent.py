@@ -17,7 +17,19 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from reference import gradients
-from releases import BUDGET, WAYS_OUT, Listener, by, fit, listening, logistic, ridge, table
+from releases import (
+    BUDGET,
+    WAYS_OUT,
+    Listener,
+    by,
+    fit,
+    listening,
+    logistic,
+    ridge,
+    scaled,
+    table,
+    with_matrix,
+)
 from spending import noise_is_found_once
 
 from skdpdyn import (
@@ -221,6 +233,7 @@ def ratios(way, n_features):
 
 without = {"fit_intercept": False, "conditioning": None}
 removable = partial(logistic, adjacency="add_remove", **without)
+short = partial(logistic, data_norm=0.3, **without)
 MORE = {
     "dp_sgd, one step": fit(by(DPSGD(n_steps=1, batch_size=30))),
     "sufficient_statistics of one column": fit(
@@ -233,9 +246,23 @@ MORE = {
         by(SufficientStatistics(), partial(ridge, adjacency="add_remove", **without)), "target"
     ),
     "conditioned, removed": fit(partial(removable, conditioning=0.3)),
+    "with a matrix, removed": with_matrix(partial(removable, conditioning=0.3)),
+    "PrivateScaler, removed": scaled(adjacency="add_remove"),
+    "PrivateScaler ranges, removed": scaled(
+        bounds="private", crude_bounds=(-2, 2), adjacency="add_remove"
+    ),
+    "conditioned, small rows": fit(partial(logistic, conditioning=0.3, data_norm=0.3)),
+    "PrivateScaler, small rows": scaled(data_norm=0.3),
+    "noisy_gd, small rows": fit(
+        by(NoisyGD(n_steps=1), partial(logistic, data_norm=0.3, **without))
+    ),
+    "sufficient_statistics, small rows": fit(
+        by(SufficientStatistics(), partial(ridge, data_norm=0.3, **without)), "target"
+    ),
+    "output_perturbation, small rows": fit(by(OutputPerturbationSolver(), short)),
 }
-"""More ways out: single steps, a single column, and a record that is not there (a row of zeros
-without an intercept, whose gradient is 0).
+"""More ways out: single steps, a single column, rows that are all brought to another norm than 1,
+and a record that is not there (a row of zeros without an intercept, whose gradient is 0).
 """
 WIDTHS = 2, 20
 APART = {way for way in WAYS_OUT if way.startswith("objective_perturbation")}
