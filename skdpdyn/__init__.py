@@ -7,8 +7,11 @@ from skdpdyn._startup import no_collections
 
 # for editors and type checkers, because the names below are loaded on first use
 if TYPE_CHECKING:
+    from skdpdyn import data as data
     from skdpdyn import datasets as datasets
+    from skdpdyn import evaluation as evaluation
     from skdpdyn import exceptions as exceptions
+    from skdpdyn import inference as inference
     from skdpdyn import inspection as inspection
     from skdpdyn import linear_model as linear_model
     from skdpdyn import model_selection as model_selection
@@ -37,8 +40,11 @@ __all__ = [
 
 
 _MODULES = [
+    "data",
     "datasets",
+    "evaluation",
     "exceptions",
+    "inference",
     "inspection",
     "linear_model",
     "model_selection",

@@ -30,25 +30,13 @@ def still_clock(monkeypatch):
     monkeypatch.setattr("skdpdyn.progress.time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
-FOUND = {}
-"""Least noise by record and budget, of this process."""
-
-
 @pytest.fixture
-def noise_found_once(monkeypatch):
-    """Search the least noise for a record once, for tests that fit it again and again.
+def noise_found_once():
+    """Search the least noise once, for tests that fit a record again and again."""
+    from spending import noise_is_found_once
 
-    A fit still decides by itself which record it runs, and judges its noise.
-    """
-    from skdpdyn.privacy import least_noise
-
-    def remembered(record, budget, bound="tightest"):
-        key = record(1.0), record(2.0), budget, bound
-        if key not in FOUND:
-            FOUND[key] = least_noise(record, budget, bound=bound)
-        return FOUND[key]
-
-    monkeypatch.setattr("skdpdyn.linear_model.plan.least_noise", remembered)
+    with noise_is_found_once():
+        yield
 
 
 def pytest_addoption(parser):

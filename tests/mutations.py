@@ -1,5 +1,5 @@
-"""Faults that would break a promise of privacy, planted one at a time: the suite without `slow`
-sees each.
+"""Faults that would break a promise of privacy, planted one at a time: the README's command sees
+each, and so do its tests that need no compiled kernels.
 
 Run it by hand: ``python tests/mutations.py [part of a name ...]``. Each fault is planted in a copy
 of the project, where its tests run without a JIT compiler. A fault that survives, and one whose
@@ -8,11 +8,21 @@ place in the source has moved, end the run with an error: give the new text here
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+
+if __name__ == "__main__":
+    os.environ["NUMBA_DISABLE_JIT"] = "1"  # before numba is loaded
+    sys.dont_write_bytecode = True
+
+LOADED = "numba", "scipy.stats", "scipy.optimize", "sklearn.linear_model", "randomgen"
+"""What tests need, loaded once for all faults."""
 
 ROOT = Path(__file__).parents[1]
 
@@ -142,14 +152,14 @@ MUTATIONS = [
     ),
     Mutation(
         "half of what a record moves a diagnostic by",
-        "_estimate(long, 1.0, conditioner",
-        "_estimate(long, 0.5, conditioner",
-        "tests/test_diagnostics.py -k one_person",
+        "_estimate(ROWS, long, 1.0,",
+        "_estimate(ROWS, long, 0.5,",
+        "tests/test_spent.py -k diagnosed",
     ),
     Mutation(
         "diagnostics for nothing",
-        "left -= math.fsum(diagnostics.values())",
-        "left -= 0.0 * math.fsum(diagnostics.values())",
+        "left = 1 - taken - total_of(diagnostics.values())",
+        "left = 1 - taken",
         "tests/test_diagnostics.py -k every_solver",
     ),
     Mutation(
@@ -158,12 +168,426 @@ MUTATIONS = [
         'quiet = {"memory": None}',
         "tests/test_progress.py -k trials",
     ),
+    Mutation(
+        "noise of private class counts 2.83 times too small",
+        "sensitivity = spending.per_square\n        noisy",
+        "sensitivity = 0.5\n        noisy",
+        "tests/test_spent.py -k 'LogisticRegression and conditioned'",
+    ),
+    Mutation(
+        "a record that is replaced counts once",
+        "return self.adjacency.sum_sensitivity(1.0)\n\n    @property\n    def per_square",
+        "return 1.0\n\n    @property\n    def per_square",
+        "tests/test_spent.py -k conditioned",
+    ),
+    Mutation(
+        "a square's sensitivity from the wrong side",
+        "return math.sqrt(self.per_record)",
+        "return self.per_record / 2",
+        "tests/test_spent.py -k conditioned",
+    ),
+    Mutation(
+        "less noise than a share pays for",
+        "noise = sensitivity * part.noise_multiplier * np.asarray(scale)",
+        "noise = part.noise_multiplier * np.asarray(scale)",
+        "tests/test_spent.py -k 'summary or evaluate'",
+    ),
+    Mutation(
+        "noise off the diagonal halved",
+        "scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)",
+        "scale = np.where(upper[0] == upper[1], 1.0, 0.5 * math.sqrt(0.5)",
+        "tests/test_spent.py -k matrix",
+    ),
+    Mutation(
+        "noise on a matrix scaled for its other half",
+        "self.release(name, matrix[upper], sensitivity, scale)",
+        "self.release(name, matrix[upper], sensitivity / 2, scale)",
+        "tests/test_spent.py -k summary",
+    ),
+    Mutation(
+        "counts of a quantile with half of their noise",
+        "float(within[middle]), 1.0)",
+        "float(within[middle]), 0.5)",
+        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+    ),
+    Mutation(
+        "each count of a quantile takes the whole share",
+        "self.size / self.n_releases",
+        "self.size",
+        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+    ),
+    Mutation(
+        "a mean's sensitivity without replacement",
+        "sensitivity = radius * (spending.per_record +",
+        "sensitivity = radius * (1.0 +",
+        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+    ),
+    Mutation(
+        "a mean's sensitivity in other units",
+        "sensitivity = radius * (spending.per_record +",
+        "sensitivity = 0.1 * (spending.per_record +",
+        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+    ),
+    Mutation(
+        "squares of columns with too little noise",
+        "sensitivity = spending.per_square + rows.sum_rounding()\n        squares",
+        "sensitivity = 0.9 + rows.sum_rounding()\n        squares",
+        "tests/test_spent.py -k conditioned",
+    ),
+    Mutation(
+        "second moments with too little noise",
+        "n_features, sensitivity = rows.shape[1], spending.per_square",
+        "n_features, sensitivity = rows.shape[1], 0.9",
+        "tests/test_spent.py -k matrix",
+    ),
+    Mutation(
+        "curvature with too little noise",
+        "sensitivity = largest * (1 + rounding)",
+        "sensitivity = 0.9 * largest * (1 + rounding)",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
+    ),
+    Mutation(
+        "a mean of targets counts once",
+        "release(TARGET_MEAN, rows.target_sum(), sensitivity)",
+        "release(TARGET_MEAN, rows.target_sum(), 1.0)",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
+    ),
+    Mutation(
+        "ranges of columns each take the whole share",
+        "Share(_RANGE_SHARE, COUNTS * n_features)",
+        "Share(_RANGE_SHARE, COUNTS)",
+        "tests/test_spent.py -k ranges",
+    ),
+    Mutation(
+        "rates of counts with half of their noise",
+        "rows.residual_sum(2.0**middle), sensitivity)",
+        "rows.residual_sum(2.0**middle), 0.5)",
+        "tests/test_spent.py -k Poisson",
+    ),
+    Mutation(
+        "a histogram's record counts once",
+        "math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))",
+        "math.sqrt(len(levels))",
+        "tests/test_spent.py -k evaluate",
+    ),
+    Mutation(
+        "a histogram at one resolution",
+        "math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))",
+        "math.sqrt(adjacency.sum_sensitivity(1.0))",
+        "tests/test_spent.py -k evaluate",
+    ),
+    Mutation(
+        "a confusion's record counts once",
+        "math.sqrt(adjacency.sum_sensitivity(1.0)),\n            1 -",
+        "1.0,\n            1 -",
+        "tests/test_spent.py -k evaluate",
+    ),
+    Mutation(
+        "errors of a regression with too little noise",
+        "(math.sqrt(3) if replaced else",
+        "(0.5 if replaced else",
+        "tests/test_evaluation.py",
+    ),
+    Mutation(
+        "an evaluation forgets its sensitivity",
+        "spending.release(part.name, part.values, part.sensitivity)",
+        "spending.release(part.name, part.values, 1.0)",
+        "tests/test_spent.py -k evaluate",
+    ),
+    Mutation(
+        "moments of a table count once",
+        "square * (spending.per_square +",
+        "square * (0.5 +",
+        "tests/test_spent.py -k summary",
+    ),
+    Mutation(
+        "products of rows forget that both change",
+        "gram_noise * square * (math.sqrt(2) if replaced else 1)",
+        "gram_noise * square * 0.6",
+        "tests/test_spent.py -k sufficient",
+    ),
+    Mutation(
+        "the least eigenvalue with half of its noise",
+        "eigenvalue_std = eigenvalue_noise * square",
+        "eigenvalue_std = 0.5 * eigenvalue_noise * square",
+        "tests/test_spent.py -k sufficient",
+    ),
+    Mutation(
+        "products with targets count once",
+        "moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm)",
+        "moment_noise * objective.row_norm",
+        "tests/test_spent.py -k sufficient",
+    ),
+    Mutation(
+        "rows of statistics without their square",
+        "square = objective.row_norm**2 * room",
+        "square = 0.6 * objective.row_norm**2 * room",
+        "tests/test_spent.py tests/test_sufficient_statistics.py -k sufficient",
+    ),
+    Mutation(
+        "noise on the output for half of a record",
+        "(objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha",
+        "(0.5 * objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha",
+        "tests/test_spent.py -k output",
+    ),
+    Mutation(
+        "noise on the output forgets the tolerance",
+        "(objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha",
+        "objective.sensitivity(adjacency) / objective.alpha",
+        "tests/test_output_perturbation.py",
+    ),
+    Mutation(
+        "output of a mean where the noise is for a sum",
+        "scale = mechanism.noise_multiplier * statistic.sensitivity(",
+        "scale = mechanism.noise_multiplier / objective.n_samples * statistic.sensitivity(",
+        "tests/test_spent.py -k output",
+    ),
+    Mutation(
+        "a linear term with a third of its noise",
+        "linear_scale = linear.noise_multiplier * sensitivity\n",
+        "linear_scale = linear.noise_multiplier * sensitivity / 3\n",
+        "tests/test_spent.py -k linear_term",
+    ),
+    Mutation(
+        "half of the tolerance is hidden",
+        "output.noise_multiplier * 2 * output.tolerance / objective.alpha",
+        "output.noise_multiplier * output.tolerance / objective.alpha",
+        "tests/test_objective_perturbation.py",
+    ),
+    Mutation(
+        "the Jacobian of a smaller Hessian",
+        '"curvature": objective.trace / (objective.n_samples * objective.alpha)',
+        '"curvature": 0.5 * objective.trace / (objective.n_samples * objective.alpha)',
+        "tests/test_objective_perturbation.py",
+    ),
+    Mutation(
+        "the rank of a person's Hessian is that of a row",
+        "objective.loss.rank * objective.most_rows",
+        "objective.loss.rank",
+        "tests/test_persons.py -k rank",
+    ),
+    Mutation(
+        "a gradient's sensitivity counts once",
+        "return adjacency.sum_sensitivity(self.lipschitz) / self.n_samples",
+        "return self.lipschitz / self.n_samples",
+        "tests/test_spent.py -k noisy_gd",
+    ),
+    Mutation(
+        "curvature by the norm and not its square",
+        "return self.loss.smoothness * self.row_norm**2",
+        "return self.loss.smoothness * self.row_norm",
+        "tests/test_objective.py",
+    ),
+    Mutation(
+        "traces by the norm and not its square",
+        "return self.loss.trace * self.row_norm**2",
+        "return self.loss.trace * self.row_norm",
+        "tests/test_objective.py tests/test_objective_perturbation.py",
+    ),
+    Mutation(
+        "a clipped softmax contracts",
+        "return self.n_outputs == 1 or self.clip >=",
+        "return True or self.clip >=",
+        "tests/test_objective.py tests/test_noisy_gd.py",
+    ),
+    Mutation(
+        "softmax bounded as one output",
+        "lipschitz=math.sqrt(2)",
+        "lipschitz=1.0",
+        "tests/test_losses.py",
+    ),
+    Mutation(
+        "rounding is for nothing",
+        "return rounded(guarantee, mu) if mu else guarantee",
+        "return guarantee",
+        "tests/test_bounds_conformance.py -k accountant",
+    ),
+    Mutation(
+        "rounding of one side",
+        "return GaussianDP(guarantee.mu + mu, guarantee.adjacency)",
+        "return GaussianDP(max(guarantee.mu, mu), guarantee.adjacency)",
+        "tests/test_bounds_conformance.py -k accountant",
+    ),
+    Mutation(
+        "a composition forgets a part",
+        "return reduce(\n        lambda one, other: one.compose(other),",
+        "return reduce(\n        lambda one, other: one,",
+        "tests/test_bounds_conformance.py tests/test_privacy_guarantees.py",
+    ),
+    Mutation(
+        "unlike neighbours compose",
+        "if other.adjacency != self.adjacency:",
+        "if False:",
+        "tests/test_privacy_guarantees.py",
+    ),
+    Mutation(
+        "mu where 1/mu is meant",
+        "return guarantee(1 / mechanism.noise_multiplier,",
+        "return guarantee(mechanism.noise_multiplier,",
+        "tests/test_output_perturbation.py tests/test_bounds_conformance.py",
+    ),
+    Mutation(
+        "pure objective perturbation without its Jacobian",
+        "return ApproximateDP(mu + tilt,",
+        "return ApproximateDP(mu,",
+        "tests/test_objective_perturbation.py -k pure",
+    ),
+    Mutation(
+        "replaced records under Poisson sampling move once",
+        "moved * math.sqrt(mechanism.n_steps)",
+        "math.sqrt(mechanism.n_steps)",
+        "tests/test_bounds_reference.py tests/test_bounds_exact.py -k single",
+    ),
+    Mutation(
+        "fresh batches replaced as added",
+        "1 if mechanism.adjacency is Adjacency.REPLACE_ONE else 2\n",
+        "1\n",
+        "tests/test_bounds_exact.py -k fixed_size",
+    ),
+    Mutation(
+        "batches of one epoch alone",
+        "share = (mechanism.n_epochs - 1) / n_batches + 1",
+        "share = 1",
+        "tests/test_bounds_exact.py -k cyclic",
+    ),
+    Mutation(
+        "half of the amplification by iteration",
+        "LinearCurve(share / (2 * mechanism.noise_multiplier**2))",
+        "LinearCurve(share / (4 * mechanism.noise_multiplier**2))",
+        "tests/test_bounds_exact.py -k cyclic",
+    ),
+    Mutation(
+        "Langevin steps of any length",
+        "if not mechanism.step_size < 1 / smoothness:",
+        "if False:",
+        "tests/test_bounds_conformance.py -k hypotheses",
+    ),
+    Mutation(
+        "long steps contract",
+        "if not largest <= 2 / smoothness:",
+        "if False:",
+        "tests/test_bounds_conformance.py tests/test_bounds_exact.py -k 'hypotheses or quadratic'",
+    ),
+    Mutation(
+        "many trials for the price of one",
+        "math.log(self.expected_trials) / (order - 1)",
+        "0.0 / (order - 1)",
+        "tests/test_selection.py",
+    ),
+    Mutation(
+        "contraction of a smaller record",
+        "own_shift=mechanism.sensitivity / mechanism.noise,",
+        "own_shift=0.5 * mechanism.sensitivity / mechanism.noise,",
+        "tests/test_bounds_reference.py -k contraction",
+    ),
+    Mutation(
+        "the tight conversion of a curve, twice",
+        "self._log_slack(excess) - log_delta) / excess",
+        "2 * self._log_slack(excess) - log_delta) / excess",
+        "tests/test_privacy_guarantees.py -k renyi",
+    ),
+    Mutation(
+        "a group is one person",
+        'checked_count(size, "size") * self.mu',
+        "self.mu",
+        "tests/test_privacy_guarantees.py tests/test_bounds_travel.py -k 'group or persons'",
+    ),
+    Mutation(
+        "rounded profiles pay one side",
+        "epsilon = exact + 2 * own",
+        "epsilon = exact",
+        "tests/test_bounds_conformance.py -k rounding",
+    ),
+    Mutation(
+        "delta of a hundredth is asked by default",
+        "delta = 1 / n_samples**2",
+        "delta = 1 / n_samples",
+        "tests/test_logistic.py -k delta",
+    ),
+    Mutation(
+        "leaks are no reason to refuse",
+        'leaks:\n        raise ValueError(\n            f"cost',
+        'False:\n        raise ValueError(\n            f"cost',
+        "tests/test_ledger.py -k leaks",
+    ),
+    Mutation(
+        "a failed fit is settled for less",
+        '"failed": ("cancelled",)',
+        '"failed": ("cancelled", "settled")',
+        "tests/test_ledger.py -k failed",
+    ),
+    Mutation(
+        "a settled fit is cancelled",
+        '"settled": ()',
+        '"settled": ("cancelled",)',
+        "tests/test_ledger.py -k settled",
+    ),
+    Mutation(
+        "a cost that is no number passes the cap",
+        "if not spent <= self.cap.epsilon:",
+        "if spent > self.cap.epsilon:",
+        "tests/test_ledger.py -k number",
+    ),
+    Mutation(
+        "reservations are free",
+        "return [event.cost for event in entries if event.cost is not None]",
+        'return [event.cost for event in entries if event.cost and event.state != "reserved"]',
+        "tests/test_ledger.py -k reservation",
+    ),
+    Mutation(
+        "each entry has the cap of its own",
+        "return float(_together([*_charged(others), cost]",
+        "return float(_together([cost]",
+        "tests/test_ledger.py -k cap",
+    ),
+    Mutation(
+        "more than was reserved passes",
+        'note = "it spent more than was reserved"',
+        'note = ""',
+        "tests/test_ledger.py -k reserved",
+    ),
+    Mutation(
+        "rows of a person have the weight of persons",
+        "_ROOM / counts)[codes]",
+        "1.0)[codes]",
+        "tests/test_persons.py -k weights",
+    ),
+    Mutation(
+        "all rows of a person are used",
+        "most = np.minimum(of, most_rows)",
+        "most = of",
+        "tests/test_persons.py -k beyond",
+    ),
+    Mutation(
+        "persons' scaler says records",
+        'float(self.data_norm)\n        self.privacy_unit_ = "record" if codes',
+        'float(self.data_norm)\n        self.privacy_unit_ = "record" if True or codes',
+        "tests/test_persons.py tests/test_private_scaler.py -k 'person or groups or other'",
+    ),
+    Mutation(
+        "a table of persons' rows",
+        'if model.privacy_unit_ != "record":',
+        "if False:",
+        "tests/test_inference.py -k persons",
+    ),
+    Mutation(
+        "records that train and score pay for the dearer of both",
+        "fits.compose(score) if shared",
+        "largest([fits, score]) if shared",
+        "tests/test_model_selection.py -k 'shared or same or holdout'",
+    ),
 ]
+
+
+@cache
+def sources(package):
+    """Return what each file of the package holds."""
+    return {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
 
 
 def place(mutation, package):
     """Return the one file that holds the text, and what the file holds."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
+    texts = sources(package)
     holders = {path: text for path, text in texts.items() if mutation.old in text}
     if sum(text.count(mutation.old) for text in holders.values()) != 1:
         places = [path.relative_to(package).as_posix() for path in holders]
@@ -174,62 +598,65 @@ def place(mutation, package):
     return path, text
 
 
-def is_caught(mutation, copy):
-    """Whether tests fail in the copy, and not for want of tests."""
+def outcome(mutation, copy):
+    """Plant a fault in a copy, run its tests in this process, and return how pytest ends."""
+    path, text = place(mutation, copy / "skdpdyn")
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     tests, _, chosen = mutation.tests.partition(" -k ")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-        *tests.split(),
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(copy),
-        "NUMBA_DISABLE_JIT": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    command += ["-k", chosen] if chosen else []
-    run = subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
-    if run.returncode not in (0, 1):  # 1: tests ran, and some failed
-        raise SystemExit(
-            f"{mutation.name}: pytest ended with "
-            f"{run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
-        )
-    return run.returncode == 1
+    arguments = ["-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not system"]
+    arguments += [*tests.split(), *(["-k", chosen.strip("'")] if chosen else [])]
+    os.chdir(copy)
+    sys.path[:0] = [str(copy)]
+    return pytest.main(arguments)
+
+
+def planted(mutation):
+    """Plant a fault in a new process, and return its id."""
+    process = os.fork()
+    if process:
+        return process
+    with tempfile.TemporaryDirectory() as folder:
+        copy, said = Path(folder), Path(folder) / "said"
+        for name in ("skdpdyn", "tests"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        terminal = os.dup(1)
+        for stream in (1, 2):
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+        code = 3
+        try:
+            code = outcome(mutation, copy)
+        except Exception as error:
+            print(error)
+        sys.stdout.flush()
+        os.dup2(terminal, 1)
+        if code in (0, 1):  # 1: tests ran, and some failed
+            print(f"{'caught' if code else 'SURVIVED':9}{mutation.name}", flush=True)
+        else:
+            print(f"NOT RUN  {mutation.name}\n{said.read_text()[-1000:]}", flush=True)
+    os._exit(int(code != 1))
 
 
 def main(wanted):
-    """Plant the faults whose names hold one of the wanted words, or all; return how many
-    survive.
+    """Plant the faults whose names hold one of the wanted words, or all; return how many are not
+    caught.
     """
+    for name in LOADED:
+        import_module(name)
     chosen = [
         mutation
         for mutation in MUTATIONS
         if not wanted or any(word in mutation.name for word in wanted)
     ]
-    survivors = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for name in ("skdpdyn", "tests"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        for mutation in chosen:
-            path, text = place(mutation, copy / "skdpdyn")
-            path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-            caught = is_caught(mutation, copy)
-            path.write_text(text, encoding="utf-8")
-            survivors += not caught
-            print(f"{'caught' if caught else 'SURVIVED':9}{mutation.name}", flush=True)
-    return survivors
+    running, missed = set(), 0
+    for mutation in [*chosen, *[None] * os.cpu_count()]:
+        if len(running) == os.cpu_count() or (mutation is None and running):
+            process, status = os.wait()
+            running.remove(process)
+            missed += status != 0
+        if mutation is not None:
+            running.add(planted(mutation))
+    return missed
 
 
 if __name__ == "__main__":

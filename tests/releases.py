@@ -106,19 +106,20 @@ class Listener:
             frame = frame.f_back
         self.lines |= set(lines)
         scale = np.broadcast_to(np.asarray(scale, np.float64), point.shape)
-        self.calls.append(Call(lines[0], point, scale, distribution, outcome))
+        self.calls.append(Call(lines[0], point, scale, distribution, outcome, tuple(lines)))
         return np.array(outcome) if np.ndim(outcome) else outcome
 
 
 @dataclass
 class Call:
-    """A call of `release`: where from, of what, and what it gave out."""
+    """A call of `release`: where from, of what, what it gave out, and who asked for it."""
 
     line: tuple
     point: np.ndarray
     scale: np.ndarray
     distribution: str
     outcome: np.ndarray
+    asked_by: tuple
 
 
 def listening(listener, run, *arguments):

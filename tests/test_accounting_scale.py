@@ -159,6 +159,7 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
     assert noises[2] == pytest.approx(4.1498, rel=1e-3)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_epsilon_is_monotone_in_delta_where_rounding_takes_over(adjacency):
     guarantee = subsampling(
@@ -318,6 +319,7 @@ def test_the_smaller_form_is_smaller_where_a_replacement_costs_little():
 # --- searches of DP-SGD under replace_one ---------------------------------------------------------
 
 
+@pytest.mark.system
 def test_search_runs_dp_sgd_under_replace_one():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (400, 2))

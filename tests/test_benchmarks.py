@@ -42,6 +42,7 @@ def test_documents_name_benchmarks_that_exist():
     assert "accuracy" in named
 
 
+@pytest.mark.system
 def test_every_constant_is_changed_where_it_is_read():
     """And is what it was afterwards; fits that a constant does not touch are the same fit."""
     constants = importlib.import_module("benchmarks.constants")
@@ -79,6 +80,7 @@ def exact_rows(audit):
         return list(audit.exact())
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
     """Six standard errors: failure probability 1e-9 each."""
@@ -125,6 +127,7 @@ def test_what_is_learnt_of_targets_shows_no_more_than_it_claims(audit, adjacency
     assert "PrivateRidge: target mean" in attained
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(audit, adjacency):
     """Whole fits; and the last iterate with persons of 5 and of 100 rows attains its claim."""
@@ -147,6 +150,7 @@ def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(
     assert 0.98 * last.claim < last.loss < last.claim + 6 * last.error
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
     """Wherever it is, the exact losses are above the claims."""

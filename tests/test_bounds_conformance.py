@@ -756,3 +756,32 @@ def test_a_failure_is_never_lost():
     with pytest.raises(UnsupportedMechanismError, match="failure=1e-09: no dp_accounting event"):
         _ = FAILING.dp_event
     assert largest([FAILING, GaussianDP(0.7)]) == GaussianDP(0.7, failure=1e-9)
+
+
+STEPS = {"noise_multiplier": 30.0, "step_size": 0.5, "strong_convexity": 0.01, "smoothness": 1.0}
+BATCHES = {"n_samples": 1000, "batch_size": 10, "n_epochs": 3}
+ROUNDS = [
+    NoisyGradientDescent(n_steps=100, **STEPS),
+    NoisyGradientDescent(n_steps=100, **STEPS, diameter=2.0, sensitivity=0.1),
+    CyclicBatches(**BATCHES, **STEPS),
+    CyclicBatches(**BATCHES, **STEPS, order="shuffled_once"),
+    WithoutReplacement(**BATCHES, **STEPS),
+    PoissonSubsampled(sampling_probability=0.01, noise_multiplier=4.0, n_steps=100),
+    OnePass(n_samples=100, noise=40.0, step_size=0.5, lipschitz=1.0, smoothness=1.0, diameter=2.0),
+]
+
+
+@pytest.mark.parametrize("record", ROUNDS, ids=lambda record: type(record).__name__)
+def test_every_accountant_pays_for_the_rounding_of_the_record(record):
+    """What rounds pays for at least a part of it, by every theorem that covers the run at all."""
+    paid = set()
+    for name, judge in ACCOUNTANTS.items():
+        try:
+            exact, computed = judge(record), judge(replace(record, rounding=0.3))
+        except (UnsupportedMechanismError, ValueError):
+            continue
+        paid.add(name)
+        assert computed.epsilon(1e-5) > 1.01 * exact.epsilon(1e-5)
+        if type(exact) is GaussianDP:
+            assert computed.mu >= exact.mu + 0.3
+    assert paid

@@ -574,6 +574,7 @@ def projected_chain(m, gradients, cells=801):
     return laws
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, adjacency):
@@ -665,6 +666,7 @@ def test_last_iterate_of_one_pass_is_the_general_schedule():
         assert iteration(m, index=index).rdp(2) >= last_iterate(m, index=index).rdp(2) * (1 - 1e-12)
 
 
+@pytest.mark.system
 def test_domain_bound_is_above_a_projected_chain():
     steps, noise, step = 30, 1.5, 0.2
     m = NoisyGradientDescent(

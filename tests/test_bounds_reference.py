@@ -195,6 +195,7 @@ def growth(bound, mechanism, small, large):
     return times_as_long(*costs)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", CLOSED_FORMS)
 def test_closed_forms_take_as_long_for_a_million_steps_as_for_a_thousand(name):
     """A loop over the steps would take about a thousand times as long."""
@@ -207,6 +208,7 @@ def test_closed_forms_take_as_long_for_a_million_steps_as_for_a_thousand(name):
     )
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_arrays_of_steps_take_linear_time():
     """About ten times as long for ten times the steps; nine times as long as passes of numpy, in
@@ -237,6 +239,7 @@ def test_arrays_of_steps_take_linear_time():
     )
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
     """A hundred times the steps: the recursion stops when it has converged, and a convolution
@@ -304,6 +307,7 @@ def test_a_single_step_is_a_gaussian_mechanism():
             assert other.epsilon(1e-6) >= best.epsilon(1e-6) * (1 - 1e-12)
 
 
+@pytest.mark.system
 def test_importing_privacy_loads_no_heavy_library():
     code = (
         "import sys, skdpdyn.privacy; heavy = 'numba', 'sklearn', 'dp_accounting', 'matplotlib'; "

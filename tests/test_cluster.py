@@ -52,6 +52,8 @@ from skdpdyn.solvers import (
     SufficientStatistics,
 )
 
+pytestmark = pytest.mark.system
+
 # Two chunks of sums for conditioning, and edges of gradients' chunks between them
 N_SAMPLES = 1_000 if config.DISABLE_JIT else 30_000
 SECRET = 0.123456789

@@ -5,7 +5,6 @@ same in fit and prediction.
 import math
 import pickle
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,17 +12,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, spending
-from skdpdyn.conditioning import CURVATURE, Conditioner, Conditioning, learn_curvature, shares_of
-from skdpdyn.data.local import LocalRows
-from skdpdyn.data.row_map import RowMap
-from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.parts import TARGET_SHARES, Learning, NumberUnits
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.conditioning import Conditioning
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import Adjacency, Budget, Composition, NoisyGradientDescent, composition
+from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
 from skdpdyn.privacy.guarantees import gdp_mu
-from skdpdyn.spending import Share, Spending
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -45,116 +39,6 @@ def models(**changes):
 
 
 # --- sensitivities --------------------------------------------------------------------------------
-
-
-class Scripted:
-    """In place of `release`: keeps what was to be released and its noise, and returns what a
-    first run returned.
-    """
-
-    def __init__(self):
-        self.script, self.seen = [], []
-
-    def __call__(self, point, scale, generator):
-        point, k = np.array(point, dtype=float), len(self.seen)
-        if k == len(self.script):
-            self.script.append(point.copy())
-        self.seen.append((point, np.broadcast_to(scale, point.shape).astype(float)))
-        return self.script[k].copy()
-
-
-def statistics(monkeypatch, scripted, X, y, adjacency, n_samples, *, target=False):
-    """All that conditioning would release of the rows, with the records of it."""
-    scripted.seen = []
-    monkeypatch.setattr(spending, "release", scripted)
-    is_sparse = sparse.issparse(X)
-    shares = shares_of(n_samples, X.shape[1], 1.0, adjacency, is_sparse=is_sparse, centred=True)
-    shares |= {CURVATURE: Share(0.005)} | TARGET_SHARES
-    bought = Spending(Budget(1.0, 1e-3, adjacency), shares, None)
-    rows = Conditioner(n_samples, 1.0, shares).learn(LocalRows(X, y), bought)
-    request = SimpleNamespace(n_samples=n_samples)
-    NumberUnits().learn(Learning(SimpleNamespace(request=request), rows, None), bought)
-    learn_curvature(rows, 0.15, bought)
-    return scripted.seen, bought.record().mechanisms
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("kind", ["dense", "matrix", "sparse"])
-def test_one_record_moves_each_statistic_by_its_sensitivity_and_no_more(
-    monkeypatch, kind, adjacency
-):
-    """In units of what the recorded noise multiplier pays for; halving the noise of any part
-    would fail this.
-    """
-    adjacency, rng = Adjacency(adjacency), np.random.default_rng(1)
-    n, d = (200, 3) if kind == "matrix" else (40, 12)
-    X = 0.02 * rng.normal(size=(n - 1, d))
-    X[: n // 2] *= 60  # long ones, so that norms are of the order of 1
-    y = np.clip(rng.normal(size=n - 1), -1, 1)
-    axes = np.vstack([5 * np.eye(d), -5 * np.eye(d), 0.7 * np.eye(d), 1e-6 * np.eye(d)])
-    shape = sparse.csr_array if kind == "sparse" else np.asarray
-
-    def run(row, target, scripted):
-        return statistics(
-            monkeypatch, scripted, shape(np.vstack([X, row])), np.append(y, target), adjacency, n
-        )
-
-    def without(scripted):
-        return statistics(monkeypatch, scripted, shape(X), y, adjacency, n)
-
-    most = None
-    for first in range(0, len(axes), 5):
-        scripted = Scripted()
-        base, parts = (
-            run(axes[first], 1.0, scripted) if adjacency == "replace_one" else without(scripted)
-        )
-        assert len(base) == len(parts)
-        most = np.zeros(len(parts)) if most is None else most
-        for k, row in enumerate(axes):
-            others, _ = run(row, (-1.0) ** k, scripted)
-            for i, ((point, scale), (other, same)) in enumerate(zip(base, others, strict=True)):
-                if kind != "dense" or i != len(base) - 1:
-                    np.testing.assert_allclose(scale, same, rtol=1e-9)
-                moved = np.linalg.norm((point - other) / scale) * parts[i].noise_multiplier
-                most[i] = max(most[i], moved)
-    assert np.all(most <= 1 + 1e-9)
-    counts = np.array(
-        [scale.max() == part.noise_multiplier for (_, scale), part in zip(base, parts, strict=True)]
-    )
-    assert most[counts].max() == 1
-    assert np.all(most[:-1][~counts[:-1]] >= 0.9)
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_sensitivity_of_the_curvature_is_reached(monkeypatch, container, adjacency):
-    """By a row along the direction that all others have."""
-    scripted, X = Scripted(), np.zeros((30, 3))
-    X[:, 0] = 1
-    other = X[:-1] if adjacency == "add_remove" else np.vstack([X[:-1], [0, 1, 0]])
-    row_map = RowMap(None, np.ones(3), norm=1.0, radius=1.0)
-    monkeypatch.setattr(spending, "release", scripted)
-    shares = {CURVATURE: Share(0.005, 2)}
-    bought = Spending(Budget(1.0, 1e-3, adjacency), shares, None)
-    for rows in (X, other):
-        learn_curvature(LocalRows(container(rows), map=row_map), 0.15, bought)
-    (one, scale), (two, _) = scripted.seen
-    assert 0.9 <= abs(one - two) / scale * bought.noise_multiplier(CURVATURE) <= 1
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_noise_is_the_recorded_one(adjacency):
-    """Chi-square of 4,000 mean squares: failure probability below 1e-6 at 8 %; half the noise is
-    off by 75 %.
-    """
-    budget = Budget(1.0, 1e-5, adjacency)
-    bought = Spending(budget, {"part": Share(0.04)}, np.random.default_rng(0))
-    released = bought.release("part", np.zeros(4000), 3.0)
-    multiplier = bought.record()["part"].noise_multiplier
-    assert multiplier == pytest.approx(1 / (budget.mu * 0.2))
-    assert np.mean(released**2) == pytest.approx((3 * multiplier) ** 2, rel=0.12)
-    with pytest.raises(CalibrationError, match="the share of 'part' is spent"):
-        bought.release("part", 0.0, 1.0)
 
 
 # --- what it spends -------------------------------------------------------------------------------

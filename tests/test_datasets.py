@@ -174,6 +174,7 @@ def test_return_X_y(as_frame, complete):
     assert np.array_equal(np.asarray(y), np.asarray(bunch.target))
 
 
+@pytest.mark.system
 def test_arrays_need_no_pandas():
     program = """
 import sys

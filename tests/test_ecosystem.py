@@ -348,6 +348,7 @@ print("fine")
 """
 
 
+@pytest.mark.system
 def test_arrays_of_other_libraries_become_numpys():
     pytest.importorskip("array_api_strict")
     run = subprocess.run(

@@ -65,6 +65,7 @@ def printed_by(name, capsys, monkeypatch, tmp_path):
     return capsys.readouterr().out
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROMISES)
 def test_example(name, capsys, monkeypatch, tmp_path):

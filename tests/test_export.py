@@ -63,6 +63,7 @@ def answers(model, rows):
     return found or [model.predict(rows)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("conditioning", ["auto", None])
 @pytest.mark.parametrize("name", MODELS)
 def test_pipelines_of_scikit_learn_predict_the_same(name, conditioning):
@@ -119,6 +120,7 @@ def test_skops_loads_what_is_trusted(name):
     assert io.loads(io.dumps(model), trusted=TRUSTED).privacy_ == model.privacy_
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
@@ -143,6 +145,7 @@ def test_onnx_predicts_the_same(name):
             np.testing.assert_allclose(rest[0], model.predict_proba(rows), tolerance, tolerance)
 
 
+@pytest.mark.system
 def test_without_skl2onnx_the_error_has_the_line_to_paste():
     code = (
         "import sys; sys.modules['skl2onnx'] = None\n"

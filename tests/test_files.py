@@ -277,6 +277,7 @@ print((status("VmHWM") - before) / (40 * n_samples))
 """
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.skipif(
     config.DISABLE_JIT or not os.path.exists("/proc/self/clear_refs"),
@@ -321,6 +322,7 @@ print(fit(X, y).n_samples_, fit(ParquetRows(f"{folder}/X.parquet", "y")).n_sampl
 """
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.skipif(
     config.DISABLE_JIT or not sys.platform.startswith("linux"),

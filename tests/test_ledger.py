@@ -98,6 +98,24 @@ def test_a_failed_fit_stays_charged_until_it_is_cancelled(ledger, error):
     assert "it failed before the records were read" in str(ledger)
 
 
+def test_a_failed_fit_cannot_be_settled_for_less(ledger):
+    """Whoever lets go of an error may have released something: only a cancellation takes it off."""
+    entry = ledger.reserve("fit", GaussianDP(0.2))
+    with pytest.raises(ValueError, match="of the fit"), entry:
+        raise ValueError("of the fit")
+    with pytest.raises(ValueError, match="failed and cannot be settled"):
+        entry.settle(GaussianDP(0.01))
+    assert ledger.total == GaussianDP(0.2)
+
+
+def test_a_cost_that_is_no_number_passes_no_cap(ledger, monkeypatch):
+    monkeypatch.setattr(GaussianDP, "epsilon", lambda self, delta: math.nan)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("fit", GaussianDP(0.1))
+    assert not ledger.entries
+    assert not ledger.fits(GaussianDP(0.1))
+
+
 def test_what_is_settled_cannot_be_taken_back(ledger):
     with ledger.reserve("fit", GaussianDP(0.1)) as entry:
         entry.settle()
@@ -397,6 +415,7 @@ def finish(process):
     return process.returncode, out, err
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)]
 )
@@ -418,6 +437,7 @@ def test_killed_in_the_middle_of_a_write(ledger, path, moment, reserved):
     assert not path.with_name("books.json.tmp").exists()
 
 
+@pytest.mark.system
 def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
     code = "with ledger.reserve('fit', GaussianDP(0.1)):\n    os.kill(os.getpid(), 9)"
     assert finish(start(code, path))[0] == -9
@@ -425,6 +445,7 @@ def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
     assert ledger.total == GaussianDP(0.1)
 
 
+@pytest.mark.system
 def test_writers_that_reserve_at_once_never_overspend(path):
     """Three processes on one new file, each as often as it can: all that is granted is in the
     books, and within the cap.

@@ -294,6 +294,7 @@ def test_workers_and_folds_draw_independent_noise(n_jobs):
     )
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 def test_forked_children_draw_independent_noise():
     program = """

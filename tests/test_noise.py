@@ -100,6 +100,7 @@ def test_none_is_fresh_every_time_and_an_int_repeats():
     assert not np.any(draw(5) == draw(6))
 
 
+@pytest.mark.system
 def test_two_processes_draw_different_noise():
     program = (
         "from skdpdyn.noise import generators; "

@@ -12,6 +12,7 @@ import skdpdyn
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("loader", ["load_adult", "load_flights"])
 def test_without_pandas_the_error_has_the_line_to_paste(loader):
     code = (

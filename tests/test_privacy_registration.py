@@ -85,6 +85,7 @@ def test_the_rest_of_the_package_takes_it():
 '''
 
 
+@pytest.mark.system
 def test_a_package_outside_can_run_the_laws(tmp_path):
     (tmp_path / "test_outside.py").write_text(OUTSIDE)
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])

@@ -1,5 +1,7 @@
 """What the project says of itself in several places agrees, and names what exists."""
 
+import ast
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -64,3 +66,90 @@ def test_lines_of_pages_have_at_most_100_columns():
     ]
     assert len(pages) > 30
     assert not long
+
+
+def test_every_public_name_stands_in_the_api_page():
+    """Classes and functions of all that ``skdpdyn.`` offers, which loads on first use."""
+    listed = re.findall(r"^   (?:\w+\.)*(\w+)$", (ROOT / "doc/api.rst").read_text(), re.M)
+    offered = [getattr(skdpdyn, name) for name in dir(skdpdyn)]
+    modules, names = [skdpdyn, *filter(inspect.ismodule, offered)], set()
+    for module in modules:
+        own = [name for name, one in vars(module).items() if inspect.getmodule(one) is module]
+        for name in getattr(module, "__all__", own):
+            one = getattr(module, name)
+            if (inspect.isclass(one) or inspect.isfunction(one)) and name[0] != "_":
+                names.add(name)
+    assert {"evaluation", "inference", "data"} < set(dir(skdpdyn))
+    assert len(names) > 80
+    assert not names.difference(listed), "doc/api.rst lacks these"
+
+
+OWN = {"self", "cls"}
+PROTOCOLS = {"_repr_html_", "_repr_mimebundle_", "_replace", "_getframe"}
+"""Names with a leading underscore that others define, and that are no secret."""
+PRIVATE = {
+    "conftest.py": 1,
+    "mutations.py": 1,
+    "releases.py": 2,
+    "test_accounting_scale.py": 4,
+    "test_bits.py": 2,
+    "test_bounds_conformance.py": 1,
+    "test_bounds_exact.py": 5,
+    "test_bounds_refusals.py": 1,
+    "test_cluster.py": 43,
+    "test_counts_model.py": 1,
+    "test_dp_sgd.py": 4,
+    "test_export.py": 1,
+    "test_files.py": 3,
+    "test_jit.py": 4,
+    "test_kernels.py": 3,
+    "test_ledger.py": 2,
+    "test_minimise.py": 5,
+    "test_model_selection.py": 18,
+    "test_models.py": 2,
+    "test_noisy_sgd.py": 2,
+    "test_objective_perturbation.py": 4,
+    "test_output_perturbation.py": 2,
+    "test_parquet.py": 8,
+    "test_persons.py": 4,
+    "test_privacy_guarantees.py": 1,
+    "test_private_scaler.py": 1,
+    "test_progress.py": 2,
+    "test_release.py": 7,
+    "test_rival_solvers.py": 6,
+    "test_rounding.py": 6,
+    "test_row_map.py": 2,
+    "test_selection.py": 2,
+    "test_solvers_conformance.py": 3,
+    "test_stochastic.py": 1,
+    "test_streamed.py": 1,
+    "test_sufficient_statistics.py": 6,
+}
+"""How many private names of the package each file of tests still reads. None may rise."""
+
+
+def private_names(path):
+    """Yield private names that a file of tests takes from the package, or patches in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", None) not in OWN:
+            names = [node.attr]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("skdpdyn"):
+            names = [*node.module.split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("skdpdyn."):
+            names = str(node.value).split(".") if " " not in node.value else []
+        elif isinstance(node, ast.Call) and len(node.args) > 1:
+            called = getattr(node.func, "attr", getattr(node.func, "id", None))
+            text = getattr(node.args[1], "value", None)
+            names = [text] if called in ("setattr", "getattr", "object") else []
+        for name in names:
+            is_private = isinstance(name, str) and name[:1] == "_" and name[:2] != "__"
+            if is_private and name not in PROTOCOLS:
+                yield name
+
+
+def test_no_file_of_tests_reads_more_private_names():
+    """What a test reads cannot be changed without it: read public names where there are some."""
+    found = {path.name: len(list(private_names(path))) for path in (ROOT / "tests").glob("*.py")}
+    risen = {name: n for name, n in found.items() if n > PRIVATE.get(name, 0)}
+    assert not risen, f"more private names than before: {risen}"

@@ -256,6 +256,7 @@ def test_the_guarantee_of_another_run_is_refused(fitted):
     assert "not that of the record alone" in report.to_model_card()
 
 
+@pytest.mark.system
 def test_from_the_command_line(fitted, tmp_path, capsys):
     path = tmp_path / "report.json"
     text = fitted.privacy_report().to_json(path)

@@ -612,6 +612,7 @@ def fit_in_a_process(cache, before=""):
     return run.stdout.strip()
 
 
+@pytest.mark.system
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [NO_DIRECTORY, FULL_DISK], ids=["no directory", "full disk"])
@@ -621,6 +622,7 @@ def test_fits_where_nothing_can_be_written_and_says_so_once(before, tmp_path):
     assert not list(tmp_path.rglob("*.nb?"))
 
 
+@pytest.mark.system
 @needs_compiler
 @pytest.mark.slow
 def test_damaged_cache_files_are_compiled_anew(tmp_path):
@@ -691,6 +693,7 @@ INTERRUPTED = {
 }
 
 
+@pytest.mark.system
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -772,6 +775,7 @@ for name, (estimator, call) in cases.items():
 """
 
 
+@pytest.mark.system
 @needs_compiler
 @pytest.mark.slow
 def test_an_interrupt_ends_all_else_within_a_second():

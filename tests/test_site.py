@@ -21,6 +21,7 @@ import pytest
 SITE = os.environ.get("SKDPDYN_SITE")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.system,
     pytest.mark.skipif(not SITE, reason="SKDPDYN_SITE names no built site"),
 ]
 PAGES = (

@@ -76,6 +76,7 @@ def diagnostics(*paths):
     return json.loads(run.stdout)["generalDiagnostics"]
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_an_editor_knows_every_name_of_a_script(tmp_path):
     pytest.importorskip("pyright")
@@ -88,6 +89,7 @@ def test_an_editor_knows_every_name_of_a_script(tmp_path):
     assert [text for text in told if "Unknown" in text] == []
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_an_editor_finds_no_error_in_examples_and_pages(tmp_path):
     """Names of skdpdyn that are unknown are errors too: see "Unknown" in a message."""

@@ -1,0 +1,182 @@
+"""Size of the package: statements by room, long and complex functions, and what a fit enters.
+
+``python -m benchmarks size``: statements are those of Python's grammar, without docstrings. A room
+is a folder of the package, or a file beside the folders. Of a function are counted its lines
+without its docstring (kernels aside); its ways, which are 1 and one for each `if`, conditional
+expression, loop, `except`, `case`, `and`, `or` (kernels aside); and its parameters (kernels and
+scikit-learn's constructors aside). Methods are those that stand in the class itself.
+
+``--trace`` fits ``PrivateLogisticRegression(classes=[0, 1])`` to 10,000 x 20 records, a second
+time in this process, and counts the functions and files of the package that the fit enters
+(``sys.setprofile``: functions of Python, not what is compiled), each once, and those that X passes
+through: called with an argument that is X's memory, as an array or as rows that hold one. What
+reads a property of rows is none. ``--verbose`` names these calls, in the order of the first.
+"""
+
+import argparse
+import ast
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+PACKAGE = Path(__file__).parents[1] / "skdpdyn"
+MOST = {"statements": 11_300, "lines": 60, "ways": 12, "parameters": 7, "methods": 25}
+"""At most, of the package, of a function and of a class."""
+MOST_ENTERED = {"functions": 160, "files": 28, "calls": 35}
+"""At most, by a default fit."""
+LARGE = "Rows", "LocalRows"
+"""Classes whose methods are not counted: the contract of rows, and what keeps it in memory."""
+WAYS = ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case
+
+
+def _is_docstring(node):
+    """Return whether a statement is a text that stands alone."""
+    value = getattr(node, "value", None)
+    return isinstance(node, ast.Expr) and isinstance(getattr(value, "value", None), str)
+
+
+def _lines(function):
+    """Return how many lines a function has without its docstring."""
+    first = function.body[0]
+    of_docstring = first.end_lineno - first.lineno + 1 if _is_docstring(first) else 0
+    return function.end_lineno - function.lineno + 1 - of_docstring
+
+
+def _ways(function):
+    """Return the number of ways through a function."""
+    found = 1
+    for node in ast.walk(function):
+        found += isinstance(node, WAYS)
+        found += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+    return found
+
+
+def _parameters(function):
+    """Return how many parameters a function has, without `self` and `cls`."""
+    given = function.args
+    names = [one.arg for one in [*given.posonlyargs, *given.args, *given.kwonlyargs]]
+    names += [one.arg for one in (given.vararg, given.kwarg) if one]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def _functions(tree, outer=()):
+    """Yield each function with the names around it and whether it is an estimator's constructor."""
+    for node in ast.iter_child_nodes(tree):
+        name = getattr(node, "name", None)
+        if isinstance(node, ast.FunctionDef):
+            yield ".".join([*outer, name]), node
+        yield from _functions(node, (*outer, name) if name and hasattr(node, "body") else outer)
+
+
+def measured(package=PACKAGE):
+    """Return statements by room, and what is above a limit: what, where, and by how much."""
+    rooms, above = Counter(), []
+
+    def note(what, where, size):
+        if size > MOST[what]:
+            above.append((what, where, size))
+
+    for path in sorted(package.rglob("*.py")):
+        place, tree = path.relative_to(package), ast.parse(path.read_text(encoding="utf-8"))
+        room = place.parts[0]
+        rooms[room] += sum(
+            isinstance(node, ast.stmt) and not _is_docstring(node) for node in ast.walk(tree)
+        )
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name not in LARGE:
+                n_methods = sum(isinstance(one, ast.FunctionDef) for one in node.body)
+                note("methods", f"{place.as_posix()} {node.name}", n_methods)
+        for name, function in _functions(tree):
+            if room == "kernels":
+                continue
+            where = f"{place.as_posix()}:{function.lineno} {name}"
+            note("lines", where, _lines(function))
+            note("ways", where, _ways(function))
+            if not (name.endswith("__init__") and room in ("linear_model", "base.py")):
+                note("parameters", where, _parameters(function))
+    return rooms, above
+
+
+class Walk:
+    """What a call enters: functions and files of the package, and the calls that X passes."""
+
+    def __init__(self, X):
+        self.functions, self.files, self.calls = set(), set(), {}
+        self._memory = X
+
+    def __call__(self, frame, event, argument):
+        """Note the start of a function of the package."""
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(str(PACKAGE)):
+            return
+        place = Path(code.co_filename).relative_to(PACKAGE).as_posix()
+        self.functions.add((place, code.co_qualname))
+        self.files.add(place)
+        n_named = code.co_argcount + code.co_kwonlyargcount
+        names = code.co_varnames[: n_named + bool(code.co_flags & 4) + bool(code.co_flags & 8)]
+        given = [frame.f_locals[name] for name in names if name in frame.f_locals]
+        is_read = isinstance(getattr(type(given[0]), code.co_name, None), property) if given else 0
+        if not is_read and any(map(self._holds, given)):
+            self.calls.setdefault(f"{place} {code.co_qualname}")
+
+    def _holds(self, value):
+        """Return whether a value is X's memory, or rows that hold it."""
+        if isinstance(value, np.ndarray):
+            return np.may_share_memory(value, self._memory)
+        held = getattr(value, "__dict__", {}).values() if _is_rows(value) else ()
+        return any(self._holds(one) for one in held)
+
+
+def _is_rows(value):
+    """Return whether a value is rows, as the package knows them."""
+    from skdpdyn.data.base import Rows
+
+    return isinstance(value, Rows)
+
+
+def walk():
+    """Return the walk of a default fit, after one that compiles."""
+    from skdpdyn import PrivateLogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (10_000, 20)) / np.sqrt(20)
+    y = (X[:, 0] > 0).astype(int)
+    PrivateLogisticRegression(classes=[0, 1]).fit(X, y)
+    model, found = PrivateLogisticRegression(classes=[0, 1]), Walk(X)
+    sys.setprofile(found)
+    try:
+        model.fit(X, y)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def main(arguments=None):
+    """Print sizes beside their limits."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", action="store_true", help="fit a model, and say what it enters")
+    parser.add_argument("--verbose", action="store_true", help="name the calls that X passes")
+    options = parser.parse_args(arguments)
+    rooms, above = measured()
+    for room, size in rooms.most_common():
+        print(f"{size:7,}  {room}")
+    print(f"{rooms.total():7,}  statements, at most {MOST['statements']:,}")
+    for what in ("lines", "ways", "parameters", "methods"):
+        found = sorted((one for one in above if one[0] == what), key=lambda one: -one[2])
+        print(f"\n{len(found)} with more than {MOST[what]} {what}")
+        for _, where, size in found:
+            print(f"{size:7}  {where}")
+    if options.trace:
+        found = walk()
+        print("\nA default fit enters, at most")
+        for name, most in MOST_ENTERED.items():
+            print(f"{len(getattr(found, name)):7}  {name:<10}{most:>4}")
+        if options.verbose:
+            print("\nX passes through")
+            print(*found.calls, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
