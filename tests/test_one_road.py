@@ -34,7 +34,8 @@ SHARED = {"classes": [False, True], "random_state": 0}
     [
         {},
         {"solver": "noisy_sgd"},
-        {"solver": "dp_sgd", "conditioning": 0.2},
+        {"solver": "dp_sgd"},
+        {"solver": "noisy_sgd", "conditioning": 0.2},
         {"class_weight": "private", "diagnostics": True},
         {"conditioning": None},
         {"solver": "objective_perturbation"},
