@@ -290,8 +290,8 @@ MUTATIONS = [
     ),
     Mutation(
         "an evaluation forgets its sensitivity",
-        "spending.release(part.name, part.values, part.sensitivity)",
-        "spending.release(part.name, part.values, 1.0)",
+        "sensitivity = part.sensitivity * (1 + 8",
+        "sensitivity = 1.0 * (1 + 8",
         "tests/test_spent.py -k evaluate",
     ),
     Mutation(
