@@ -31,6 +31,7 @@ from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.privacy.display import page, whose
 from skdpdyn.privacy.guarantees import Guarantee, checked_unit, composed, largest
+from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
 
 NOT_PRIVATE_SCORES = (
@@ -402,6 +403,12 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
             "may change"
         )
     return composed([_whole_budget(step, n_samples) for step in steps])
+
+
+@plans_pipelines
+def _planned(estimator, n_samples, n_features):
+    """Return what a fit of an estimator or a pipeline costs."""
+    return _cost_of_fit(estimator, {}, n_samples, n_features, ())
 
 
 def _whole_budget(step, n_samples):
