@@ -493,8 +493,8 @@ def _rows(model, X, y, groups):
         used, persons, weight = by_person(codes, most_rows)
     if n_samples != model.n_samples_:
         raise ValueError(
-            f"X holds {n_samples} {model.privacy_.unit}s, and the model was fitted on "
-            f"{model.n_samples_}: pass the records of the fit"
+            f"X has {n_samples} {'rows' if groups is None else 'groups'}, and the model was fitted "
+            f"on {model.n_samples_}: pass the records of the fit"
         )
     y = numbers_of(y) if regression else codes_of(y, model.classes_)
     n_features, radius = model.n_features_in_, model.data_norm_

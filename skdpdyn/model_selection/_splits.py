@@ -111,22 +111,13 @@ def training_persons(cv, n_persons, codes):
                 )
     else:
         raise UnsupportedMechanismError(
-            f"cv={_named(cv)} does not draw splits over the list of persons: {_BY_ROWS}. Use "
+            f"cv={cv!r} does not draw splits over the list of persons: it splits or balances by "
+            "rows or labels, which are private, and a person may train in all splits. Use "
             "GroupKFold(shuffle=True) or GroupShuffleSplit"
         )
     who = [times > 0 for times in trains]
     # drawn anew, anyone may be in all splits; folds hold everyone once
     return [(int(inside.sum()), np.ones_like(inside) if drawn else inside) for inside in who]
-
-
-_BY_ROWS = (
-    "it splits or balances by rows or labels, which are private, and a person may train in all "
-    "splits"
-)
-
-
-def _named(cv):
-    return f"{cv!r} (shuffle=False)" if type(cv) is GroupKFold else repr(cv)
 
 
 def _times_trained_on(pairs, cv, n_samples):

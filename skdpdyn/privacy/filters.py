@@ -137,8 +137,8 @@ class Filter:
             # bits of the cap's own mu, which a single fit may spend
             mu = gdp_mu(cap.epsilon, self._left(cap)) if self.failures else cap.mu
             return Fraction(cost.mu) ** 2 / Fraction(mu) ** 2
-        divergence = Fraction(float(cost.rdp(self.order)))
-        return divergence / Fraction(float(self._divergence(self.order, cap)))
+        order = as_float(self.order)
+        return Fraction(float(cost.rdp(order))) / Fraction(float(self._divergence(order, cap)))
 
     def _divergence(self, order: Any, cap: Budget) -> Any:
         """Return the largest Renyi divergence of an order that implies the cap, rounded down."""

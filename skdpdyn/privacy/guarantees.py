@@ -895,9 +895,10 @@ def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
     check_units(*guarantees)
     if len(set(guarantees)) == 1:
         return guarantees[0]
-    if all(isinstance(guarantee, GaussianDP) for guarantee in guarantees):
-        mu, failure = (max(getattr(one, name) for one in guarantees) for name in ("mu", "failure"))
-        return replace(guarantees[0], mu=mu, failure=failure)  # type: ignore[call-arg]
+    gaussian = [guarantee for guarantee in guarantees if isinstance(guarantee, GaussianDP)]
+    if len(gaussian) == len(guarantees):
+        mu, failure = (max(getattr(one, name) for one in gaussian) for name in ("mu", "failure"))
+        return replace(gaussian[0], mu=mu, failure=failure)
     curves = []
     for guarantee in guarantees:
         curves.append(guarantee._renyi_curve())

@@ -248,8 +248,10 @@ class Ledger:
         if not isinstance(rule, Filter | None):
             raise ValueError(f"filter={filter!r} must be 'gdp', 'renyi', a Filter or None")
         if not os.path.exists(self.path):
-            fixed = None if rule is None or given is None else rule.fixed_for(given)
-            self._create(given and Rules(given, unit or "record", fixed))
+            rules = None
+            if given is not None:
+                rules = Rules(given, unit or "record", rule and rule.fixed_for(given))
+            self._create(rules)
         self.rules: Rules
         self.rules, _ = self._read()
         rule = rule and rule.fixed_for(self.cap)
@@ -451,7 +453,7 @@ class Ledger:
             ],
             cap=rules.limit,
             delta=self.cap.delta,
-            filter=rules.filter and rules.filter.kind,
+            filter=None if rules.filter is None else rules.filter.kind,
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -954,7 +956,7 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
             and cost.adjacency == cap.adjacency
             and cost.unit == rules.unit
         )
-        if event.state not in FOLLOWS[before and before.state] or known == (
+        if event.state not in FOLLOWS[before.state if before else None] or known == (
             event.state == "cancelled"
         ):
             raise ValueError(f"its entry {event.entry!r} cannot be {event.state} there")

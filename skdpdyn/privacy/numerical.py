@@ -163,7 +163,7 @@ class PrivacyLossDP(Guarantee):
                     f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they "
                     "must agree"
                 )
-            if getattr(part, "unit", self.unit) != self.unit:
+            if isinstance(part, Guarantee) and part.unit != self.unit:
                 raise ValueError(
                     f"part {part!r} protects one {part.unit}, the composition one {self.unit}: "
                     "they must agree"
