@@ -343,7 +343,8 @@ def check_verbose(verbose: Any) -> None:
 
 def of_persons(estimator: Any) -> str:
     """Return what to say behind a number of records if they are persons."""
-    return " persons" if getattr(estimator, "privacy_unit_", "record") == "person" else ""
+    unit = estimator.privacy_.unit
+    return "" if unit == "record" else f" {unit}s"
 
 
 class PrivateEstimatorMixin:
@@ -383,19 +384,32 @@ class PrivateEstimatorMixin:
             public=self._public_facts(),
             randomness=source_of(self.leaks_),
             leaks=self.leaks_,
-            unit=getattr(self, "privacy_unit_", "record"),
             diagnostics=reported(getattr(self, "diagnostics_", {})),
         )
 
-    def _publish_plan(self, plan, leaks):
-        """Set the attributes that say what a fit spent."""
-        self.mechanism_, self.privacy_, self.bound_ = plan.mechanism, plan.guarantee, plan.bound
+    @property
+    def privacy_unit_(self) -> str:
+        """Whom ``privacy_`` is for: its unit."""
+        return self.privacy_.unit
+
+    def __setstate__(self, state: Any) -> None:
+        state = dict(state)
+        unit = state.pop("privacy_unit_", "record")  # in 0.3, beside the guarantee
+        if unit != "record":
+            state["privacy_"] = state["privacy_"].with_unit(unit)
+        super().__setstate__(state)  # type: ignore[misc]
+
+    def _publish_plan(self, plan, leaks, unit):
+        """Set the attributes that say what a fit spent, and on whom: a ``unit``."""
+        self.mechanism_, self.bound_ = plan.mechanism, plan.bound
+        self.privacy_ = plan.guarantee.with_unit(unit)
         self.delta_, self.epsilon_ = plan.budget.delta, plan.guarantee.epsilon(plan.budget.delta)
         self.leaks_ = leaks + seed_leaks(self.random_state)
 
     def _spent(self):
         """Say in one line what the fit spent, and on what it does not hold."""
-        unit = f"{self.privacy_.adjacency}, " + ("of one person, " if of_persons(self) else "")
+        unit = self.privacy_.unit
+        unit = f"{self.privacy_.adjacency}, " + (f"of one {unit}, " * (unit != "record"))
         line = (
             f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g} ({unit}bound "
             f"{self.bound_})"

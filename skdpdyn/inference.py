@@ -23,14 +23,16 @@ from skdpdyn.base import (
 )
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.persons import by_person, person_codes
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.data.rows import canonical_rows
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.linear_model.request import most_rows_of
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
 from skdpdyn.noise import check_random_state, generators, seed_leaks, source_of
 from skdpdyn.privacy import Budget, GaussianDP, ObjectivePerturbation, privacy_report
 from skdpdyn.privacy.checks import as_float, checked_flag
+from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import PrivacyReport
 from skdpdyn.spending import Share, Spending, planned, training_of, warn_of_weak_budget
@@ -72,9 +74,9 @@ class PrivateSummary:
     estimand : str
         Sentence that says which numbers the coefficients estimate.
     n_samples : int
-        Number of records, public.
+        Number of records, or of persons, public.
     privacy_ : Guarantee
-        Guarantee of the model and this table together.
+        Guarantee of the model and this table together, for the unit that the model protects.
     own_privacy_ : Guarantee
         Guarantee of this table alone.
     mechanism_ : Composition
@@ -235,7 +237,7 @@ class PrivateSummary:
             float(guarantee.epsilon(self.delta_))
             for guarantee in (self.own_privacy_, self.privacy_)
         )
-        where = f"(delta={self.delta_:.3g}, {self.own_privacy_.adjacency})"
+        where = f"(delta={self.delta_:.3g}, {whose(self.own_privacy_)})"
         return [
             self.estimand,
             f"spent: epsilon={own:.6g} for this table, {both:.6g} with the model {where}",
@@ -248,6 +250,7 @@ def private_summary(
     X: Any,
     y: Any,
     *,
+    groups: Any = None,
     epsilon: float,
     delta: float | str = "auto",
     robust: bool = False,
@@ -283,6 +286,11 @@ def private_summary(
         The rows that the model was fitted on.
     y : array-like of shape (n_samples,)
         Their targets.
+    groups : array-like of shape (n_samples,), default=None
+        The ids that the model was fitted with, if it was: the table then protects the same unit.
+        Each row has weight 1/k, as in the fit. Intervals are then on the safe side, whatever the
+        rows of a person have in common: what a mean of scores varies by is at most the mean of
+        what they vary by.
     epsilon : float
         Budget of the table alone, > 0.
     delta : float or "auto", default="auto"
@@ -354,7 +362,7 @@ def private_summary(
     checked_flag(robust, "robust")
     if not 0 < as_float(confidence) < 1:
         raise ValueError(f"confidence={confidence!r} must be in (0, 1): how often intervals cover")
-    _check_model(model)
+    _check_model(model, groups)
     budget = Budget.for_samples(
         epsilon, delta, n_samples=model.n_samples_, adjacency=model.privacy_.adjacency
     )
@@ -363,14 +371,14 @@ def private_summary(
     plan = planned(shares, budget)
     warn_of_weak_budget(budget, model.n_samples_)
     with silent_arithmetic():
-        rows, y = _rows(model, X, y)
+        rows, y = _rows(model, X, y, groups)
         (generator,) = generators(random_state)
         spending = Spending(budget, shares, generator)
         fitted = _logistic if isinstance(model, PrivateLogisticRegression) else _linear
         estimate, title, estimand = fitted(model, rows, y, spending)
     if spending.record() != plan.mechanism:
         raise CalibrationError("what was released is not what was planned: please report this")
-    own = plan.guarantee
+    own = plan.guarantee.with_unit(model.privacy_.unit)
     names = getattr(model, "feature_names_in_", None)
     names = (f"x{i}" for i in range(model.n_features_in_)) if names is None else names
     return PrivateSummary(
@@ -386,7 +394,7 @@ def private_summary(
             ]
         ),
         confidence=float(confidence),
-        title=f"{title}, {model.n_samples_} records{', robust' if robust else ''}",
+        title=f"{title}, {model.n_samples_} {own.unit}s{', robust' if robust else ''}",
         estimand=estimand,
         n_samples=model.n_samples_,
         privacy_=model.privacy_.compose(own),
@@ -411,7 +419,7 @@ class _Estimate:
     wanting: np.ndarray
 
 
-def _check_model(model):
+def _check_model(model, groups):
     """Refuse a model whose coefficients have no interval, and say which model to fit."""
     if not isinstance(model, PrivateLogisticRegression | PrivateRidge):
         hint = ": of a Pipeline pass its last step, and X as the other steps transform it"
@@ -427,10 +435,10 @@ def _check_model(model):
             "those of the mapped rows. "
             "Fit it with conditioning=None"
         )
-    if model.privacy_unit_ != "record":
+    if (model.privacy_.unit == "record") != (groups is None):
         raise UnsupportedMechanismError(
-            "the model was fitted with groups, and this table would protect rows and not persons. "
-            "Fit it on one row a person"
+            f"the model protects one {model.privacy_.unit}, and this table would protect another "
+            "unit: pass the groups that the model was fitted with, and none if it was not"
         )
     if isinstance(model, PrivateRidge):
         return
@@ -462,7 +470,7 @@ def _check_model(model):
         )
 
 
-def _rows(model, X, y):
+def _rows(model, X, y, groups):
     """Return the rows under the public map into the unit ball, and the targets, all checked."""
     regression = isinstance(model, PrivateRidge)
     y = as_labels(y, None if regression else model.classes_)
@@ -476,15 +484,25 @@ def _rows(model, X, y):
         y_numeric=regression,
         reset=False,
     )
-    if len(y) != model.n_samples_:
+    used, persons, weight = None, None, np.empty(0)
+    n_samples, most_rows = len(y), 1
+    if groups is not None:
+        codes = person_codes(groups, len(y))
+        n_samples = int(codes.max()) + 1
+        most_rows = most_rows_of(model, n_samples)
+        used, persons, weight = by_person(codes, most_rows)
+    if n_samples != model.n_samples_:
         raise ValueError(
-            f"X has {len(y)} rows, and the model was fitted on {model.n_samples_}: pass the "
-            "records of the fit"
+            f"X has {n_samples} {'rows' if groups is None else 'groups'}, and the model was fitted "
+            f"on {model.n_samples_}: pass the records of the fit"
         )
     y = numbers_of(y) if regression else codes_of(y, model.classes_)
     n_features, radius = model.n_features_in_, model.data_norm_
     to_unit_ball = RowMap(None, np.full(n_features, 1 / radius), norm=1.0, radius=radius)
-    return LocalRows(canonical_rows(X), map=to_unit_ball), y
+    X, y = (X, y) if used is None else (X[used], y[used])
+    weights = weight if weight.size else None
+    rows = LocalRows(X, None, weights, to_unit_ball, None, persons, most_rows)
+    return rows, y
 
 
 def _logistic(model, rows, codes, spending):
@@ -587,12 +605,12 @@ class _Moment:
 def _moment(name, rows, weight, constant, spending, largest, targets=None):
     """Release ``largest`` times the sum of weight * outer(r, r), r a row, its constant and target.
 
-    One record moves it by its own term, whose Frobenius norm is at most largest * norm(r)^2; the
-    inner product of two terms is not negative, so replacing one moves it by at most sqrt(2) times
-    that. Weights are in [0, 1].
+    ``weight`` multiplies that of the rows. One record moves it by its own term, whose Frobenius
+    norm is at most largest * norm(r)^2, a person by a mean of such terms; the inner product of two
+    is not negative, so replacing one moves it by at most sqrt(2) times that. Weights are in [0, 1].
     """
     if weight is not None:
-        rows = LocalRows(rows.X, weight=np.clip(weight, 0, 1), map=rows.map)
+        rows = rows.weighted_by(np.clip(weight, 0, 1))
     square = 1 + constant**2 + (targets is not None)
     total = 0.0
     with one_blas_thread():
@@ -601,7 +619,7 @@ def _moment(name, rows, weight, constant, spending, largest, targets=None):
             columns += [np.full(len(columns[0]), constant)] * (constant > 0)
             columns += [] if targets is None else [targets[part]]
             block = np.column_stack(columns)
-            if weight is not None:
+            if rows.weight.size:
                 block *= np.sqrt(rows.weight[part])[:, None]
             total = total + block.T @ block
     sensitivity = square * (spending.per_square + rows.sum_rounding())

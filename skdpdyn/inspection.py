@@ -337,6 +337,9 @@ class TradeoffDisplay:
             )
         if name is None and getattr(guarantee, "leaks", ()):  # type: ignore[arg-type]
             name = "NOT PRIVATE"
+        unit = getattr(guarantee, "unit", "record")
+        if unit != "record":
+            name = f"{name or 'best attack'}, on one {unit}"
         # On a grid of equal steps the chord from 0 to the first of them would lie far above the
         # curve
         inner = special.ndtr(

@@ -35,7 +35,7 @@ from skdpdyn.conditioning import (
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.local import LocalRows, rows_of
-from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes
+from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes, unit_of
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.exceptions import CalibrationError
@@ -408,7 +408,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str
-        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
+        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     data_norm_ : float
         The bound used.
     leaks_ : tuple of str
@@ -492,7 +492,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Returns
         -------
         Guarantee
-            Equal to ``privacy_`` after such a fit.
+            Equal to ``privacy_`` after such a fit of records; by persons, but for its unit.
         """
         return self._plan(*check_shape(n_samples, n_features))[0].guarantee
 
@@ -514,7 +514,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             "every parameter of the scaler",
         )
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, unit: str | None = None) -> Self:
         """Learn the mean and the bound, spending at most (epsilon, delta).
 
         Parameters
@@ -527,6 +527,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             Id of the person that each row belongs to: integers or strings. The guarantee is then
             for a whole person with all rows, and ``n_samples_`` is the number of persons. None:
             every row is a record by itself.
+        unit : str or None, default=None
+            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+            "person", or without ``groups`` "record".
 
         Returns
         -------
@@ -550,17 +553,17 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         check_random_state(self.random_state)
         checked_flag(self.with_mean, "with_mean")
         with all_or_nothing(self) as scaler, silent_arithmetic():
-            scaler._fit(X, groups)
+            scaler._fit(X, groups, unit_of(groups, unit))
         return self
 
-    def _fit(self, X, groups):
+    def _fit(self, X, groups, unit):
         X = self._rows(X, reset=True)
         if isinstance(X, Rows) and groups is not None:
             raise ValueError("groups needs all rows in memory, and X is a Dask collection")
         with closing(X) if isinstance(X, Rows) else nullcontext():
-            self._learn(X, groups)
+            self._learn(X, groups, unit)
 
-    def _learn(self, X, groups):
+    def _learn(self, X, groups, unit):
         (n_samples, n_features), codes = X.shape, None
         if groups is not None:
             codes = person_codes(groups, n_samples)
@@ -582,7 +585,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         forget_fit(self)
         for name, value in learnt.items():
             setattr(self, name, value)
-        self._publish(plan, n_samples, codes, ranges)
+        self._publish(plan, n_samples, unit, ranges)
 
     def _centre(self, rows, spending):
         """Return a private mean, and a bound on the norms of centred rows."""
@@ -590,8 +593,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         if self.with_mean:
             mean = private_mean(rows, radius, n_samples, spending)
         high = radius + (0.0 if mean is None else float(np.linalg.norm(mean)))
-        unit = RowMap(mean, np.ones(rows.shape[1]), norm=2 * radius, radius=radius)
-        lengths = partial(rows.with_map(unit).counts, "lengths")
+        centred = RowMap(mean, np.ones(rows.shape[1]), norm=2 * radius, radius=radius)
+        lengths = partial(rows.with_map(centred).counts, "lengths")
         scale = spending.quantile(NORM, lengths, high, self.quantile, n_samples, _OCTAVES)
         return {"mean_": mean, "scale_": scale}
 
@@ -608,10 +611,9 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             "radius_": row_map.radius,
         }
 
-    def _publish(self, plan, n_samples, codes, ranges):
-        self._publish_plan(plan, ())
+    def _publish(self, plan, n_samples, unit, ranges):
+        self._publish_plan(plan, (), unit)
         self.n_samples_, self.data_norm_ = n_samples, float(self.data_norm)
-        self.privacy_unit_ = "record" if codes is None else "person"
         if ranges is not None:
             self.bounds_ = ranges
 

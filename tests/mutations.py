@@ -404,8 +404,8 @@ MUTATIONS = [
     ),
     Mutation(
         "rounding of one side",
-        "return GaussianDP(guarantee.mu + mu, guarantee.adjacency)",
-        "return GaussianDP(max(guarantee.mu, mu), guarantee.adjacency)",
+        "return replace(guarantee, mu=guarantee.mu + mu)",
+        "return replace(guarantee, mu=max(guarantee.mu, mu))",
         "tests/test_bounds_conformance.py -k accountant",
     ),
     Mutation(
@@ -506,8 +506,8 @@ MUTATIONS = [
     ),
     Mutation(
         "leaks are no reason to refuse",
-        'leaks:\n        raise ValueError(\n            f"cost',
-        'False:\n        raise ValueError(\n            f"cost',
+        'leaks:\n            raise ValueError(\n                f"cost',
+        'False:\n            raise ValueError(\n                f"cost',
         "tests/test_ledger.py -k leaks",
     ),
     Mutation(
@@ -524,20 +524,20 @@ MUTATIONS = [
     ),
     Mutation(
         "a cost that is no number passes the cap",
-        "if not spent <= self.cap.epsilon:",
-        "if spent > self.cap.epsilon:",
+        "if not spent <= self.rules.limit:",
+        "if spent > self.rules.limit:",
         "tests/test_ledger.py -k number",
     ),
     Mutation(
         "reservations are free",
-        "return [event.cost for event in entries if event.cost is not None]",
-        'return [event.cost for event in entries if event.cost and event.state != "reserved"]',
+        "        if event.cost is None:\n            continue",
+        '        if event.cost is None or event.state == "reserved":\n            continue',
         "tests/test_ledger.py -k reservation",
     ),
     Mutation(
         "each entry has the cap of its own",
-        "return float(_together([*_charged(others), cost]",
-        "return float(_together([cost]",
+        "spent = self.rules.spent([*entries.values(), new])\n            if not",
+        "spent = self.rules.spent([new])\n            if not",
         "tests/test_ledger.py -k cap",
     ),
     Mutation(
@@ -560,21 +560,75 @@ MUTATIONS = [
     ),
     Mutation(
         "persons' scaler says records",
-        'float(self.data_norm)\n        self.privacy_unit_ = "record" if codes',
-        'float(self.data_norm)\n        self.privacy_unit_ = "record" if True or codes',
+        "self._publish_plan(plan, (), unit)",
+        'self._publish_plan(plan, (), "record")',
         "tests/test_persons.py tests/test_private_scaler.py -k 'person or groups or other'",
     ),
     Mutation(
         "a table of persons' rows",
-        'if model.privacy_unit_ != "record":',
+        'if (model.privacy_.unit == "record") != (groups is None):',
         "if False:",
-        "tests/test_inference.py -k persons",
+        "tests/test_inference.py -k whom",
     ),
     Mutation(
         "records that train and score pay for the dearer of both",
         "fits.compose(score) if shared",
         "largest([fits, score]) if shared",
         "tests/test_model_selection.py -k 'shared or same or holdout'",
+    ),
+    Mutation(
+        "unit: a total of persons and records",
+        "        check_units(self, other)\n",
+        "",
+        "tests/test_units.py -k unlike_units_is_refused_or",
+    ),
+    Mutation(
+        "unit: a person counts once for a record that vanishes",
+        "return self.group(2).with_unit(unit)",
+        "return self.with_unit(unit)",
+        "tests/test_units.py -k unlike_units_is_refused_or",
+    ),
+    Mutation(
+        "unit: rows of a person count one by one in a score",
+        "return cls(n, (np.floor(grid / np.bincount(persons)) / grid)[persons])",
+        "return cls(n, np.ones(n_rows))",
+        "tests/test_evaluation.py -k person",
+    ),
+    Mutation(
+        "unit: folds balanced by numbers of rows are counted",
+        "(type(cv) is GroupKFold and cv.shuffle)",
+        "(type(cv) is GroupKFold)",
+        "tests/test_units.py -k splits_that",
+    ),
+    Mutation(
+        "unit: a table of rows for a model of persons",
+        "rows = LocalRows(X, None, weights, to_unit_ball, None, persons, most_rows)",
+        "rows = LocalRows(X, None, None, to_unit_ball, None, persons, most_rows)",
+        "tests/test_inference.py -k repeats",
+    ),
+    Mutation(
+        "ledger: of dates, only the oldest pays",
+        "days = {first for (first, _), _ in windows}",
+        'days = {""}',
+        "tests/test_ledger.py -k dearest",
+    ),
+    Mutation(
+        "ledger: an entry moves to another part",
+        "if before and (before.disjoint, before.dates) != (part, days):",
+        "if False:",
+        "tests/test_ledger.py -k stays_in",
+    ),
+    Mutation(
+        "filter: failures are forgotten",
+        "return self._spent(without, cap), failing",
+        "return self._spent(without, cap), Fraction(0)",
+        "tests/test_ledger.py -k filter",
+    ),
+    Mutation(
+        "filter: all of delta for the divergence and for failures again",
+        "return self._delta(cap) * (1 - self.failures) * (_DOWN if self.failures else 1.0)",
+        "return self._delta(cap)",
+        "tests/test_ledger.py -k filter",
     ),
 ]
 

@@ -349,12 +349,12 @@ def test_search_runs_dp_sgd_under_replace_one():
 
 def test_documents_have_a_version():
     stored = json.loads(to_json(GaussianDP(0.5)))
-    assert stored["version"] == 2
-    for version in (3, -1, 1.0, True, "1", None, [1]):
+    assert stored["version"] == 3
+    for version in (4, -1, 1.0, True, "1", None, [1]):
         with pytest.raises(ValueError, match="version="):
             from_json(json.dumps(stored | {"version": version}))
     inner = json.loads(to_json(Composition((Gaussian(1.0),))))
-    inner["mechanisms"][0]["version"] = 2  # only the whole has one
+    inner["mechanisms"][0]["version"] = 3  # only the whole has one
     with pytest.raises(ValueError, match="not a stored Gaussian"):
         from_json(json.dumps(inner))
 

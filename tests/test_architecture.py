@@ -48,6 +48,7 @@ LAYERS = {
     "privacy/accountants/*.py": (3, 0),
     "privacy/calibration.py": (5, 0),
     "privacy/serialization.py": (5, 0),
+    "privacy/filters.py": (5, 0),
     "privacy/report.py": (5, 1),
     "privacy/ledger.py": (5, 2),
     "privacy/__main__.py": (6, 1),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.model_selection._costs import largest
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
@@ -41,7 +40,7 @@ from skdpdyn.privacy import (
     tightest,
     to_json,
 )
-from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.guarantees import LinearCurve, largest
 from skdpdyn.privacy.numerical import SampledGaussian
 from skdpdyn.privacy.rounded import RoundedCurve, RoundedDP, rounded
 from skdpdyn.privacy.sampled import SampledCurve

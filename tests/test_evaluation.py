@@ -96,6 +96,49 @@ def test_sensitivity(name, adjacency, monkeypatch):
     assert found.privacy_.epsilon(1e-6) <= 1.0
 
 
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_person_moves_a_score_as_one_row_does(name, adjacency, monkeypatch):
+    """A person with 1 to 99 rows, all alike or not, moves the exact numbers by what their noise is
+    for at the most; and rows that everyone repeats change nothing.
+    """
+    model, y = MODELS[name]
+    calls, options = record(monkeypatch), {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
+    owners = np.append(np.arange(300), np.arange(300))
+    rng = np.random.default_rng(1)
+
+    def points(*of):
+        calls.clear()
+        rows = [(X[owners > 0], y[owners > 0], owners[owners > 0]), *of]
+        A, b, ids = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        found = evaluate(model, A, b, groups=ids, adjacency=adjacency, **options)
+        assert (found.n_samples, found.privacy_unit_) == (300, "person")
+        return [(point.copy(), scale) for point, scale in calls], found
+
+    moved = []
+    for _ in range(20):
+        persons = []
+        for n_rows in rng.integers(1, 100, 2):
+            n_rows = max(1, n_rows * int(rng.integers(2)))
+            rows = np.sign(rng.uniform(-1, 1, (n_rows, 2))) * 50
+            persons.append((rows, rng.choice(y, n_rows), np.zeros(n_rows, dtype=int)))
+        (one, found), (other, _) = map(points, persons)
+        moved.append(
+            [
+                math.dist(a.ravel(), b.ravel()) / scale
+                for (a, scale), (b, _) in zip(one, other, strict=True)
+            ]
+        )
+    factor = 1 if adjacency == "replace_one" else 2  # a person leaves, and another one comes
+    most = np.max(moved, axis=0)
+    allowed = [
+        1 / ran.noise_multiplier
+        for ran in getattr(found.mechanism_, "mechanisms", (found.mechanism_,))
+    ]
+    assert np.all(most <= factor * np.array(allowed) * (1 + 1e-9))
+    assert np.all(most >= 0.5 * np.array(allowed))
+
+
 def test_two_classes_without_noise(monkeypatch):
     """All metrics are scikit-learn's on probabilities that are rounded to bins."""
     record(monkeypatch)

@@ -217,10 +217,36 @@ def test_models_without_intervals_are_refused_with_a_remedy(name):
         private_summary(model, X, Y, epsilon=1.0)
 
 
-def test_a_model_of_persons_is_refused():
-    model = ridge().fit(X, TARGET, groups=np.arange(len(X)) // 2)
-    with pytest.raises(UnsupportedMechanismError, match="this table would protect rows and not"):
-        private_summary(model, X, TARGET, epsilon=1.0)
+def test_a_table_protects_whom_the_model_protects():
+    pairs = np.arange(len(X)) // 2
+    model, alone = ridge().fit(X, TARGET, groups=pairs, unit="pair"), ridge().fit(X, TARGET)
+    for fitted, groups in ((model, None), (alone, pairs)):
+        with pytest.raises(UnsupportedMechanismError, match="would protect another unit: pass"):
+            private_summary(fitted, X, TARGET, groups=groups, epsilon=1.0)
+    with pytest.raises(ValueError, match="X has 499 groups, and the model was fitted on 500"):
+        private_summary(model, X[2:], TARGET[2:], groups=pairs[2:], epsilon=1.0)
+    table = private_summary(model, X, TARGET, groups=pairs, epsilon=1.0)
+    assert table.own_privacy_.unit == table.privacy_.unit == "pair"
+    assert "500 pairs" in str(table)
+    assert "for one pair" in str(table)
+    check_report(table.privacy_report().as_dict())
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("kind", [logistic, ridge])
+def test_rows_that_a_person_repeats_change_nothing(kind, robust, monkeypatch):
+    """A person counts as the mean of all rows, and no more than the public number are used."""
+    target = Y if kind is logistic else TARGET
+    model = kind(max_rows_per_person=3).fit(X, target, groups=np.arange(len(X)))
+    once, often = Recorder(), Recorder()
+    repeated = np.repeat(np.arange(len(X)), 1 + np.arange(len(X)) % 5)
+    for recorder, rows in ((once, np.arange(len(X))), (often, repeated)):
+        monkeypatch.setattr(spending, "release", recorder)
+        data = X[rows], target[rows]
+        private_summary(model, *data, groups=rows, epsilon=1.0, robust=robust)
+    for (point, scale), (other, of_other) in zip(once.calls, often.calls, strict=True):
+        np.testing.assert_allclose(other, point, rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(scale, of_other)
 
 
 def test_parameters_and_records_are_checked():

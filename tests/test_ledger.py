@@ -15,15 +15,19 @@ from types import SimpleNamespace
 
 import matplotlib as mpl
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdpdyn import PrivateRidge
-from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.exceptions import BudgetExceededError, UnsupportedMechanismError
 from skdpdyn.model_selection import total_privacy
+from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import ApproximateDP, Budget, GaussianDP, Ledger, RenyiDP, tightest
 from skdpdyn.privacy import ledger as books
+from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.mechanisms import Gaussian
 from skdpdyn.privacy.serialization import checksum
@@ -316,7 +320,7 @@ def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content.update(version=2), "version 2"),
+        (lambda content: content.update(version=3), "version 3"),
         (lambda content: content.update(format="diary"), "no ledger"),
         (lambda content: content["cap"].update(epsilon=-1), "epsilon=-1"),
         (lambda content: content["events"].pop(0), "cannot be settled there"),
@@ -451,7 +455,7 @@ def test_writers_that_reserve_at_once_never_overspend(path):
     books, and within the cap.
     """
     code = """
-from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.exceptions import BudgetExceededError, UnsupportedMechanismError
 granted = 0
 sys.stdin.readline()
 try:
@@ -595,6 +599,287 @@ TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 
 
+# --- parts, dates, units, filters -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", books.FOLLOWS)
+@pytest.mark.parametrize("then", [*filter(None, books.FOLLOWS)])
+def test_every_pair_of_states(ledger, path, state, then):
+    """The whole table, by the methods and by the file: what is not named is refused."""
+    allowed = {
+        (None, "reserved"),
+        *(("reserved", then) for then in ("settled", "failed", "cancelled")),
+        ("failed", "cancelled"),
+        *(("cancelled", then) for then in ("settled", "failed")),
+    }
+    entry = None if state is None else ledger.reserve("fit", GaussianDP(0.1))
+    if state == "settled":
+        entry.settle()
+    elif state == "failed":
+        with pytest.raises(KeyError), entry:
+            raise KeyError
+    elif state == "cancelled":
+        ledger.cancel("fit", "never ran")
+    before = path.read_bytes()
+
+    def by_the_file(content):
+        time, cost = "2026-03-01T00:00:00+00:00", None
+        if then != "cancelled":
+            cost = books.to_dict(GaussianDP(0.1))
+        line = {"time": time, "entry": "fit", "state": then, "note": "", "leaks": []}
+        content["events"].append({**line, "cost": cost})
+
+    rewrite(path, by_the_file)
+    if (state, then) in allowed:
+        assert states(Ledger(path)) == {"fit": then}
+    else:
+        with pytest.raises(ValueError, match=f"cannot be {then} there"):
+            Ledger(path)
+    path.write_bytes(before)
+    if state is None:
+        return
+    again = books.Reservation(ledger, "fit", GaussianDP(0.1))
+    by = {
+        "reserved": lambda: ledger.reserve("fit", GaussianDP(0.1)),
+        "settled": again.settle,
+        "failed": lambda: again.__exit__(KeyError, KeyError(), None),
+        "cancelled": lambda: ledger.cancel("fit", "never ran"),
+    }
+    with contextlib.suppress(ValueError):
+        by[then]()
+    assert states(ledger) == {"fit": then if (state, then) in allowed else state}
+    if (state, then) not in allowed:
+        assert path.read_bytes() == before
+
+
+def test_what_is_not_a_number_is_beyond_every_cap(ledger, monkeypatch):
+    entry = ledger.reserve("before", GaussianDP(0.1))
+    monkeypatch.setattr(GaussianDP, "epsilon", lambda guarantee, delta: math.nan)
+    assert not ledger.fits(GaussianDP(0.1))
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("fit", GaussianDP(0.1))
+    with pytest.raises(ValueError, match="spent more"):
+        entry.settle(GaussianDP(0.05))
+
+
+DAYS = [None, *(f"2026-0{month}-01" for month in range(1, 7))]
+ENTRIES = st.lists(
+    st.tuples(
+        st.floats(0.01, 0.3),
+        st.one_of(
+            st.just({}),
+            st.tuples(st.sampled_from("pq"), st.sampled_from("abc")).map(
+                lambda part: {"disjoint": part}
+            ),
+            st.tuples(st.sampled_from(DAYS), st.sampled_from(DAYS))
+            .filter(lambda days: None in days or days[0] <= days[1])
+            .map(lambda days: {"dates": days}),
+        ),
+    ),
+    max_size=8,
+)
+
+
+def pays(of, unit):
+    """Whether a unit, with its part of each partition and its date, pays for an entry."""
+    if "disjoint" in of:
+        partition, part = of["disjoint"]
+        return unit[partition] == part
+    first, last = of.get("dates", (None, None))
+    return (first or "0") <= unit["date"] <= (last or "9")
+
+
+@settings(max_examples=60, deadline=None)
+@given(entries=ENTRIES, kind=st.sampled_from([None, "gdp", "renyi"]))
+def test_the_dearest_unit_is_charged(entries, kind):
+    """Every unit that there may be, one by one: the ledger's sum is the largest of them."""
+    units = [
+        {"p": p, "q": q, "date": date}
+        for p in "abc"
+        for q in "abc"
+        for date in ("2025-01-01", *filter(None, DAYS), "2027-01-01")
+    ]
+    worst = max(math.fsum(mu**2 for mu, of in entries if pays(of, unit)) for unit in units)
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(f"{folder}/books.json", (9.0, 1e-6), filter=kind)
+        for number, (mu, of) in enumerate(entries):
+            ledger.reserve(f"entry {number}", GaussianDP(mu), **of)
+        again = Ledger(ledger.path)
+        spent = again.rules.spent(again.entries.values())
+        if kind is None:
+            assert spent == pytest.approx(GaussianDP(math.sqrt(worst)).epsilon(1e-6), abs=1e-9)
+            assert again.total.mu == pytest.approx(math.sqrt(worst))
+        else:
+            share, _ = again.rules.filter.shares(GaussianDP(1.0), again.cap)
+            assert float(spent) == pytest.approx(worst * float(share))
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        ({"disjoint": "month"}, "must be a pair"),
+        ({"disjoint": ("month", 3)}, "disjoint=3"),
+        ({"disjoint": ("month", " ")}, "disjoint=' '"),
+        ({"dates": ("2026-03", None)}, "must be a pair"),
+        ({"dates": ("2026-03-02", "2026-03-01")}, "no later than the last"),
+        ({"dates": "2026-03-02"}, "must be a pair"),
+        ({"disjoint": ("month", "a"), "dates": (None, None)}, "give one of them"),
+    ],
+)
+def test_senseless_parts_change_nothing(ledger, path, of, message):
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        ledger.reserve("fit", GaussianDP(0.1), **of)
+    assert path.read_bytes() == before
+
+
+def test_an_entry_stays_in_its_part(ledger, path):
+    """Settled, failed or cancelled: part and dates of all lines are those of the first."""
+    ledger.reserve("march", GaussianDP(0.9 * MU), disjoint=("month", "2026-03"))
+    with ledger.reserve("april", GaussianDP(0.9 * MU), disjoint=("month", "2026-04")):
+        pass
+    assert ledger.total == GaussianDP(0.9 * MU)
+    assert not ledger.fits(GaussianDP(0.9 * MU))
+    assert not ledger.fits(GaussianDP(0.9 * MU), disjoint=("month", "2026-04"))
+    assert not ledger.fits(GaussianDP(0.9 * MU), disjoint=("week", "14"))
+    assert ledger.fits(GaussianDP(0.9 * MU), disjoint=("month", "2026-05"))
+    assert "month 2026-04" in str(ledger)
+    rewrite(path, lambda content: content["events"][2].update(disjoint=["month", "2026-05"]))
+    with pytest.raises(ValueError, match="of others"):
+        Ledger(path)
+
+
+def test_a_ledger_is_of_one_unit(path):
+    persons = Ledger(path, CAP, unit="person")
+    assert Ledger(path).unit == "person"
+    with pytest.raises(ValueError, match="unit=record is not the unit"):
+        Ledger(path, unit="record")
+    with pytest.raises(ValueError, match="protects one record, the ledger one person"):
+        persons.reserve("rows", GaussianDP(0.1))
+    model = PrivateRidge(epsilon=0.5, delta=1e-6, target_bounds=(0, 1))
+    rows, targets = [[0.5, 0.1]] * 50, [0.5] * 50
+    with persons.reserve("persons", model, 25, 2) as entry:
+        entry.settle(model.fit(rows, targets, groups=list(range(25)) * 2))
+    assert persons.total == model.privacy_
+    assert persons.total.unit == "person"
+    with (
+        pytest.raises(ValueError, match="fitted protects one record"),
+        persons.reserve("others", model, 50, 2) as entry,
+    ):
+        entry.settle(model.fit(rows, targets))
+    assert states(persons) == {"persons": "settled", "others": "failed"}
+    assert "for one person" in str(persons)
+    records = Ledger(path.with_name("records.json"), CAP)
+    model.fit(rows, targets, groups=list(range(25)) * 2)
+    with pytest.raises(ValueError, match=r"total_privacy\(model, unit='record'\)"):
+        records.reserve("persons", model)
+    records.reserve("persons", total_privacy(model, unit="record"))
+    assert "for a record" in str(records)
+
+
+def test_a_pipeline_is_planned_with_all_its_private_steps(path):
+    ledger = Ledger(path, (2.0, 1e-6))
+    model = PrivateRidge(epsilon=0.5, delta=1e-6, target_bounds=(0, 1))
+    scaler = PrivateScaler(epsilon=0.5, delta=1e-6)
+    pipeline = make_pipeline(scaler, model)
+    with ledger.reserve("both", pipeline, 50, 2) as entry:
+        parts = [step.privacy_cost(50, 2) for step in (scaler, model)]
+        assert entry.cost == parts[0].compose(parts[1])
+        entry.settle(total_privacy(pipeline.fit([[0.5, 0.1]] * 50, [0.5] * 50)))
+    with pytest.raises(ValueError, match="StandardScaler"):
+        ledger.reserve("leaks", make_pipeline(StandardScaler(), model), 50, 2)
+
+
+def test_books_of_the_first_version_are_of_records(ledger, path):
+    with ledger.reserve("fit", GaussianDP(0.1)):
+        pass
+
+    def as_before(content):
+        content["version"] = 1
+        for name in ("costs", "unit", "filter"):
+            del content[name]
+        for event in content["events"]:
+            del event["disjoint"], event["dates"], event["cost"]["unit"]
+
+    rewrite(path, as_before)
+    old = Ledger(path)
+    assert (old.unit, old.rules.filter, old.total) == ("record", None, GaussianDP(0.1))
+    old.reserve("next", GaussianDP(0.1))
+    assert json.loads(path.read_text())["version"] == books.VERSION
+
+
+@pytest.mark.parametrize(
+    ("filter", "message"),
+    [
+        ("rdp", "filter='rdp'"),
+        (3, "must be 'gdp', 'renyi'"),
+        (Filter("renyi", order=1.001), "larger order"),
+    ],
+)
+def test_senseless_filters_open_nothing(path, filter, message):
+    with pytest.raises(ValueError, match=message):
+        Ledger(path, CAP, filter=filter)
+    assert not path.exists()
+    for senseless in ({"order": 2.0}, {"failures": 1.0}, {"failures": math.nan}):
+        with pytest.raises(ValueError, match=next(iter(senseless))):
+            Filter("gdp", **senseless)
+    with pytest.raises(ValueError, match="a filter needs a delta"):
+        Ledger(path, (1.0, 0.0), filter="gdp")
+
+
+def test_a_filter_is_that_of_the_file(path):
+    Ledger(path, CAP, filter=Filter("renyi", order=40.0))
+    assert Ledger(path).rules.filter == Filter("renyi", order=40.0)
+    with pytest.raises(ValueError, match=r"filter=.* is not the filter"):
+        Ledger(path, filter="gdp")
+
+
+def test_the_gaussian_filter_is_exact_and_takes_nothing_else(path):
+    """Its sums do not round: costs that fill the cap to the last bit fit, one bit more does not."""
+    ledger = Ledger(path, CAP, filter="gdp")
+    assert ledger.fits(GaussianDP(MU))
+    assert not ledger.fits(GaussianDP(math.nextafter(MU, math.inf)))
+    with pytest.raises(UnsupportedMechanismError, match="not a ApproximateDP"):
+        ledger.reserve("pure", ApproximateDP(0.1))
+    assert not ledger.fits(GaussianDP(0.1, failure=1e-30))  # it has no part of delta
+    with (
+        pytest.raises(ValueError, match="spent more"),
+        ledger.reserve("other", GaussianDP(0.1)) as entry,
+    ):
+        entry.settle(ApproximateDP(0.01))
+    assert not ledger.fits(GaussianDP(1e-9))  # what cannot be added up is beyond the cap
+    assert ledger.total == ApproximateDP(CAP.epsilon, CAP.delta)
+    assert "The cap is the guarantee" in str(ledger)
+    ledger.plot()
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize("kind", ["gdp", "renyi"])
+@pytest.mark.parametrize("failures", [0.0, 0.25])
+def test_what_passes_a_filter_stays_within_the_cap(kind, failures):
+    """All of both limits together cost at most the cap: by the exact profile, and from outside."""
+    cap = Budget(0.7, 1e-7)
+    rule = Filter(kind, failures=failures).fixed_for(cap)
+    limit = failures * cap.delta / (1 + math.exp(cap.epsilon))
+    low, high = 0.0, 2.0
+    for _ in range(60):  # the largest mu that passes, from shares alone
+        mu = (low + high) / 2
+        low, high = (mu, high) if max(rule.shares(GaussianDP(mu), cap)) <= 1 else (low, mu)
+    assert low > 0.8 * cap.mu
+    assert GaussianDP(low, failure=limit * (1 - 1e-9)).delta(cap.epsilon) <= cap.delta
+    if kind == "gdp" and not failures:
+        assert low == pytest.approx(cap.mu, rel=1e-12)
+    if kind == "renyi":  # and one order of any curve that the limit allows
+        curve = rule.order / 2 / float(rule.shares(GaussianDP(1.0), cap)[0])
+        one = (rule.order - 1) * (curve - cap.epsilon + math.log1p(-1 / rule.order))
+        delta = math.exp(one) / rule.order + limit * (1 + math.exp(cap.epsilon))
+        assert delta <= cap.delta
+    share = rule.shares(GaussianDP(0.0, failure=limit / 2), cap)[1] if failures else 0.5
+    assert float(share) == pytest.approx(0.5)
+    assert rule.shares(GaussianDP(0.1, failure=0.5), cap)[1] > 1
+    assert rule.shares(GaussianDP(math.inf), cap)[0] == math.inf
+
+
 # --- shown ----------------------------------------------------------------------------------------
 
 
@@ -603,7 +888,7 @@ def test_text_html_and_plot(ledger):
         pass
     ledger.reserve("model", GaussianDP(0.1))
     text, page = str(ledger), ledger._repr_html_()
-    assert text.splitlines()[0] == "books.json: epsilon at delta=1e-06 (replace_one)"
+    assert text.splitlines()[0] == "books.json: epsilon at delta=1e-06 (replace_one, for a record)"
     for part in ("settled", "reserved", "together", f"{ledger.epsilon:.6g}"):
         assert part in text
         assert part in page

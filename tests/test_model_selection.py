@@ -297,7 +297,7 @@ def test_guarantees_that_are_not_gaussian(test_size):
     with pytest.raises(UnsupportedMechanismError, match="distributions can be searched only if"):
         search(estimator, {"alpha": stats.uniform(0.01, 0.1)}).fit(X, Y)
     with pytest.raises(UnsupportedMechanismError, match="a candidate costs"):
-        plan.check(GaussianDP(2 * plan.fit_mu))
+        plan.check(GaussianDP(2 * plan.fit_mu), "record")
 
 
 def test_a_drawn_candidate_of_another_kind_is_refused():
@@ -379,8 +379,9 @@ def test_nothing_but_the_winner_is_shown():
     learnt = {name for name in vars(fitted) if name.endswith("_")}
     assert learnt == {
         *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_"),
-        *("best_estimator_", "best_params_", "best_score_", "privacy_unit_"),
+        *("best_estimator_", "best_params_", "best_score_"),
     }
+    assert fitted.privacy_unit_ == "record"
     for name in ("n_trials_", "cv_results_", "best_index_", "scores_"):
         assert not hasattr(fitted, name)
     assert fitted.leaks_ == ()

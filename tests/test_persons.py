@@ -377,10 +377,10 @@ def test_one_row_a_person_gives_the_bits_of_a_fit_without_groups(solver, layout)
     coef, guarantee = alone.coef_, alone.privacy_
     by = quietly(model, *data, groups=UNIQUE)
     assert np.array_equal(by.coef_, coef)
-    assert (by.privacy_, by.privacy_unit_) == (guarantee, "person")
+    assert (by.privacy_, by.privacy_unit_) == (guarantee.with_unit("person"), "person")
     by = quietly(model, *data, groups=OWNERS)
     assert by.n_samples_ == len(set(OWNERS))
-    assert by.privacy_ == model.privacy_cost(by.n_samples_, 3)
+    assert by.privacy_ == model.privacy_cost(by.n_samples_, 3).with_unit("person")
     told = [value for value in vars(by).values() if isinstance(value, int | float)]
     assert N_ROWS not in told
 
@@ -402,7 +402,7 @@ def test_the_other_estimators_too(model):
     assert np.array_equal(getattr(quietly(model, X, Y, groups=UNIQUE), learnt), alone)
     by = quietly(model, X, Y, groups=OWNERS)
     assert by.n_samples_ == len(set(OWNERS))
-    assert by.privacy_ == model.privacy_cost(by.n_samples_, 3)
+    assert by.privacy_ == model.privacy_cost(by.n_samples_, 3).with_unit("person")
 
 
 @pytest.mark.slow
@@ -498,7 +498,7 @@ def test_a_private_search_holds_out_whole_persons(test_size, monkeypatch):
     if test_size is None:
         assert sorted(np.unique(seen[0], return_counts=True)[1].tolist()) == counts
     assert (search.n_samples_, search.privacy_unit_) == (n_persons, "person")
-    assert search.privacy_ == search.privacy_cost(n_persons, 3)
+    assert search.privacy_ == search.privacy_cost(n_persons, 3).with_unit("person")
     assert "one person" in str(search.privacy_report())
     with pytest.raises(ValueError, match="Use test_size"):
         quietly(PrivateSearchCV(model, grid, holdout=[1, 2]), X, Y, groups=OWNERS)

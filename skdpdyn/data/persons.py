@@ -11,6 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skdpdyn.privacy.guarantees import checked_unit
+
 AUTO_ROWS = 100
 """Default limit on the rows of a person, enough to know their mean well."""
 MOST_ROWS = 10**9
@@ -63,6 +65,41 @@ class Persons:
         chosen = np.zeros(self.n_persons, dtype=bool)
         chosen[persons] = True
         return np.sort(self.rows[np.repeat(chosen, np.diff(self.first))])
+
+
+def unit_of(groups, unit: str | None) -> str:
+    """Return the name of what a fit protects: of rows by themselves, or of what groups hold.
+
+    Parameters
+    ----------
+    groups : array-like or None
+        The ids, as a fit is given them; only whether there are any is looked at.
+    unit : str or None
+        Name of what they are the ids of; None: "person".
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If it is no word, or does not suit ``groups``.
+
+    Examples
+    --------
+    >>> from skdpdyn.data.persons import unit_of
+    >>> unit_of(None, None), unit_of([1, 1, 2], None), unit_of([1, 1, 2], "household")
+    ('record', 'person', 'household')
+    """
+    if unit is None:
+        return "record" if groups is None else "person"
+    if (checked_unit(unit) == "record") != (groups is None):
+        raise ValueError(
+            f"unit={unit!r}: a record is a row by itself, and any other unit is what groups hold "
+            "the ids of. Pass both, or neither"
+        )
+    return unit
 
 
 def person_codes(groups, n_rows: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.base import quoting_no_records, refuse_dates, refuse_unreadable
+from skdpdyn.data.persons import person_codes
 from skdpdyn.evaluation.estimates import NoisyNumbers
 from skdpdyn.evaluation.results import (
     ClassEvaluation,
@@ -61,8 +62,13 @@ class Counted:
     evaluation: Callable[..., PrivateEvaluation]
 
 
-def counted(model, X, y, thresholds, target_bounds, largest_error, adjacency):
-    """Return the targets as an array, and the statistics of the model's scores to release."""
+def counted(model, X, y, groups, thresholds, target_bounds, largest_error, adjacency):
+    """Return the number of records or persons, and the statistics of scores to release.
+
+    With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
+    single rows would add, and the difference of two such means is a mean of differences, so
+    sensitivities are those of one row.
+    """
     refuse_dates(X)
     refuse_unreadable(X, y)
     regression = is_regressor(model)
@@ -80,25 +86,60 @@ def counted(model, X, y, thresholds, target_bounds, largest_error, adjacency):
     y = quoting_no_records(np.asarray, as_labels(y, classes))
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
+    owned = _Owned.by(groups, y.size)
     if regression:
-        return y, _errors(model, X, y, target_bounds, largest_error, adjacency)
+        return owned.n, _errors(model, X, y, owned, target_bounds, largest_error, adjacency)
     codes = codes_of(y, classes)
     if classes.size > 2:
-        return y, _confusions(model, X, codes, classes, adjacency)
-    return y, _histogram(model, X, codes, _checked_thresholds(thresholds), adjacency)
+        return owned.n, _confusions(model, X, codes, owned, classes, adjacency)
+    edges = _checked_thresholds(thresholds)
+    return owned.n, _histogram(model, X, codes, owned, edges, adjacency)
 
 
-def _histogram(model, X, codes, thresholds, adjacency):
+@dataclass(frozen=True, eq=False)
+class _Owned:
+    """Number of records or persons, which is public, and the weight of each row; None: 1."""
+
+    n: int
+    weight: np.ndarray | None = None
+
+    @classmethod
+    def by(cls, groups, n_rows):
+        """Return what ids say; None: every row is a record."""
+        if groups is None:
+            return cls(n_rows)
+        persons = person_codes(groups, n_rows)
+        n = int(persons.max()) + 1
+        # multiples of a power of two that their sums, up to n, are too: no sum rounds, however many
+        # rows there are, and those of a person add up to at most 1
+        grid = 2.0 ** (52 - n.bit_length())
+        return cls(n, (np.floor(grid / np.bincount(persons)) / grid)[persons])
+
+    def count(self, places, size):
+        """Return the weighted number of rows at each of ``size`` places."""
+        return np.bincount(places, self.weight, minlength=size)
+
+    def sum(self, terms):
+        """Return the weighted sum, rounded once."""
+        return math.fsum(terms if self.weight is None else terms * self.weight)
+
+    @property
+    def rounding(self):
+        """Factor on the sensitivity of sums that are rounded once."""
+        return 1 + 4 * self.n * _EPS
+
+
+def _histogram(model, X, codes, owned, thresholds, adjacency):
     """Count by label and bin, at every resolution but the coarsest, whose sum is public."""
     probability = answers(model, "predict_proba", X, codes.size)[:, 1]
     n_bins = thresholds.size + 1
     bins = np.searchsorted(thresholds, np.where(probability >= 0, probability, 0.0))  # no NaN
-    counts = np.bincount(codes.astype(np.intp) * n_bins + bins, minlength=2 * n_bins)
+    counts = owned.count(codes.astype(np.intp) * n_bins + bins, 2 * n_bins)
     levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
     strategy = np.kron(np.eye(2), np.vstack(levels))
     sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
     histogram = Statistic(
-        "counts", strategy @ counts, sensitivity, strategy=strategy, total=float(codes.size)
+        "counts", strategy @ counts, sensitivity, strategy=strategy, total=float(owned.n)
     )
 
     def evaluation(released, **public):
@@ -107,18 +148,18 @@ def _histogram(model, X, codes, thresholds, adjacency):
     return Counted((histogram,), evaluation)
 
 
-def _confusions(model, X, codes, classes, adjacency):
+def _confusions(model, X, codes, owned, classes, adjacency):
     """Count by true and predicted label, and sum the log losses."""
     predicted = codes_of(answers(model, "predict", X, codes.size), classes)
     with_losses = hasattr(model, "predict_proba")
-    counts = np.bincount(codes * classes.size + predicted, minlength=classes.size**2)
+    counts = owned.count(codes * classes.size + predicted, classes.size**2)
     parts = [
         Statistic(
             "counts",
             counts.astype(float),
             math.sqrt(adjacency.sum_sensitivity(1.0)),
             1 - _LOG_LOSS_SHARE * with_losses,
-            total=float(codes.size),
+            total=float(owned.n),
         )
     ]
     largest = 3 * math.log(classes.size)
@@ -126,22 +167,20 @@ def _confusions(model, X, codes, classes, adjacency):
         probability = answers(model, "predict_proba", X, codes.size)
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
         losses = np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)  # NaN too
-        rounding = 1 + 4 * codes.size * _EPS
-        parts.append(
-            Statistic("log losses", np.array([math.fsum(losses)]), rounding, _LOG_LOSS_SHARE)
-        )
+        terms = np.array([owned.sum(losses)])
+        parts.append(Statistic("log losses", terms, owned.rounding, _LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
         log_loss = None
         if with_losses:
-            weights = np.array([largest / codes.size])
+            weights = np.array([largest / owned.n])
             log_loss = released[1].linear(weights, bounds=(0.0, largest))
         return ClassEvaluation(noisy=released[0], classes=classes, log_loss=log_loss, **public)
 
     return Counted(tuple(parts), evaluation)
 
 
-def _errors(model, X, y, target_bounds, largest_error, adjacency):
+def _errors(model, X, y, owned, target_bounds, largest_error, adjacency):
     """Sum errors, their squares, targets and their squares, each in units of the largest."""
     bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
     if bounds is None:
@@ -162,11 +201,11 @@ def _errors(model, X, y, target_bounds, largest_error, adjacency):
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
     errors = np.minimum(errors / largest, 1.0)
     centred = np.clip((targets - low) / (high - low) - 0.5, -0.5, 0.5)
-    sums = [math.fsum(terms) for terms in (errors, errors**2, centred, centred**2)]
+    sums = [owned.sum(terms) for terms in (errors, errors**2, centred, centred**2)]
     # Replacing a record moves errors and squared errors by 1 each at most, and the pair of the
     # target and its square by 1 together; a record's own four numbers have a norm of sqrt(37)/4.
     replaced = adjacency is Adjacency.REPLACE_ONE
-    sensitivity = (math.sqrt(3) if replaced else math.sqrt(37) / 4) * (1 + 4 * y.size * _EPS)
+    sensitivity = (math.sqrt(3) if replaced else math.sqrt(37) / 4) * owned.rounding
 
     def evaluation(released, **public):
         return RegressionEvaluation(

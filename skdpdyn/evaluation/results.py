@@ -12,6 +12,7 @@ from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import privacy_report
 from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import PrivacyReport
 
@@ -26,7 +27,7 @@ class PrivateEvaluation(ABC):
     Parameters
     ----------
     n_samples : int
-        Number of records, public.
+        Number of records, or of persons, public.
     noisy : NoisyNumbers
         Released numbers, with the covariance of their noise.
     privacy_ : Guarantee
@@ -52,6 +53,11 @@ class PrivateEvaluation(ABC):
     if TYPE_CHECKING:  # metrics depend on the kind of model
 
         def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def privacy_unit_(self) -> str:
+        """Whom ``privacy_`` is for: "record", or "person" where ``groups`` were given."""
+        return self.privacy_.unit
 
     @property
     def epsilon_(self) -> float:
@@ -116,12 +122,13 @@ class PrivateEvaluation(ABC):
         return f"<table>{caption}<tr>{head}</tr>{rows}</table>{notes}"
 
     def _title(self):
-        return f"{self.n_samples} records, intervals of {100 * self.confidence:g} % for noise alone"
+        records = f"{self.n_samples} {self.privacy_unit_}s"
+        return f"{records}, intervals of {100 * self.confidence:g} % for noise alone"
 
     def _notes(self):
         spent = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g}"
         return [
-            f"{spent} ({self.privacy_.adjacency})",
+            f"{spent} ({whose(self.privacy_)})",
             *(f"NOT PRIVATE: {leak}" for leak in self.leaks_),
         ]
 
@@ -137,7 +144,7 @@ class ScoreEvaluation(PrivateEvaluation):
     Parameters
     ----------
     n_samples : int
-        Number of records, public.
+        Number of records, or of persons, public.
     noisy : NoisyNumbers
         Counts of the first class by bin and of the second, with the covariance of their noise.
     privacy_ : Guarantee
@@ -367,7 +374,7 @@ class ClassEvaluation(PrivateEvaluation):
     Parameters
     ----------
     n_samples : int
-        Number of records, public.
+        Number of records, or of persons, public.
     noisy : NoisyNumbers
         Counts by true and predicted label, with the covariance of their noise.
     privacy_ : Guarantee
@@ -471,7 +478,7 @@ class RegressionEvaluation(PrivateEvaluation):
     Parameters
     ----------
     n_samples : int
-        Number of records, public.
+        Number of records, or of persons, public.
     noisy : NoisyNumbers
         Sums of absolute and of squared errors over the largest one, and of the target and its
         square in [-1/2, 1/2], with the covariance of their noise.

@@ -7,6 +7,7 @@ from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import quoting_no_records, silent_arithmetic
+from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import counted
 from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.noise import check_random_state, generators, seed_leaks
@@ -20,6 +21,8 @@ def evaluate(
     X: Any,
     y: Any,
     *,
+    groups: Any = None,
+    unit: str | None = None,
     epsilon: float,
     delta: float | str = "auto",
     adjacency: str = "replace_one",
@@ -61,6 +64,13 @@ def evaluate(
         Rows.
     y : array-like of shape (n_samples,)
         Their targets; of a classifier each must be one of ``model.classes_``.
+    groups : array-like of shape (n_samples,), default=None
+        Id of the person that each row belongs to: integers or strings. The guarantee is then for a
+        whole person with all rows: a row of a person with k rows has weight 1/k, and metrics are
+        means over persons, whose number is public. None: every row is a record by itself.
+    unit : str or None, default=None
+        What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+        "person", or without ``groups`` "record".
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
@@ -124,15 +134,18 @@ def evaluate(
     (True, 1.0)
     """
     check_random_state(random_state)
+    unit = unit_of(groups, unit)
     quantile = _quantile(confidence)
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
     quoting_no_records(check_is_fitted, model)
     with silent_arithmetic():
-        y, wanted = counted(model, X, y, thresholds, target_bounds, largest_error, adjacency)
-    budget = Budget.for_samples(epsilon, delta, n_samples=y.size, adjacency=adjacency)
+        n_samples, wanted = counted(
+            model, X, y, groups, thresholds, target_bounds, largest_error, adjacency
+        )
+    budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
     shares = {part.name: Share(part.share) for part in wanted.parts}
     plan = planned(shares, budget)
-    warn_of_weak_budget(budget, y.size)
+    warn_of_weak_budget(budget, n_samples)
     (generator,) = generators(random_state)
     spending, released = Spending(budget, shares, generator), []
     for part in wanted.parts:
@@ -143,8 +156,8 @@ def evaluate(
         released.append(part.estimated(noisy, std, quantile))
     return wanted.evaluation(
         released,
-        n_samples=y.size,
-        privacy_=plan.guarantee,
+        n_samples=n_samples,
+        privacy_=plan.guarantee.with_unit(unit),
         mechanism_=plan.mechanism,
         delta_=budget.delta,
         confidence=float(confidence),

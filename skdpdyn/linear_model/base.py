@@ -109,7 +109,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Returns
         -------
         Guarantee
-            Equal to ``privacy_`` after such a fit.
+            Equal to ``privacy_`` after such a fit of records; by persons, but for its unit.
 
         Raises
         ------
@@ -131,7 +131,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             "the sets of possible labels or target bounds",
         )
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, **not_taken: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, unit: str | None = None, **not_taken: Any
+    ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
 
         Parameters
@@ -147,6 +149,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             with k rows has weight 1/k, and at most ``max_rows_per_person`` of them are used.
             ``n_samples_`` is the number of persons, which is public; the number of rows is not.
             None: every row is a record by itself. A source of rows takes none.
+        unit : str or None, default=None
+            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+            "person", or without ``groups`` "record".
         **not_taken : dict
             Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
@@ -176,7 +181,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups)
+            fit(model, X, y, groups, unit)
         return self
 
     def _scaled_products(self, X):

@@ -9,6 +9,7 @@ from joblib import effective_n_jobs
 
 from skdpdyn.base import forget_fit
 from skdpdyn.conditioning import FittedConditioning
+from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.linear_model.parts import DIAGNOSTICS, PARTS, Learning
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
     from skdpdyn.linear_model.base import PrivateLinearModel
 
 
-def fit(model: "PrivateLinearModel", X: Any, y: Any, groups: Any, exposure: Any = None) -> None:
+def fit(
+    model: "PrivateLinearModel",
+    X: Any,
+    y: Any,
+    groups: Any,
+    unit: str | None,
+    exposure: Any = None,
+) -> None:
     """Read the records, run what the plan says, and set what was learnt on the estimator."""
+    unit = unit_of(groups, unit)
     check_random_state(model.random_state)
     checked(model)
     with read(model, X, y, groups, exposure) as reading:
@@ -46,10 +55,10 @@ def fit(model: "PrivateLinearModel", X: Any, y: Any, groups: Any, exposure: Any 
         warn_of_weak_budget(planned.budget, request.n_samples)
         if model.verbose:
             _tell(model, planned)
-        _run(model, planned, reading, generator)
+        _run(model, planned, reading, generator, unit)
 
 
-def _run(model, planned, reading, generator):
+def _run(model, planned, reading, generator, unit):
     """Buy what is bought first, train, and publish."""
     request = planned.request
     spending = Spending(planned.budget, planned.shares, generator)
@@ -71,8 +80,8 @@ def _run(model, planned, reading, generator):
             planned.objective, record, rows, generator=generator, verbose=model.verbose
         )
     forget_fit(model)
-    model._publish_plan(replace(planned, mechanism=spending.record(record)), reading.target.leaks)
-    model.privacy_unit_ = "record" if reading.persons is None else "person"
+    spent = replace(planned, mechanism=spending.record(record))
+    model._publish_plan(spent, reading.target.leaks, unit)
     for name, value in _public(model, learning).items():
         setattr(model, name, value)
     for name, value in solver.fitted_attributes(record).items():

@@ -214,7 +214,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str
-        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
+        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover, such as a seed or bounds taken from y; empty if
         there are none.
@@ -253,7 +253,13 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     )
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, exposure: Any = None, groups: Any = None, **not_taken: Any
+        self,
+        X: Any,
+        y: Any = None,
+        exposure: Any = None,
+        groups: Any = None,
+        unit: str | None = None,
+        **not_taken: Any,
     ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
 
@@ -270,6 +276,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         groups : array-like of shape (n_samples,), default=None
             Id of the person that each row belongs to: integers or strings. The guarantee is then
             for a whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
+        unit : str or None, default=None
+            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+            "person", or without ``groups`` "record".
         **not_taken : dict
             Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
@@ -298,7 +307,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         """
         refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, exposure)
+            fit(model, X, y, groups, unit, exposure)
         return self
 
     @by_blocks

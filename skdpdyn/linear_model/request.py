@@ -248,7 +248,7 @@ def request_of(
         **parameters,
         conditioning=model.conditioning,
         buys_weights=_buys_weights(getattr(model, "class_weight", None)),
-        most_rows=_most_rows(model, solver, n_samples),
+        most_rows=most_rows_of(model, n_samples),
         is_sparse=is_sparse,
     )
 
@@ -318,10 +318,10 @@ def check_persons(model: "PrivateLinearModel") -> None:
         )
 
 
-def _most_rows(model, solver, n_samples):
+def most_rows_of(model: "PrivateLinearModel", n_samples: int) -> int:
     """Return the public bound on the rows of a record, which sums leave room for."""
     if is_auto(model.max_rows_per_person):
-        return 1 if solver.pays_for_rows else auto_rows(n_samples)
+        return 1 if solver_of(model).pays_for_rows else auto_rows(n_samples)
     return checked_count(model.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
 
 

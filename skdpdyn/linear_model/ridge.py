@@ -145,7 +145,7 @@ class PrivateRidge(PrivateLinearRegressor):
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str
-        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
+        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover, such as a seed or bounds taken from y; empty if
         there are none.

@@ -137,7 +137,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str
-        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
+        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     class_weight_ : dict
         Weights of the classes, the largest 1; absent without ``class_weight``.
     leaks_ : tuple of str

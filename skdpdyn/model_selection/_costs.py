@@ -1,40 +1,11 @@
-"""Who says what a fit costs, and what several releases cost together."""
-
-from functools import reduce
+"""Who says what a fit costs."""
 
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._steps import joined, verdicts
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import GaussianDP, RenyiDP
-from skdpdyn.privacy.guarantees import LargestCurve
-
-
-def composed(guarantees):
-    """Return what several releases of the same records cost together."""
-    return reduce(lambda one, other: one.compose(other), guarantees)
-
-
-def largest(guarantees):
-    """Return a guarantee that each of several implies: it holds whichever is true of a record."""
-    if len(set(guarantees)) == 1:
-        return guarantees[0]
-    if all(isinstance(guarantee, GaussianDP) for guarantee in guarantees):
-        mu, failure = (max(getattr(one, name) for one in guarantees) for name in ("mu", "failure"))
-        return GaussianDP(mu, guarantees[0].adjacency, failure)
-    curves = []
-    for guarantee in guarantees:
-        curves.append(guarantee._renyi_curve())
-        if curves[-1] is None:
-            raise UnsupportedMechanismError(
-                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to "
-                "compare with the others: take another "
-                "solver or bound"
-            )
-    return RenyiDP(LargestCurve(tuple(dict.fromkeys(curves))), guarantees[0].adjacency)
 
 
 def private_steps(estimator, row_wise=(), name=""):

@@ -6,8 +6,9 @@ One class for each way that `skdpdyn.model_selection.search_privacy` may be aske
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
-from skdpdyn.model_selection._costs import composed, largest, private_steps, with_parameters
+from skdpdyn.model_selection._costs import private_steps, with_parameters
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
+from skdpdyn.privacy.guarantees import check_units, composed, largest
 
 
 def is_search(item):
@@ -44,6 +45,15 @@ class _CrossValidated:
 
     def __init__(self, estimator):
         self.estimator, self.candidates = estimator, [{}]
+
+    def unit(self, grouped, row_wise):
+        """Return whom each fit protects, which was given groups if ``grouped``."""
+        if not grouped and any(map(_requests_groups, private_steps(self.estimator, row_wise))):
+            raise ValueError(
+                f"{self.estimator!r} requests groups, and no refitted model says whether it was "
+                "given any: pass groups, the id of each row's person"
+            )
+        return "person" if grouped else "record"
 
     def shape(self, n_samples, n_features):
         """Return the numbers of records and columns, as given unless the search knows them."""
@@ -96,6 +106,24 @@ class _Searched(_CrossValidated):
         best = getattr(search, "best_estimator_", None)
         self._refitted = [] if best is None else private_steps(best, row_wise)
 
+    def unit(self, grouped, row_wise):
+        if not self._refitted:
+            return super().unit(grouped, row_wise)
+        guarantees = [step.privacy_ for step in self._refitted]
+        check_units(*guarantees)
+        unit = guarantees[0].unit
+        if grouped and unit == "record":
+            raise ValueError(
+                "groups: the refitted model was not given them, and protects rows. Search with "
+                "enable_metadata_routing and set_fit_request(groups=True) on each private step"
+            )
+        if unit != "record" and getattr(self._search, "resource", None) == "n_samples":
+            raise ValueError(
+                "resource='n_samples' draws rows, so that how many persons train is private: take "
+                "another resource"
+            )
+        return unit
+
     def shape(self, n_samples, n_features):
         if not self._refitted:
             return n_samples, n_features
@@ -131,12 +159,17 @@ class _Searched(_CrossValidated):
         )
         shapes = [(step.n_samples_, step.n_features_in_) for step in self._refitted]
         costs = [step.privacy_cost(*shape) for step, shape in zip(planned, shapes, strict=True)]
-        if costs != [step.privacy_ for step in self._refitted]:
+        if costs != [step.privacy_.with_unit("record") for step in self._refitted]:
             raise ValueError(
                 "the search's estimator was changed after the fit: what its fits have cost is "
                 "not known any more"
             )
         return [composed(costs)]
+
+
+def _requests_groups(step):
+    """Return whether a step asks scikit-learn's metadata routing for groups."""
+    return step.get_metadata_routing().fit.requests.get("groups") not in (None, False)
 
 
 _KNOWS = (

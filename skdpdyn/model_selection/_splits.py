@@ -1,9 +1,11 @@
-"""Who trains in which split of a cross-validation, as far as the number of records says it."""
+"""Who trains in which split of a cross-validation, as far as public numbers say it."""
 
 from numbers import Integral
 
 import numpy as np
 from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
     KFold,
     LeaveOneOut,
     PredefinedSplit,
@@ -16,6 +18,8 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
     check_cv,
 )
+
+from skdpdyn.exceptions import UnsupportedMechanismError
 
 
 def stratifies(cv):
@@ -40,7 +44,7 @@ def training_sets(cv, n_samples, classifier):
     if not knows_its_splits(cv):
         raise ValueError(
             f"cv={cv!r}: who trains in which split is not known. Pass cv as a list of (train, "
-            "test) pairs"
+            "test) pairs; to split by person, give groups to the fits too, by metadata routing"
         )
     # labels with which check_cv makes its usual choice to stratify
     labels = np.arange(n_samples) % 2 if classifier else None
@@ -75,6 +79,45 @@ def training_sets(cv, n_samples, classifier):
     if not splits:
         raise ValueError(f"cv={cv!r} makes no splits: pass a list of (train, test) pairs")
     return stratified, splits
+
+
+def training_persons(cv, n_persons, codes):
+    """Return each training set's size and members, where fits and splits are by person.
+
+    Splits must be drawn over the list of persons, in which each is one entry: how many rows a
+    person has is private, and must move no other. ``codes`` is the number of each row's person,
+    or None where it is not known.
+    """
+    drawn = type(cv) is GroupShuffleSplit
+    if drawn or (type(cv) is GroupKFold and cv.shuffle):
+        rows = np.zeros((n_persons, 1))
+        pairs = cv.split(rows, groups=np.arange(n_persons))
+        trains = [np.bincount(train, minlength=n_persons) for train, _ in pairs]
+    elif type(cv) in (PredefinedSplit, list, tuple):
+        if codes is None:
+            raise UnsupportedMechanismError(
+                f"a {type(cv).__name__} of rows does not say which persons train in which split: "
+                "pass search_privacy(search, groups=...), the id of each row's person"
+            )
+        pairs = list(cv.split() if type(cv) is PredefinedSplit else cv)
+        rows_of = np.bincount(codes, minlength=n_persons)
+        trains = []
+        for times in _times_trained_on(pairs, cv, codes.size):
+            trains.append(np.bincount(codes, weights=times, minlength=n_persons))
+            if np.any((trains[-1] > 0) & (trains[-1] != rows_of)):
+                raise UnsupportedMechanismError(
+                    f"a {type(cv).__name__} splits the rows of a person: all of them must train, "
+                    "or none"
+                )
+    else:
+        raise UnsupportedMechanismError(
+            f"cv={cv!r} does not draw splits over the list of persons: it splits or balances by "
+            "rows or labels, which are private, and a person may train in all splits. Use "
+            "GroupKFold(shuffle=True) or GroupShuffleSplit"
+        )
+    who = [times > 0 for times in trains]
+    # drawn anew, anyone may be in all splits; folds hold everyone once
+    return [(int(inside.sum()), np.ones_like(inside) if drawn else inside) for inside in who]
 
 
 def _times_trained_on(pairs, cv, n_samples):

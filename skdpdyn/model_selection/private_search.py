@@ -26,13 +26,12 @@ from skdpdyn.base import (
     refuse_unreadable,
     silent_arithmetic,
 )
-from skdpdyn.data.persons import person_codes
+from skdpdyn.data.persons import person_codes, unit_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
 from skdpdyn.foreign import Loan, rows_at
 from skdpdyn.linear_model.request import check_persons
 from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
-from skdpdyn.model_selection._costs import largest
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
 from skdpdyn.model_selection._steps import forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
@@ -40,7 +39,7 @@ from skdpdyn.noise import check_random_state, generators, release
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
-from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.guarantees import Guarantee, largest
 from skdpdyn.spending import warn_of_weak_budget
 
 
@@ -132,7 +131,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str
-        Whom ``privacy_`` is for: "record", or "person" after a fit with ``groups``.
+        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover. Empty for a private search.
     n_features_in_ : int
@@ -216,7 +215,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None, exposure: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, groups: Any = None, exposure: Any = None, unit: str | None = None
+    ) -> Self:
         """Search, spending at most (epsilon, delta).
 
         Parameters
@@ -233,6 +234,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         exposure : array-like of shape (n_samples,), default=None
             Exposure of each count, for `skdpdyn.PrivatePoissonRegressor`: see its ``fit``. The
             score compares counts with their predictions, rate times exposure.
+        unit : str or None, default=None
+            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+            "person", or without ``groups`` "record".
 
         Returns
         -------
@@ -269,10 +273,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_n_jobs(self.n_jobs)
         check_verbose(self.verbose)
         with all_or_nothing(self) as search, silent_arithmetic():
-            search._fit(X, y, groups, exposure)
+            search._fit(X, y, groups, exposure, unit_of(groups, unit))
         return self
 
-    def _fit(self, X, y, groups, exposure):
+    def _fit(self, X, y, groups, exposure, unit):
         refuse_unreadable(X, y)
         X, y = quoting_no_records(indexable, X, self._target(y))
         n_samples, codes = X.shape[0] if hasattr(X, "shape") else len(X), None
@@ -289,7 +293,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         if codes is not None:
             self._check_persons(candidates, plan, public)
             held, train = (np.flatnonzero(np.isin(codes, persons)) for persons in (held, train))
-            of_rows["groups"], of_held["weight"] = codes[train], 1 / np.bincount(codes)[codes[held]]
+            of_rows |= {"groups": codes[train], "unit": unit}
+            of_held["weight"] = 1 / np.bincount(codes)[codes[held]]
         if exposure is not None:
             self._check_exposure(candidates, plan, public)
             exposure = exposures(exposure, y)
@@ -320,15 +325,14 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
         loan.check()
         for winner, _ in outcomes:
-            plan.check(last_step(winner).privacy_)
+            plan.check(last_step(winner).privacy_, unit)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
         # digits of the sum
         score_std = (1 + 64 * n_held * np.finfo(float).eps) / (n_held * plan.score_mu)
         scores = release([score for _, score in outcomes], score_std, noise)
         forget_fit(self)
-        self._publish_plan(plan, leaks)
+        self._publish_plan(plan, leaks, unit)
         self.n_samples_ = n_samples
-        self.privacy_unit_ = "record" if codes is None else "person"
         if number == 0:
             self.best_estimator_, self.best_params_, self.best_score_ = (
                 plan.score.constant(),
@@ -371,7 +375,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         Guarantee
-            Equal to ``privacy_`` after such a search.
+            Equal to ``privacy_`` after such a search of records; by persons, but for its unit.
 
         Raises
         ------
@@ -724,15 +728,15 @@ class _SearchPlan:
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
     score: Score
 
-    def check(self, guarantee):
-        """Refuse a trial that cost more than the selection was told."""
+    def check(self, guarantee, unit):
+        """Refuse a trial that cost more than the selection was told, or protects another unit."""
         gaussian = (
             isinstance(guarantee, GaussianDP)
             and guarantee.mu <= self.fit_mu
             and not guarantee.failure
         )
-        if guarantee.adjacency != self.mechanism.adjacency or not (
-            gaussian or guarantee in self.candidates
+        if (guarantee.adjacency, guarantee.unit) != (self.mechanism.adjacency, unit) or not (
+            gaussian or guarantee.with_unit("record") in self.candidates
         ):
             raise UnsupportedMechanismError(
                 f"a candidate costs {type(guarantee).__name__} of more than a trial's "

@@ -15,16 +15,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.model_selection._costs import (
-    composed,
-    largest,
-    lines_of,
-    private_steps,
-    with_parameters,
-)
+from skdpdyn.data.persons import person_codes
+from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.model_selection._costs import lines_of, private_steps, with_parameters
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
-from skdpdyn.model_selection._splits import training_sets
+from skdpdyn.model_selection._splits import training_persons, training_sets
 from skdpdyn.model_selection._steps import (
     changes_target,
     chooses_by_records,
@@ -34,8 +29,9 @@ from skdpdyn.model_selection._steps import (
 )
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
-from skdpdyn.privacy.display import page
-from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.display import page, whose
+from skdpdyn.privacy.guarantees import Guarantee, checked_unit, composed, largest
+from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
 
 NOT_PRIVATE_SCORES = (
@@ -103,6 +99,20 @@ class PrivacyTotal:
         """
         return total_privacy(self, other)
 
+    def for_unit(self, unit: str) -> Any:
+        """Return what the total implies for another unit, see `total_privacy`.
+
+        Parameters
+        ----------
+        unit : str
+            The unit.
+
+        Returns
+        -------
+        PrivacyTotal
+        """
+        return total_privacy(self, unit=unit)
+
     def __dir__(self) -> list[str]:
         return sorted(
             {
@@ -126,7 +136,7 @@ class PrivacyTotal:
         rows = [(f"{name}: {why}" if name else why, "0") for name, why in self.free]
         rows += [*self._rows(delta), ("together", f"{self.guarantee.epsilon(delta):.6g}")]
         width = max(len(name) for name, _ in rows)
-        lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({self.adjacency})"]
+        lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({whose(self.guarantee)})"]
         lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
         return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
 
@@ -145,7 +155,7 @@ class PrivacyTotal:
         return page(
             "privacy of all parts together",
             [
-                (epsilon, f"together, at δ = {delta:g} ({self.adjacency})"),
+                (epsilon, f"together, at δ = {delta:g} ({whose(self.guarantee)})"),
                 *attackers_reach(self.guarantee),
             ],
             leaks=self.leaks,
@@ -157,7 +167,9 @@ class PrivacyTotal:
         return self.report()
 
 
-def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> Any:
+def total_privacy(
+    *fitted: Any, disjoint: bool = False, row_wise: Any = (), unit: str | None = None
+) -> Any:
     """Return what several releases cost together, with a line for each step of a pipeline.
 
     Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
@@ -176,12 +188,19 @@ def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> A
     disjoint : bool, default=False
         Whether each of them was given other records than all the rest. Then a record costs what the
         worst of them costs. Who is in which part must not depend on the records' values: under
-        "replace_one" a record that is replaced must stay in its part. So a model and its
+        "replace_one" a record that is replaced must stay in its part, and where persons are
+        protected, nobody may have rows in two parts. So a model and its
         `skdpdyn.evaluation.evaluate` on held-out records cost what the dearer of the two costs.
     row_wise : sequence of str, default=()
         Names of functions of ``FunctionTransformer`` steps that you vouch for: each looks at one
         row at a time, and knows nothing of the records otherwise. Numpy's functions of single
         numbers, such as ``np.log1p``, need no one to vouch for them.
+    unit : str or None, default=None
+        Whom the total is for. None: whom all of the releases protect. "record": a release that
+        protects persons counts for a record, which has one owner. Under "replace_one" it counts as
+        it is: a record that is replaced keeps its owner, so one person's rows change. Under
+        "add_remove" it counts twice, 2 mu: the person with the record leaves, and comes back
+        without it. See `Guarantee.for_unit` for the proof.
 
     Returns
     -------
@@ -192,6 +211,8 @@ def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> A
     ValueError
         If something learnt from the records without privacy, is not fitted, or has another
         adjacency. The text has one line for each step that did, with the remedy.
+    UnsupportedMechanismError
+        If the releases protect unlike units, of which ``unit="record"`` makes no total.
 
     Examples
     --------
@@ -201,6 +222,7 @@ def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> A
     0.4
     """
     checked_flag(disjoint, "disjoint")
+    unit = None if unit is None else checked_unit(unit)
     row_wise = checked_names(row_wise)
     found = [tuple(_top(item, row_wise)) for item in fitted]
     everything = [part for parts in found for part in parts]
@@ -210,14 +232,14 @@ def total_privacy(*fitted: Any, disjoint: bool = False, row_wise: Any = ()) -> A
     unused = [name for name in row_wise if name not in {part.vouched for part in everything}]
     if unused:
         raise ValueError(f"row_wise={unused}: no step has a function of this name that needs it")
-    released = [[part for part in parts if part.guarantee is not None] for parts in found]
+    released = [[part.of(unit) for part in parts if part.guarantee is not None] for parts in found]
     parts = tuple((part.name, part.guarantee) for release in released for part in release)
     leaks = tuple(dict.fromkeys(leak for part in everything for leak in part.leaks))
     free = tuple(
         dict.fromkeys((part.name, part.why) for part in everything if part.guarantee is None)
     )
     if not parts:
-        return PrivacyTotal(GaussianDP(0.0), (), leaks, free)
+        return PrivacyTotal(GaussianDP(0.0, unit=unit or "record"), (), leaks, free)
     sums = [composed([part.guarantee for part in release]) for release in released if release]
     if len({guarantee.adjacency for guarantee in sums}) > 1:
         raise ValueError("releases of unlike adjacency have no total: account all under one")
@@ -231,6 +253,7 @@ def search_privacy(
     cv: Any = None,
     n_features: int | None = None,
     row_wise: Any = (),
+    groups: Any = None,
 ) -> Any:
     """Return what the fits of a search or of a cross-validation cost together.
 
@@ -238,6 +261,12 @@ def search_privacy(
     the refit. That is composed as it was spent: candidate by candidate, with the training sizes of
     the folds. The scores are not covered: scikit-learn computes them from the records, without
     noise, and chooses by them. (`PrivateSearchCV` is private as a whole.)
+
+    Where the fits were given ``groups``, by metadata routing, the same holds of persons, if splits
+    are drawn over the list of persons: by ``GroupKFold(shuffle=True)``, ``GroupShuffleSplit``, or
+    what is given for each person. Others are refused: folds of rows have a person in all of them,
+    and ``GroupKFold(shuffle=False)`` and ``StratifiedGroupKFold`` balance by the numbers of rows
+    and by labels, which are private.
 
     Parameters
     ----------
@@ -248,7 +277,8 @@ def search_privacy(
         one fit a split, where ``learning_curve`` makes several. Pipelines may hold a
         `PrivateScaler`, which is counted too.
     n_samples : int or None, default=None
-        Number of records. None: that of a search's refitted model.
+        Number of records, or of persons where fits are by person. None: that of a search's
+        refitted model, or of ``groups``.
     cv : int, cross-validator of scikit-learn, list of (train, test) pairs or None, default=None
         How an estimator was cross-validated; None: in five folds. A search knows its own: it may be
         given the list of the splits that it made, where these depended on ``groups`` or the like.
@@ -257,6 +287,9 @@ def search_privacy(
         Number of columns that reach the private model. None: that of a search's refitted model.
     row_wise : sequence of str, default=()
         Names of functions that you vouch for, see `total_privacy`.
+    groups : array-like of shape (n_rows,), default=None
+        Id of each row's person, that the fits were given. It is needed where no refitted model says
+        so, or where splits are a list or a ``PredefinedSplit``, which say nothing of persons.
 
     Returns
     -------
@@ -292,6 +325,13 @@ def search_privacy(
     row_wise = checked_names(row_wise)
     fits = fits_of(search, row_wise)
     private_steps(fits.estimator, row_wise)  # raises if a step is not private
+    codes = None if groups is None else person_codes(groups, len(groups))
+    unit = fits.unit(codes is not None, row_wise)
+    if codes is not None:
+        n_persons = int(codes.max()) + 1
+        if n_samples not in (None, n_persons):
+            raise ValueError(f"n_samples={n_samples!r}: groups holds {n_persons} persons")
+        n_samples = n_persons
     n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -300,7 +340,10 @@ def search_privacy(
             )
     n_samples, n_features = int(n_samples), int(n_features)
     cv = fits.cross_validator(cv)
-    stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
+    if unit == "record":
+        stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
+    else:
+        stratified, splits = False, training_persons(cv, n_samples, codes)
     if fits.n_splits not in (None, len(splits)):
         raise ValueError(
             f"cv={cv!r} made {fits.n_splits} splits in the search, not {len(splits)}: pass a "
@@ -326,12 +369,15 @@ def search_privacy(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
     )
     parts = [
-        (f"fit on {size} records", guarantee)
+        (f"fit on {size} {unit}s", guarantee)
         for row in zip(sizes, spent, strict=True)
         for size, guarantee in zip(*row, strict=True)
     ]
+    parts += [("refit", guarantee) for guarantee in refit]
     return PrivacyTotal(
-        total, (*parts, *(("refit", guarantee) for guarantee in refit)), tuple(dict.fromkeys(leaks))
+        total.with_unit(unit),
+        tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
+        tuple(dict.fromkeys(leaks)),
     )
 
 
@@ -357,6 +403,12 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
             "may change"
         )
     return composed([_whole_budget(step, n_samples) for step in steps])
+
+
+@plans_pipelines
+def _planned(estimator, n_samples, n_features):
+    """Return what a fit of an estimator or a pipeline costs."""
+    return _cost_of_fit(estimator, {}, n_samples, n_features, ())
 
 
 def _whole_budget(step, n_samples):
@@ -393,6 +445,10 @@ class _Found:
     refused: bool = False
     vouched: str = ""
 
+    def of(self, unit):
+        """Return the release as it counts for a unit; None: for its own."""
+        return self if unit is None else replace(self, guarantee=self.guarantee.for_unit(unit))
+
 
 def _found(item, name="", row_wise=()):
     """Yield what is known of an object and of all its parts."""
@@ -413,6 +469,8 @@ def _found(item, name="", row_wise=()):
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
             try:
                 total = search_privacy(item, row_wise=row_wise)
+            except UnsupportedMechanismError:
+                raise
             except ValueError as error:
                 yield _Found(
                     name,

@@ -17,6 +17,7 @@ from skdpdyn.privacy.accountants import (
 from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
+from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
 from skdpdyn.privacy.ledger import Ledger
 from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
@@ -44,6 +45,7 @@ __all__ = [
     "Budget",
     "Composition",
     "CyclicBatches",
+    "Filter",
     "Gaussian",
     "GaussianDP",
     "Ledger",

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 # scikit-learn's names of colours, and what they fall back to: the theme of a notebook or of a
 # gallery where there is one, then that of the reader's system. Shades are made of the text's
@@ -48,6 +49,12 @@ _STYLE = """
 """
 
 Rows = Iterable[Sequence[str]]
+
+
+def whose(guarantee: Any) -> str:
+    """Return which neighbours a guarantee is for, and whom it protects, in a few words."""
+    one = "a record" if guarantee.unit == "record" else f"one {guarantee.unit}"
+    return f"{guarantee.adjacency}, for {one}"
 
 
 def page(

@@ -7,9 +7,10 @@ Gaussian noise and is what most accountants return.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -99,9 +100,14 @@ def composes_numerically(kind: type) -> Any:
 
 
 class Guarantee(ABC):
-    """A differential privacy guarantee: a bound on the privacy profile of a release."""
+    """A differential privacy guarantee: a bound on the privacy profile of a release.
+
+    Neighbouring data sets differ in one ``unit``, in the way that ``adjacency`` says. A guarantee
+    of a "person" is for all rows of one together, one of a "record" for a single row.
+    """
 
     adjacency: Adjacency
+    unit: str
     # largest relative error of a numerical epsilon, on the safe side
     accuracy: float = 0.0
 
@@ -217,7 +223,7 @@ class Guarantee(ABC):
         Parameters
         ----------
         other : Guarantee
-            A guarantee of the same adjacency.
+            A guarantee of the same adjacency and unit.
 
         Returns
         -------
@@ -227,6 +233,8 @@ class Guarantee(ABC):
         ------
         ValueError
             If the adjacencies differ.
+        UnsupportedMechanismError
+            If the units differ: what protects records may show all of a person with many.
         """
         other = guarantee_of(other)
         if not isinstance(other, Guarantee):
@@ -238,12 +246,91 @@ class Guarantee(ABC):
                 f"cannot compose a {self.adjacency} guarantee with a {other.adjacency} guarantee: "
                 "account both under one adjacency"
             )
+        check_units(self, other)
         for one, another in ((self, other), (other, self)):
             joint = one._closed_form(another)
             if joint is not None:
                 return joint
         (numerically,) = _NUMERICAL
-        return numerically(self._parts() + other._parts(), self.adjacency)
+        return numerically(self._parts() + other._parts(), self.adjacency, unit=self.unit)
+
+    def with_unit(self, unit: str) -> Any:
+        """Return the same guarantee, said of another unit. That it holds is the caller's to prove.
+
+        Parameters
+        ----------
+        unit : str
+            What neighbouring data sets differ in one of.
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> from skdpdyn.privacy import GaussianDP
+        >>> GaussianDP(0.5).with_unit("person").unit
+        'person'
+        """
+        return self if unit == self.unit else replace(self, unit=unit)  # type: ignore[type-var]
+
+    def for_unit(self, unit: str) -> Any:
+        """Return what this guarantee implies for another unit.
+
+        A guarantee of a "person" implies one of a "record", whose owner is one person:
+
+        - replace_one: a record that is replaced keeps its owner, so the data sets differ in what
+          one person's rows are, and are neighbours for the person. The guarantee holds as it is.
+        - add_remove: where the only row of a person vanishes, so does the person. Of several rows,
+          one vanishes in two steps: the person with all rows, and the person comes back with the
+          others. That counts twice, 2 mu. (Where rows have weight 1/k, dropping one of k >= 2 moves
+          a person's mean of vectors of norm L by at most 2 L/k, which is not more than L. But where
+          ``max_rows_per_person`` chooses rows, dropping one may change the choice of all others,
+          and how many rows a person has is not public.)
+
+        Parameters
+        ----------
+        unit : str
+            The unit to speak of: this guarantee's own, or "record".
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        UnsupportedMechanismError
+            For any other pair of units, or if the guarantee would count twice and has no mu.
+
+        Examples
+        --------
+        >>> from skdpdyn.privacy import GaussianDP
+        >>> GaussianDP(0.5, unit="person").for_unit("record").mu
+        0.5
+        >>> GaussianDP(0.5, "add_remove", unit="person").for_unit("record").mu
+        1.0
+        """
+        if unit == self.unit:
+            return self
+        if (self.unit, unit) != ("person", "record"):
+            raise UnsupportedMechanismError(
+                f"unit={unit!r}: what holds for one {self.unit} implies nothing known for one "
+                f"{unit}. Fit with the groups of that unit"
+            )
+        if self.adjacency == Adjacency.REPLACE_ONE:
+            return self.with_unit(unit)
+        if not isinstance(self, GaussianDP):
+            raise UnsupportedMechanismError(
+                f"unit={unit!r}: under add_remove a guarantee of persons counts twice for a "
+                f"record, which is not known of a {type(self).__name__}. Use "
+                "adjacency='replace_one'"
+            )
+        return self.group(2).with_unit(unit)
+
+    def _check_neighbours(self) -> None:
+        """Set the adjacency, which may be given by its name, and check the unit."""
+        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        checked_unit(self.unit)
 
     def with_accuracy(self, accuracy: float | None) -> Any:
         """Return the same guarantee, computed up to another relative error of epsilon.
@@ -281,6 +368,24 @@ class Guarantee(ABC):
         return ((self, 1),)
 
 
+def checked_unit(unit: Any) -> str:
+    """Return the name of a unit of privacy: a word, such as "record", "person", "household"."""
+    if not isinstance(unit, str) or not unit.isidentifier():
+        raise ValueError(f"unit={unit!r} must be a word: 'record', 'person', 'household', ...")
+    return unit
+
+
+def check_units(*guarantees: Guarantee) -> None:
+    """Refuse guarantees that protect unlike units."""
+    units = list(dict.fromkeys(one.unit for one in guarantees))
+    if len(units) > 1:
+        raise UnsupportedMechanismError(
+            f"releases that protect one {' and one '.join(units)} have no guarantee together: fit "
+            "all with the same groups, or ask total_privacy(..., unit='record') what holds for a "
+            "record"
+        )
+
+
 def _single(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> float:
     """Return one number, which may come as an array of no dimension."""
     return float(
@@ -303,6 +408,8 @@ class GaussianDP(Guarantee):
         Probability in [0, 1) of an event in which the guarantee does not hold: on all data sets the
         mechanism is within this total variation distance of one mechanism that is mu-GDP. It adds
         (1 + exp(epsilon)) times this probability to delta.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
 
     References
     ----------
@@ -319,9 +426,10 @@ class GaussianDP(Guarantee):
     mu: float
     adjacency: Named = Adjacency.REPLACE_ONE
     failure: float = 0.0
+    unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         object.__setattr__(self, "mu", _single(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
         object.__setattr__(
             self,
@@ -422,7 +530,7 @@ class GaussianDP(Guarantee):
         >>> GaussianDP(0.25).group(3).mu
         0.75
         """
-        return GaussianDP(checked_count(size, "size") * self.mu, self.adjacency, self.failure)
+        return replace(self, mu=checked_count(size, "size") * self.mu)
 
     def rdp(self, order: Floats) -> Any:
         """Return the Renyi divergence of ``order``: order mu^2 / 2."""
@@ -466,11 +574,8 @@ class GaussianDP(Guarantee):
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not GaussianDP:
             return None
-        return GaussianDP(
-            math.hypot(self.mu, other.mu),
-            self.adjacency,
-            min(self.failure + other.failure, 1 - 2**-53),
-        )
+        failure = min(self.failure + other.failure, 1 - 2**-53)
+        return replace(self, mu=math.hypot(self.mu, other.mu), failure=failure)
 
     def _gaussian_components(self) -> Any:
         return None if self.failure else ((1.0,), (self.mu,))
@@ -576,6 +681,8 @@ class RenyiDP(Guarantee):
         How epsilon and delta follow from the curve. "classic" is epsilon = RDP +
         log(1/delta)/(order - 1) (Mironov 2017, Proposition 3): never smaller, and what the papers
         plot.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
 
     References
     ----------
@@ -594,9 +701,10 @@ class RenyiDP(Guarantee):
     curve: Any
     adjacency: Named = Adjacency.REPLACE_ONE
     conversion: str = "tight"
+    unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         if not callable(self.curve):
             raise ValueError(f"curve={self.curve!r} must be a function of the order")
         if adjacency_of(self.curve) not in (None, self.adjacency):
@@ -684,11 +792,7 @@ class RenyiDP(Guarantee):
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         curve = other._renyi_curve()
-        return (
-            None
-            if curve is None
-            else RenyiDP(SummedCurve((self.curve, curve)), self.adjacency, self.conversion)
-        )
+        return None if curve is None else replace(self, curve=SummedCurve((self.curve, curve)))
 
     def _renyi_curve(self) -> Any:
         return self.curve
@@ -707,6 +811,8 @@ class ApproximateDP(Guarantee):
         The delta, in [0, 1].
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
 
     References
     ----------
@@ -723,9 +829,10 @@ class ApproximateDP(Guarantee):
     at_epsilon: float
     at_delta: float = 0.0
     adjacency: Named = Adjacency.REPLACE_ONE
+    unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         object.__setattr__(
             self,
             "at_epsilon",
@@ -764,11 +871,44 @@ class ApproximateDP(Guarantee):
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not ApproximateDP:
             return None
-        return ApproximateDP(
-            self.at_epsilon + other.at_epsilon,
-            min(1.0, self.at_delta + other.at_delta),
-            self.adjacency,
-        )
+        at_delta = min(1.0, self.at_delta + other.at_delta)
+        return replace(self, at_epsilon=self.at_epsilon + other.at_epsilon, at_delta=at_delta)
+
+
+def composed(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Return what several releases, at least one, of the same records cost together.
+
+    Gaussian ones are composed first, in closed form.
+    """
+    ordered = sorted(guarantees, key=lambda one: not isinstance(one, GaussianDP))
+    return reduce(lambda one, other: one.compose(other), ordered)
+
+
+def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Return a guarantee that each of several implies: it holds whichever is true of a unit.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If they protect unlike units, or have no mu and no Renyi curve to compare.
+    """
+    check_units(*guarantees)
+    if len(set(guarantees)) == 1:
+        return guarantees[0]
+    gaussian = [guarantee for guarantee in guarantees if isinstance(guarantee, GaussianDP)]
+    if len(gaussian) == len(guarantees):
+        mu, failure = (max(getattr(one, name) for one in gaussian) for name in ("mu", "failure"))
+        return replace(gaussian[0], mu=mu, failure=failure)
+    curves = []
+    for guarantee in guarantees:
+        curves.append(guarantee._renyi_curve())
+        if curves[-1] is None:
+            raise UnsupportedMechanismError(
+                f"{type(guarantee).__name__} ({guarantee.adjacency}) has no Renyi curve to "
+                "compare with the others: take another solver or bound"
+            )
+    curve = LargestCurve(tuple(dict.fromkeys(curves)))
+    return RenyiDP(curve, guarantees[0].adjacency, unit=guarantees[0].unit)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:

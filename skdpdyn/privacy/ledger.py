@@ -5,17 +5,18 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.display import page
-from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.display import page, whose
+from skdpdyn.privacy.filters import Filter, added, most
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.report import attackers_reach
 from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
@@ -25,7 +26,7 @@ except ImportError:  # no POSIX system
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = "skdpdyn ledger"
-VERSION = 1
+VERSION = 2  # 1 had neither units nor filters nor parts; its costs are documents of version 2
 FOLLOWS: dict[
     str | None, tuple[str, ...]
 ] = {  # the state of an entry -> the states that it may take next
@@ -36,6 +37,13 @@ FOLLOWS: dict[
     "settled": (),
 }
 _PATIENCE = 60.0  # seconds that a process waits for others to write
+_PLANS: list[Callable[..., Guarantee]] = []
+
+
+def plans_pipelines(plan: Callable[..., Guarantee]) -> Callable[..., Guarantee]:
+    """Register what says, for an estimator, n_samples and n_features, what a fit costs."""
+    _PLANS[:] = [plan]
+    return plan
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,10 @@ class Event:
         Why.
     leaks : tuple of str
         Leaks that the cost does not cover.
+    disjoint : (str, str) pair or None
+        The partition, and its part that the release is of; None: of everybody.
+    dates : (str or None, str or None) pair or None
+        First and last public date of those whom the release is of; None: of everybody.
     """
 
     time: str
@@ -64,6 +76,93 @@ class Event:
     cost: Guarantee | None
     note: str = ""
     leaks: tuple[str, ...] = ()
+    disjoint: tuple[str, str] | None = None
+    dates: tuple[str | None, str | None] | None = None
+
+    @property
+    def of(self) -> str:
+        """Whom the release is of, in words."""
+        if self.disjoint is not None:
+            return f", {' '.join(self.disjoint)}"
+        if self.dates is None:
+            return ""
+        return "".join(
+            f", {word} {day}" for word, day in zip(("from", "to"), self.dates, strict=True) if day
+        )
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a ledger's entries must keep together, fixed when its file is created.
+
+    Parameters
+    ----------
+    cap : Budget
+        The budget of the data set.
+    unit : str, default="record"
+        Whom the cap protects.
+    filter : Filter or None, default=None
+        What proves the cap; None: the composition of all costs.
+    """
+
+    cap: Budget
+    unit: str = "record"
+    filter: Filter | None = None
+
+    def total(self, entries: Iterable[Event]) -> Guarantee:
+        """Return what entries cost any one unit together, none of them chosen by outcomes."""
+        nothing = GaussianDP(0.0, self.cap.adjacency, unit=self.unit)
+
+        def one_by_one(costs: Iterable[Guarantee]) -> Guarantee:
+            return composed(costs) if (costs := list(costs)) else nothing
+
+        return _together(entries, lambda cost: cost, one_by_one, largest)
+
+    def spent(self, entries: Iterable[Event]) -> Any:
+        """Return what entries take of ``limit``: an epsilon, or a share of the filter's."""
+        if self.filter is None:
+            return float(self.total(entries).epsilon(self.cap.delta))
+        rule = self.filter
+        return max(_together(entries, lambda cost: rule.shares(cost, self.cap), added, most))
+
+    @property
+    def limit(self) -> float:
+        """Largest ``spent``."""
+        return self.cap.epsilon if self.filter is None else 1.0
+
+    def shown(self, spent: Any) -> str:
+        """Return what is spent in words."""
+        if self.filter is None:
+            return f"{spent:.6g}"
+        return f"{100 * float(spent):.4g} % of {self.filter.kind}"
+
+    def checked(self, cost: Any) -> Guarantee:
+        """Return the guarantee that a reservation sets aside."""
+        cost, leaks = _released(cost)
+        if leaks:
+            raise ValueError(
+                f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or "
+                "pass its guarantee alone"
+            )
+        self.check_neighbours("cost", cost)
+        if self.filter is not None:
+            self.filter.check(cost)
+        to_dict(cost)  # raises if it cannot be stored
+        return cost
+
+    def check_neighbours(self, name: str, cost: Guarantee) -> None:
+        """Refuse a cost for other neighbours, or another unit, than the cap's."""
+        if cost.adjacency != self.cap.adjacency:
+            raise ValueError(
+                f"{name} has adjacency={str(cost.adjacency)!r}, the ledger "
+                f"{self.cap.adjacency!r}: account both under one"
+            )
+        if cost.unit != self.unit:
+            raise ValueError(
+                f"{name} protects one {cost.unit}, the ledger one {self.unit}: fit with the "
+                "groups of that unit. (In a ledger of records, total_privacy(model, "
+                "unit='record') says what fits by person cost)"
+            )
 
 
 class Ledger:
@@ -87,26 +186,35 @@ class Ledger:
         after that it may be left out and must be the same if it is given.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of a cap that is a pair.
+    unit : str or None, default=None
+        Whom the cap protects: "record", or the unit of the fits' groups, such as "person". It is
+        fixed with the cap. None: as the file says; of a new one "record".
+    filter : {"gdp", "renyi"}, Filter or None, default=None
+        What proves the cap where costs are chosen by earlier outcomes, see
+        `skdpdyn.privacy.filters.Filter`. It is fixed with the cap. None: as the file says; of a
+        new one none.
 
     Raises
     ------
     FileNotFoundError
         If there is no file and no cap, or the file was there once and is gone.
     ValueError
-        If the cap is invalid or not that of the file, or the file is damaged.
+        If the cap, unit or filter is invalid or not that of the file, or the file is damaged.
 
     Notes
     -----
-    The total is the composition of all entries. It holds if the data and queries of later entries
-    depend on earlier releases, but their costs do not. If costs depend on earlier releases too, the
-    current total is not a guarantee, but the cap is, provided that all costs are Gaussian
-    (`GaussianDP`, the default of the estimators): Smith and Thakurta (2022). For other guarantees
-    decide the costs in advance.
+    Without a filter, the total is the composition of all entries. It holds if the data and queries
+    of later entries depend on earlier releases, but their costs do not. If costs depend on earlier
+    releases too, whether a fit is made at all, say, open the file with a filter: the cap is then
+    the guarantee, and the total of the moment is none. ``filter="gdp"`` costs nothing where all
+    costs are Gaussian, the default of the estimators.
+
+    What a unit is charged with is the sum of the entries on everybody and, for each partition, of
+    the dearest part; and of the entries at the dearest date. The cap holds that sum.
 
     References
     ----------
-    A. Smith, A. Thakurta (2022), Fully adaptive composition for Gaussian differential privacy: the
-    cap. R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and filters: why costs
+    R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and filters: why costs
     that depend on outcomes are another matter.
 
     Examples
@@ -125,27 +233,53 @@ class Ledger:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], cap: Any = None, *, adjacency: str = "replace_one"
+        self,
+        path: str | os.PathLike[str],
+        cap: Any = None,
+        *,
+        adjacency: str = "replace_one",
+        unit: str | None = None,
+        filter: Any = None,
     ) -> None:
         self.path: str = os.path.realpath(path)  # a replaced link would leave the file behind it
         given = None if cap is None else _checked_cap(cap, adjacency)
+        unit = None if unit is None else checked_unit(unit)
+        rule = Filter(filter) if isinstance(filter, str) else filter
+        if not isinstance(rule, Filter | None):
+            raise ValueError(f"filter={filter!r} must be 'gdp', 'renyi', a Filter or None")
         if not os.path.exists(self.path):
-            self._create(given)
-        self.cap: Budget
-        self.cap, _ = self._read()
-        if given not in (None, self.cap):
-            raise ValueError(
-                f"cap={given} is not the cap of the ledger {self.path}, {self.cap}: "
-                "leave it out, or open another ledger for another budget"
-            )
+            rules = None
+            if given is not None:
+                rules = Rules(given, unit or "record", rule and rule.fixed_for(given))
+            self._create(rules)
+        self.rules: Rules
+        self.rules, _ = self._read()
+        rule = rule and rule.fixed_for(self.cap)
+        for name, value in (("cap", given), ("unit", unit), ("filter", rule)):
+            kept = getattr(self.rules, name)
+            if value not in (None, kept):
+                raise ValueError(
+                    f"{name}={value} is not the {name} of the ledger {self.path}, {kept}: "
+                    "leave it out, or open another ledger for another budget"
+                )
+
+    @property
+    def cap(self) -> Budget:
+        """The budget of the data set."""
+        return self.rules.cap
+
+    @property
+    def unit(self) -> str:
+        """Whom the cap protects."""
+        return self.rules.unit
 
     @property
     def events(self) -> tuple[Event, ...]:
         """All lines, in the order in which they were written."""
-        cap, events = self._read()
-        if cap != self.cap:
+        rules, events = self._read()
+        if rules != self.rules:
             raise ValueError(
-                f"the ledger {self.path} has the cap {cap} now, not {self.cap}: another file "
+                f"the ledger {self.path} has the cap {rules} now, not {self.rules}: another file "
                 "took its place"
             )
         return events
@@ -157,39 +291,77 @@ class Ledger:
 
     @property
     def total(self) -> Guarantee:
-        """Total cost of all entries, including reserved and failed ones."""
-        return _together(_charged(self.entries.values()), self.cap)
+        """Total cost of all entries, including reserved and failed ones; by a filter, the cap."""
+        if self.rules.filter is not None:
+            return self.rules.filter.guarantee(self.cap, self.unit)
+        return self.rules.total(self.entries.values())
 
     @property
     def epsilon(self) -> float:
         """Epsilon of the total at the cap's delta."""
         return float(self.total.epsilon(self.cap.delta))
 
-    def fits(self, cost: Any) -> bool:
+    def fits(
+        self,
+        cost: Any,
+        n_samples: int | None = None,
+        n_features: int | None = None,
+        *,
+        disjoint: tuple[str, str] | None = None,
+        dates: tuple[Any, Any] | None = None,
+    ) -> bool:
         """Return whether a cost could be reserved now.
 
         Parameters
         ----------
-        cost : Guarantee
+        cost : Guarantee, fitted estimator, estimator or pipeline
             The cost that `reserve` would take.
+        n_samples, n_features : int or None, default=None
+            As for `reserve`.
+        disjoint, dates : tuple or None, default=None
+            As for `reserve`.
 
         Returns
         -------
         bool
         """
-        cost = _checked_cost(cost, self.cap)
-        return self._epsilon_with(self.entries.values(), cost) <= self.cap.epsilon
+        cost = self.rules.checked(self._planned(cost, n_samples, n_features))
+        new = Event("", "", "reserved", cost, disjoint=_part(disjoint), dates=_days(dates))
+        return bool(self.rules.spent([*self.entries.values(), new]) <= self.rules.limit)
 
-    def reserve(self, name: str, cost: Any) -> "Reservation":
+    def reserve(
+        self,
+        name: str,
+        cost: Any,
+        n_samples: int | None = None,
+        n_features: int | None = None,
+        *,
+        disjoint: tuple[str, str] | None = None,
+        dates: tuple[Any, Any] | None = None,
+    ) -> "Reservation":
         """Set a cost aside before the records are touched.
 
         Parameters
         ----------
         name : str
             Name of the entry, one that no other entry has had.
-        cost : Guarantee or fitted estimator
-            The planned cost, ``estimator.privacy_cost(n_samples, n_features)``. For a release
-            before the ledger began: a fitted estimator.
+        cost : Guarantee, fitted estimator, estimator or pipeline
+            The planned cost: that of an estimator or of all private steps of a pipeline, if
+            ``n_samples`` and ``n_features`` are given. For a release before the ledger began: a
+            fitted estimator.
+        n_samples, n_features : int or None, default=None
+            Numbers of records (or of the ledger's units) and of columns that a fit will see.
+        disjoint : (str, str) pair or None, default=None
+            Name of a partition, and of the part that the release is of: ``("month", "2026-03")``.
+            Parts of one partition share no unit, so a unit pays for the dearest part alone. Who is
+            in which part must be public: under "replace_one" a unit that is replaced stays in its
+            part; where persons are protected, nobody has rows in two. None: of everybody.
+        dates : pair of dates, ISO texts or None, default=None
+            For data that grow: first and last public date of those whom the release is of;
+            ``(None, "2026-03-31")`` are all that were there by then. A unit has one date, which
+            stays when it is replaced; a person's is the first of all rows. It is charged for every
+            release from its date on whose window holds it: the oldest pay for all, and windows,
+            which they leave, save. None: of everybody.
 
         Returns
         -------
@@ -202,13 +374,18 @@ class Ledger:
         BudgetExceededError
             If the cap would be passed. Nothing is charged then.
         ValueError
-            If the name is taken, or the cost is no guarantee, of another adjacency, or does not
-            cover all that is released.
+            If the name is taken, or the cost is no guarantee, of another adjacency or unit, or
+            does not cover all that is released.
+        UnsupportedMechanismError
+            If the filter cannot add up such a cost.
         OSError
             If the file cannot be written. The old one stays as it was.
         """
         name = _checked_text(name, "name")
-        cost = _checked_cost(cost, self.cap)
+        cost = self.rules.checked(self._planned(cost, n_samples, n_features))
+        part, days = _part(disjoint), _days(dates)
+        if part and days:
+            raise ValueError("disjoint and dates: give one of them, a partition or public dates")
         with self._locked():
             events = self.events
             entries = _last(events)
@@ -217,16 +394,17 @@ class Ledger:
                     f"name={name!r} is taken, by an entry that is {entries[name].state}: each "
                     "entry needs a name of its own"
                 )
-            spent = self._epsilon_with(entries.values(), cost)
-            if not spent <= self.cap.epsilon:  # NaN is refused, too
-                now = _together(_charged(entries.values()), self.cap).epsilon(self.cap.delta)
+            new = Event(_now(), name, "reserved", cost, disjoint=part, dates=days)
+            spent = self.rules.spent([*entries.values(), new])
+            if not spent <= self.rules.limit:  # NaN is refused, too
+                now = self.rules.shown(self.rules.spent(entries.values()))
                 raise BudgetExceededError(
-                    f"name={name!r} would take the ledger from epsilon={now:.6g} to {spent:.6g} at "
-                    f"delta={self.cap.delta:g}, beyond its cap of {self.cap.epsilon:g}: reserve "
-                    "less. (An entry that "
-                    "never ran can be cancelled by its name)"
+                    f"name={name!r} would take the ledger from epsilon={now} to "
+                    f"{self.rules.shown(spent)} at delta={self.cap.delta:g}, beyond its cap of "
+                    f"{self.cap.epsilon:g}: reserve less. (An entry that never ran can be "
+                    "cancelled by its name)"
                 )
-            self._write([*events, Event(_now(), name, "reserved", cost)])
+            self._write([*events, new])
         return Reservation(self, name, cost)
 
     def cancel(self, name: str, reason: str) -> None:
@@ -266,16 +444,16 @@ class Ledger:
         -------
         LedgerDisplay
         """
-        events = self.events
-        totals = [
-            _together(_charged(_last(events[: count + 1]).values()), self.cap)
-            for count in range(len(events))
-        ]
+        events, rules = self.events, self.rules
         display = LedgerDisplay(
             times=[datetime.fromisoformat(event.time) for event in events],
-            spent=[float(total.epsilon(self.cap.delta)) for total in totals],
-            cap=self.cap.epsilon,
+            spent=[
+                float(rules.spent(_last(events[: count + 1]).values()))
+                for count in range(len(events))
+            ],
+            cap=rules.limit,
             delta=self.cap.delta,
+            filter=None if rules.filter is None else rules.filter.kind,
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -293,18 +471,17 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         title, rows, notes = self._table()
-        entries, total = self.entries, self.total
-        epsilon, cap = float(total.epsilon(self.cap.delta)), self.cap.epsilon
+        entries, spent = self.entries, self.rules.spent(self.entries.values())
         figures = [
-            (f"ε={epsilon:.6g}", f"charged, at δ = {self.cap.delta:.6g}"),
-            (f"of {cap:.6g}", "the cap"),
-            *attackers_reach(total),
+            (f"ε={self.rules.shown(spent)}", f"charged, at δ = {self.cap.delta:.6g}"),
+            (f"of {self.cap.epsilon:.6g}", f"the cap ({whose(self.total)})"),
+            *attackers_reach(self.total),
         ]
         leaks = [f"{name}: {leak}" for name, event in entries.items() for leak in event.leaks]
         return page(
             title,
             figures,
-            share=epsilon / cap,
+            share=float(spent) / self.rules.limit,
             leaks=leaks,
             lines=[note for note in notes if not note.startswith("NOT PRIVATE: ")],
             table=[("entry", *rows[0][1:]), *rows[1:]],
@@ -313,12 +490,11 @@ class Ledger:
     def _table(self) -> tuple[str, list[tuple[str, str, str]], list[str]]:
         """Return title, rows and notes, for text and HTML."""
         delta, entries = self.cap.delta, self.entries
-        charged = _charged(entries.values())
         rows = [("", "epsilon", "state")]
         for name, event in entries.items():
             epsilon = "0" if event.cost is None else f"{event.cost.epsilon(delta):.6g}"
-            rows.append((name, epsilon, f"{event.state} {event.time[:10]}"))
-        rows.append(("together", f"{_together(charged, self.cap).epsilon(delta):.6g}", ""))
+            rows.append((name, epsilon, f"{event.state} {event.time[:10]}{event.of}"))
+        rows.append(("together", self.rules.shown(self.rules.spent(entries.values())), ""))
         rows.append(("cap", f"{self.cap.epsilon:.6g}", ""))
         notes = [
             f"{name} {event.state}: {event.note}" for name, event in entries.items() if event.note
@@ -328,11 +504,15 @@ class Ledger:
             for name, event in entries.items()
             for leak in event.leaks
         ]
-        if not all(isinstance(cost, GaussianDP) for cost in charged):
+        if self.rules.filter is not None:
+            notes.append(
+                "The cap is the guarantee, however costs are chosen; what is spent is none"
+            )
+        elif not all(isinstance(event.cost, GaussianDP | None) for event in entries.values()):
             notes.append(
                 "Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome"
             )
-        title = f"{Path(self.path).name}: epsilon at delta={delta:g} ({self.cap.adjacency})"
+        title = f"{Path(self.path).name}: epsilon at delta={delta:g} ({whose(self.total)})"
         return title, rows, notes
 
     def _settle(
@@ -343,10 +523,11 @@ class Ledger:
             events = self.events
             entries = _last(events)
             note = ""
-            if cost != reserved:
-                others = [event for other, event in entries.items() if other != name]
-                fits = self._epsilon_with(others, cost) <= self.cap.epsilon
-                if not (fits and cost.epsilon(self.cap.delta) <= reserved.epsilon(self.cap.delta)):
+            if cost != reserved and name in entries:
+                now = replace(entries[name], cost=cost)
+                spent = self.rules.spent({**entries, name: now}.values())
+                alone = [self.rules.spent([replace(now, cost=one)]) for one in (cost, reserved)]
+                if not (spent <= self.rules.limit and alone[0] <= alone[1]):
                     note = "it spent more than was reserved"
             if name in entries and entries[name].state == "cancelled":
                 note = "it was cancelled, and released something all the same"
@@ -375,16 +556,27 @@ class Ledger:
             )
         if state not in FOLLOWS[entries[name].state]:
             raise ValueError(f"name={name!r} is {entries[name].state} and cannot be {state}")
-        self._write([*events, Event(_now(), name, state, cost, note, leaks)])
+        now = replace(entries[name], time=_now(), state=state, cost=cost, note=note, leaks=leaks)
+        self._write([*events, now])
 
-    def _epsilon_with(self, others: Iterable[Event], cost: Guarantee) -> float:
-        return float(_together([*_charged(others), cost], self.cap).epsilon(self.cap.delta))
+    def _planned(self, cost: Any, n_samples: int | None, n_features: int | None) -> Any:
+        """Return what a fit will cost one of the ledger's units, if its shape is given."""
+        if n_samples is None and n_features is None:
+            return cost
+        if hasattr(cost, "privacy_cost"):
+            return cost.privacy_cost(n_samples, n_features).with_unit(self.unit)
+        if not _PLANS:
+            raise ValueError(
+                f"a {type(cost).__name__} has no privacy_cost: for a pipeline, import "
+                "skdpdyn.model_selection first"
+            )
+        return _PLANS[0](cost, n_samples, n_features).with_unit(self.unit)
 
     # The file
 
-    def _create(self, cap: Budget | None) -> None:
+    def _create(self, rules: Rules | None) -> None:
         """Write the first version, unless another process did, or it was there once."""
-        if cap is None:
+        if rules is None:
             raise FileNotFoundError(
                 f"there is no ledger {self.path}: give cap=(epsilon, delta) to open a new one"
             )
@@ -397,7 +589,7 @@ class Ledger:
                     "nothing was ever released, "
                     f"remove {self.path}.lock to open a new one)"
                 )
-            self.cap = cap
+            self.rules = rules
             self._write([])
             os.write(lock, b"Locks the ledger of this name. Leave it where the ledger is.\n")
 
@@ -427,8 +619,8 @@ class Ledger:
         finally:
             os.close(lock)
 
-    def _read(self) -> tuple[Budget, tuple[Event, ...]]:
-        """Return the cap and the lines, checked."""
+    def _read(self) -> tuple[Rules, tuple[Event, ...]]:
+        """Return the rules and the lines, checked."""
         try:
             text = Path(self.path).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -449,11 +641,14 @@ class Ledger:
         content = {
             "format": FORMAT,
             "version": VERSION,
+            "costs": serialization.VERSION,
             "cap": {
                 "epsilon": self.cap.epsilon,
                 "delta": self.cap.delta,
                 "adjacency": str(self.cap.adjacency),
             },
+            "unit": self.unit,
+            "filter": self.rules.filter and asdict(self.rules.filter),
             "events": [_stored(event) for event in events],
         }
         text = json.dumps({**content, "checksum": checksum(content)}, indent=1, allow_nan=False)
@@ -516,10 +711,7 @@ class Reservation:
             reserved: that is charged all the same, for it has happened.
         """
         cost, leaks = (self.cost, ()) if fitted is None else _released(fitted)
-        if cost.adjacency != self.cost.adjacency:
-            raise ValueError(
-                f"fitted has adjacency={cost.adjacency!r}, the ledger {self.cost.adjacency!r}"
-            )
+        self.ledger.rules.check_neighbours("fitted", cost)
         note = self.ledger._settle(self.name, self.cost, cost, leaks)
         self._open = False
         if note:
@@ -561,6 +753,8 @@ class LedgerDisplay:
         The ledger's cap.
     delta : float
         Delta at which epsilon is read.
+    filter : str or None, default=None
+        Kind of the filter that what was spent is a share of; None: it is an epsilon.
 
     Attributes
     ----------
@@ -575,12 +769,19 @@ class LedgerDisplay:
     line_: Any
 
     def __init__(
-        self, *, times: list[datetime], spent: list[float], cap: float, delta: float
+        self,
+        *,
+        times: list[datetime],
+        spent: list[float],
+        cap: float,
+        delta: float,
+        filter: str | None = None,
     ) -> None:
         self.times = times
         self.spent = spent
         self.cap = cap
         self.delta = delta
+        self.filter = filter
 
     def plot(self, ax: Any = None, **kwargs: Any) -> "LedgerDisplay":
         """Draw.
@@ -605,7 +806,9 @@ class LedgerDisplay:
             self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs}
         )
         ax.axhline(self.cap, color="0.3", linestyle="--", linewidth=1, label="cap")
-        ax.set(xlabel="time (UTC)", ylabel=f"epsilon at delta = {self.delta:g}", ylim=(0, None))
+        what = f"epsilon at delta = {self.delta:g}"
+        what = what if self.filter is None else f"share of the {self.filter} filter's limit"
+        ax.set(xlabel="time (UTC)", ylabel=what, ylim=(0, None))
         ax.tick_params(axis="x", rotation=30)
         ax.legend(frameon=False)
         return self
@@ -642,36 +845,73 @@ def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
     return cost, tuple(map(str, leaks))
 
 
-def _checked_cost(cost: Any, cap: Budget) -> Guarantee:
-    """Return the guarantee that a reservation sets aside."""
-    cost, leaks = _released(cost)
-    if leaks:
-        raise ValueError(
-            f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or "
-            "pass its guarantee alone"
+def _part(disjoint: Any) -> tuple[str, str] | None:
+    """Return the name of a partition and of a part, checked."""
+    if disjoint is None:
+        return None
+    if not isinstance(disjoint, tuple | list) or len(disjoint) != 2:
+        raise ValueError(f"disjoint={disjoint!r} must be a pair (partition, part) of texts")
+    partition, part = (_checked_text(text, "disjoint") for text in disjoint)
+    return partition, part
+
+
+def _days(dates: Any) -> tuple[str | None, str | None] | None:
+    """Return the first and last day of a window as ISO texts, checked."""
+    if dates is None:
+        return None
+    try:
+        first, last = (
+            None if day is None else date.fromisoformat(str(day)).isoformat() for day in dates
         )
-    if cost.adjacency != cap.adjacency:
-        raise ValueError(
-            f"cost has adjacency={str(cost.adjacency)!r}, the ledger {cap.adjacency!r}: account "
-            "both under one"
-        )
-    to_dict(cost)  # raises if it cannot be stored
-    return cost
+        if first is None or last is None or first <= last:
+            return first, last
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"dates={dates!r} must be a pair (first, last) of dates as '2026-03-31', or None for an "
+        "open end, the first no later than the last"
+    )
 
 
 def _last(events: Iterable[Event]) -> dict[str, Event]:
     return {event.entry: event for event in events}
 
 
-def _charged(entries: Iterable[Event]) -> list[Guarantee]:
-    return [event.cost for event in entries if event.cost is not None]
+def _together(
+    entries: Iterable[Event],
+    counted: Callable[[Guarantee], Any],
+    add: Callable[[Iterable[Any]], Any],
+    dearest: Callable[[list[Any]], Any],
+) -> Any:
+    """Return the most that entries cost any one unit.
 
-
-def _together(costs: list[Guarantee], cap: Budget) -> Guarantee:
-    """Compose costs, the Gaussian ones first: they compose in closed form."""
-    nothing = GaussianDP(0.0, cap.adjacency)
-    ordered = sorted(costs, key=lambda cost: not isinstance(cost, GaussianDP))
-    return reduce(lambda one, other: one.compose(other), ordered) if ordered else nothing
+    A unit is in one part of each partition at most, and has one date. It pays for what is of
+    everybody, for the part of each partition that it is in, and for the windows that hold its date.
+    Of all dates, the one that pays most may be taken to be the first day of a window, or to come
+    before all others: moving a date back to the last first day before it leaves no window.
+    """
+    everybody: list[Any] = []
+    partitions: dict[str, dict[str, list[Any]]] = {}
+    windows: list[tuple[tuple[str, str], Any]] = []
+    for event in entries:
+        if event.cost is None:
+            continue
+        cost = counted(event.cost)
+        if event.disjoint is not None:
+            partition, part = event.disjoint
+            partitions.setdefault(partition, {}).setdefault(part, []).append(cost)
+        elif event.dates is not None:
+            first, last = event.dates
+            windows.append(((first or "", last or "~"), cost))  # before and after all days
+        else:
+            everybody.append(cost)
+    for parts in partitions.values():
+        everybody.append(dearest([add(costs) for costs in parts.values()]))
+    if windows:
+        days = {first for (first, _), _ in windows}
+        held = [[cost for (first, last), cost in windows if first <= day <= last] for day in days]
+        everybody.append(dearest([add(costs) for costs in held]))
+    return add(everybody)
 
 
 def _now() -> str:
@@ -679,38 +919,53 @@ def _now() -> str:
 
 
 def _stored(event: Event) -> dict[str, Any]:
-    cost = None if event.cost is None else to_dict(event.cost)
-    return {**vars(event), "cost": cost, "leaks": list(event.leaks)}
+    return {**vars(event), "cost": None if event.cost is None else to_dict(event.cost)}
 
 
-def _parsed(text: str) -> tuple[Budget, tuple[Event, ...]]:
-    """Return the cap and the lines of a stored ledger; raise an error that says what is wrong."""
+def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
+    """Return the rules and the lines of a stored ledger; raise an error that says what is wrong."""
     content = load_json(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError("it is no ledger")
-    if content["version"] != VERSION:
+    version = content["version"]
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(
-            f"it has version {content['version']!r}, and this release reads version {VERSION}"
+            f"it has version {version!r}, and this release reads versions 1 to {VERSION}"
         )
     if content.pop("checksum", None) != checksum(content):
         raise ValueError("its checksum is not that of its content")
+    if version == 1:
+        content |= {"costs": 2, "unit": "record", "filter": None}
+    if not 2 <= content["costs"] <= serialization.VERSION:
+        raise ValueError(f"its costs are documents of version {content['costs']!r}")
     cap = _checked_cap(
         (content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"]
     )
+    rule = None if content["filter"] is None else Filter(**content["filter"]).fixed_for(cap)
+    rules = Rules(cap, checked_unit(content["unit"]), rule)
     events: list[Event] = []
-    states: dict[str, str] = {}
+    last: dict[str, Event] = {}
     for stored in content["events"]:
-        cost = None if stored["cost"] is None else from_dict(stored["cost"])
-        event = Event(**{**stored, "cost": cost, "leaks": tuple(stored["leaks"])})
-        known = isinstance(cost, Guarantee) and cost.adjacency == cap.adjacency
-        if event.state not in FOLLOWS[states.get(event.entry)] or known == (
+        cost = None if stored["cost"] is None else from_dict(stored["cost"], content["costs"])
+        part, days = _part(stored.get("disjoint")), _days(stored.get("dates"))
+        given = {"cost": cost, "leaks": tuple(stored["leaks"]), "disjoint": part, "dates": days}
+        event = Event(**{**stored, **given})
+        before = last.get(event.entry)
+        known = (
+            isinstance(cost, Guarantee)
+            and cost.adjacency == cap.adjacency
+            and cost.unit == rules.unit
+        )
+        if event.state not in FOLLOWS[before.state if before else None] or known == (
             event.state == "cancelled"
         ):
             raise ValueError(f"its entry {event.entry!r} cannot be {event.state} there")
+        if before and (before.disjoint, before.dates) != (part, days):
+            raise ValueError(f"its entry {event.entry!r} cannot be of others there")
         datetime.fromisoformat(event.time)
-        states[event.entry] = event.state
+        last[event.entry] = event
         events.append(event)
-    return cap, tuple(events)
+    return rules, tuple(events)
 
 
 def _sync_folder(folder: str) -> None:

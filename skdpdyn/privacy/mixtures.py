@@ -61,6 +61,8 @@ class ProfileMixture(Guarantee):
         Their probabilities; None: all equal.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all hold for.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
 
     References
     ----------
@@ -77,6 +79,7 @@ class ProfileMixture(Guarantee):
     mus: Any
     weights: Any = None
     adjacency: Named = Adjacency.REPLACE_ONE
+    unit: str = "record"
 
     def __post_init__(self) -> None:
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
@@ -104,7 +107,7 @@ class ProfileMixture(Guarantee):
                 np.maximum.reduceat(mus, first[:-1]),
                 np.add.reduceat(weights, first[:-1]),
             )
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         object.__setattr__(self, "mus", tuple(mus.tolist()))
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
@@ -163,6 +166,7 @@ class ProfileMixture(Guarantee):
             np.hypot.outer(self.mus, mus).ravel(),
             np.multiply.outer(self.weights, weights).ravel(),
             self.adjacency,
+            self.unit,
         )
 
     def _gaussian_components(self) -> Any:
@@ -217,6 +221,15 @@ class SubsampledDP(Guarantee):
     def adjacency(self) -> Any:  # type: ignore[override]
         """The neighbouring relation of the base."""
         return self.base.adjacency
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """Whom the base protects."""
+        return self.base.unit
+
+    def with_unit(self, unit: str) -> Any:
+        """See `Guarantee.with_unit`."""
+        return replace(self, base=self.base.with_unit(unit))
 
     def delta(self, epsilon: Floats) -> Any:
         """Return delta at ``epsilon`` >= 0 (float or array)."""

@@ -118,6 +118,8 @@ class PrivacyLossDP(Guarantee):
     accuracy : float, default=2e-5
         Relative error of epsilon at which the grid is fine enough, in (0, 1). A coarser grid is
         faster, and a bound all the same.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
 
     References
     ----------
@@ -136,9 +138,10 @@ class PrivacyLossDP(Guarantee):
     parts: tuple[tuple[Any, int], ...]
     adjacency: Named = Adjacency.REPLACE_ONE
     accuracy: float = field(default=ACCURACY, metadata={"optional": True})
+    unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         accuracy = checked_number(
             self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)"
         )
@@ -146,7 +149,7 @@ class PrivacyLossDP(Guarantee):
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts: dict[Any, int] = {}
-        gaussian = GaussianDP(0.0, self.adjacency)
+        gaussian = GaussianDP(0.0, self.adjacency, unit=self.unit)
         for part, count in self.parts:
             if not isinstance(part, (Guarantee, SampledGaussian)):
                 raise ValueError(f"part {part!r} must be a guarantee")
@@ -160,6 +163,11 @@ class PrivacyLossDP(Guarantee):
                     f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they "
                     "must agree"
                 )
+            if isinstance(part, Guarantee) and part.unit != self.unit:
+                raise ValueError(
+                    f"part {part!r} protects one {part.unit}, the composition one {self.unit}: "
+                    "they must agree"
+                )
             if (
                 isinstance(count, bool)
                 or not isinstance(count, Integral)
@@ -169,7 +177,7 @@ class PrivacyLossDP(Guarantee):
                     f"count={count!r} of {part!r} must be an integer >= 1 and at most {MAX_STEPS:g}"
                 )
             if type(part) is GaussianDP:
-                gaussian = gaussian.compose(GaussianDP(part.mu * math.sqrt(count), self.adjacency))
+                gaussian = gaussian.compose(replace(part, mu=part.mu * math.sqrt(count)))
             else:
                 counts[part] = counts.get(part, 0) + count
         if gaussian.mu > 0:
@@ -188,6 +196,14 @@ class PrivacyLossDP(Guarantee):
             delta,
             np.min([by_element(each.epsilon, delta) for each in self._bounds()], axis=0),
         )
+
+    def with_unit(self, unit: str) -> Any:
+        """See `Guarantee.with_unit`."""
+        parts = tuple(
+            (part.with_unit(unit) if isinstance(part, Guarantee) else part, count)
+            for part, count in self.parts
+        )
+        return replace(self, parts=parts, unit=unit)
 
     def with_accuracy(self, accuracy: Any) -> Any:
         """See `Guarantee.with_accuracy`: on another grid."""

@@ -14,7 +14,6 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
-from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.serialization import VERSION, checksum, from_dict, load_json, to_dict
@@ -105,8 +104,7 @@ class PrivacyReport:
         )
         mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
         leaks = assumed[LEAKS]
-        relation = str(guarantee.adjacency)
-        unit = _unit(spent)
+        relation, unit = str(guarantee.adjacency), guarantee.unit
         lines = ["# Privacy", ""]
         if not leaks:
             lines += [f"Not private in this run: {NONE_SEEN}.", ""]
@@ -234,17 +232,11 @@ def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
     ]
 
 
-_PERSON = "one person, with all rows"
-_GROUPS_OF_PERSONS = (
-    "groups of persons: what k of them have in common costs more, k mu where the guarantee has "
-    "a mu; "
+_PERSON = "one person, with all rows"  # of reports before the guarantee itself had a unit
+_GROUPS_OF_UNITS = (
+    "groups of {}s: what k of them have in common costs more, k mu where the guarantee has a mu; "
     "epsilon and delta grow faster"
 )
-
-
-def _unit(spent: dict[str, Any]) -> str:
-    """Return the unit that the guarantee of a report is for."""
-    return "person" if spent.get("protected") == _PERSON else "record"
 
 
 def _neighbours(relation: str, unit: str) -> str:
@@ -268,7 +260,6 @@ def privacy_report(
     public: Any = (),
     randomness: str = "not told",
     leaks: Any = (),
-    unit: str = "record",
     diagnostics: dict[str, Any] | None = None,
 ) -> PrivacyReport:
     """Report on a release, from public values only.
@@ -291,8 +282,6 @@ def privacy_report(
         Source of the noise, and whom it protects against.
     leaks : sequence of str, default=()
         Exceptions to the guarantee in this run.
-    unit : {"record", "person"}, default="record"
-        Whom the guarantee is for: a record that is one row, or a person with any number of them.
     diagnostics : dict or None, default=None
         Further noisy numbers about the records, by name. The guarantee covers them.
 
@@ -317,8 +306,8 @@ def privacy_report(
     """
     leaks = [*leaks, *getattr(guarantee, "leaks", ())]
     guarantee = getattr(guarantee, "guarantee", guarantee)  # an answer of `tightest`, or a total
-    checked_choice(unit, "unit", ("record", "person"))
-    spent: dict[str, Any] = {} if unit == "record" else {"protected": _PERSON}
+    unit = guarantee.unit
+    spent: dict[str, Any] = {} if unit == "record" else {"protected": f"one {unit}, with all rows"}
     spent |= {
         "neighbours": f"{guarantee.adjacency}: {_neighbours(guarantee.adjacency, unit)}",
         "epsilon": float(guarantee.epsilon(delta)),
@@ -345,8 +334,8 @@ def privacy_report(
             LEAKS: leaks,
         },
         "not protected against": {
-            str(number): _GROUPS_OF_PERSONS
-            if unit == "person" and text.startswith("groups:")
+            str(number): _GROUPS_OF_UNITS.format(unit)
+            if unit != "record" and text.startswith("groups:")
             else text
             for number, text in enumerate(NOT_COVERED, 1)
         },
@@ -437,6 +426,8 @@ def _recompute(report: dict[str, Any]) -> None:
     mechanism, guarantee = _restored(stored, "mechanism"), _restored(stored, "guarantee")
     if not isinstance(guarantee, Guarantee):
         raise ValueError(f"stored, guarantee: a {type(guarantee).__name__} is none")
+    if stored.get("version", _FIRST) < _UNITS and spent.get("protected") == _PERSON:
+        guarantee = guarantee.with_unit("person")
     delta = spent.get("delta")
     if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
         raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
@@ -444,9 +435,7 @@ def _recompute(report: dict[str, Any]) -> None:
         raise ValueError(
             f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record"
         )
-    again = privacy_report(
-        mechanism, guarantee, delta=delta, bound=bound, unit=_unit(spent)
-    ).as_dict()
+    again = privacy_report(mechanism, guarantee, delta=delta, bound=bound).as_dict()
     if "version" not in stored:
         again["theorem"] |= _as_before(mechanism, stored["mechanism"], report["theorem"])
         lacks = {field.name for field in fields(mechanism)} - stored["mechanism"].keys()
@@ -459,6 +448,7 @@ def _recompute(report: dict[str, Any]) -> None:
 
 
 _FIRST = 1  # version of the records of 0.2, the first whose reports were stored
+_UNITS = 3  # version from which on a guarantee has its unit
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
 _ASSUMED = {"public", "randomness", LEAKS}
 _ROUNDING = 1e-9  # by which another machine's numbers may differ
@@ -521,7 +511,8 @@ def _proof(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> st
     """Return the options by which a bound proves a guarantee of a record, or None."""
     for options, form in _forms(bound, delta).items():
         try:
-            proved = form(mechanism)
+            # what a record is of was up to the fit
+            proved = form(mechanism).with_unit(guarantee.unit)
         except UnsupportedMechanismError:
             continue
         if _agree(to_dict(proved), to_dict(guarantee), _ROUNDING) or _declares(guarantee, proved):

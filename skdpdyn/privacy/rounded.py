@@ -7,7 +7,7 @@ runs are at most twice that further apart than two exact ones, once on each side
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
@@ -52,19 +52,17 @@ def rounded(guarantee: Guarantee, mu: float) -> Guarantee:
 def _(guarantee: GaussianDP, mu: float) -> Guarantee:
     if guarantee.failure:  # a side makes it a little more likely
         return RoundedDP(guarantee, mu)
-    return GaussianDP(guarantee.mu + mu, guarantee.adjacency)
+    return replace(guarantee, mu=guarantee.mu + mu)
 
 
 @rounded.register
 def _(guarantee: ProfileMixture, mu: float) -> ProfileMixture:
-    return ProfileMixture(
-        tuple(one + mu for one in guarantee.mus), guarantee.weights, guarantee.adjacency
-    )
+    return replace(guarantee, mus=tuple(one + mu for one in guarantee.mus))
 
 
 @rounded.register
 def _(guarantee: RenyiDP, mu: float) -> RenyiDP:
-    return RenyiDP(RoundedCurve(guarantee.curve, mu), guarantee.adjacency, guarantee.conversion)
+    return replace(guarantee, curve=RoundedCurve(guarantee.curve, mu))
 
 
 @stored_part
@@ -135,6 +133,15 @@ class RoundedDP(Guarantee):
     def adjacency(self) -> Any:  # type: ignore[override]
         """The neighbouring relation of the exact runs."""
         return self.exact.adjacency
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """Whom the exact runs protect."""
+        return self.exact.unit
+
+    def with_unit(self, unit: str) -> Any:
+        """See `Guarantee.with_unit`."""
+        return RoundedDP(self.exact.with_unit(unit), self.mu)
 
     @property
     def accuracy(self) -> Any:  # type: ignore[override]

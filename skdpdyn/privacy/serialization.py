@@ -12,8 +12,13 @@ from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.stored import TYPES, is_whole
 
-VERSION = 2
+VERSION = 3
 """Version of the documents that `to_json` writes: 0.2 wrote 1, and 0.1 none, which counts as 0."""
+
+_GUARANTEES = (
+    *("GaussianDP", "RenyiDP", "ApproximateDP", "ProfileMixture", "PrivacyLossDP"),
+    *("PerturbedObjectiveDP", "ContractedDP"),
+)
 
 _ADDED: dict[int, dict[str, dict[str, Any]]] = {
     1: {
@@ -28,6 +33,7 @@ _ADDED: dict[int, dict[str, dict[str, Any]]] = {
     },
     # 0.3.0rc1 wrote the field in documents of version 1
     2: {"NoisyGradientDescent": {"momentum": 0.0}},
+    3: {name: {"unit": "record"} for name in _GUARANTEES},
 }
 """Fields that a version added to a type, with what documents before it meant by their absence."""
 
@@ -48,9 +54,10 @@ def to_json(value: Any) -> str:
     --------
     >>> from skdpdyn.privacy import GaussianDP, from_json, to_json
     >>> to_json(GaussianDP(0.5))
-    '{"version": 2, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one", "failure": 0.0}'
-    >>> from_json(to_json(GaussianDP(0.5))).mu
-    0.5
+    '{"version": 3, "type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one", "failure": 0.0, \
+"unit": "record"}'
+    >>> from_json(to_json(GaussianDP(0.5))) == GaussianDP(0.5)
+    True
     """
     stored = to_dict(value)
     if not is_whole(value):

@@ -198,6 +198,8 @@ class ContractedDP(Guarantee):
         The noise.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that ``own_shift`` is for.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
     """
 
     own_shift: float
@@ -207,9 +209,10 @@ class ContractedDP(Guarantee):
     tight: bool = False
     distribution: str = "gaussian"
     adjacency: Named = Adjacency.REPLACE_ONE
+    unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         for name in ("own_shift", "later_shift"):
             checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
         checked_count(self.later_steps, "later_steps", least=0, largest=MAX_STEPS)

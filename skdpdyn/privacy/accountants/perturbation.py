@@ -1,7 +1,7 @@
 """Noise once: on the minimiser, or on the objective that is minimised."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -149,6 +149,8 @@ class PerturbedObjectiveDP(Guarantee):
         D(epsilon - J; m) in both directions: `redberg`, Theorem 3.1. For add_remove.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
 
     Examples
     --------
@@ -165,9 +167,10 @@ class PerturbedObjectiveDP(Guarantee):
     gaussian: float = 0.0
     printed: bool = False
     adjacency: Named = Adjacency.REPLACE_ONE
+    unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
+        self._check_neighbours()
         for name in ("shift", "tilt", "gaussian"):
             number = checked_number(
                 getattr(self, name),
@@ -256,8 +259,7 @@ class PerturbedObjectiveDP(Guarantee):
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not GaussianDP or other.failure:
             return None
-        together = math.hypot(self.gaussian, other.mu)
-        return PerturbedObjectiveDP(self.shift, self.tilt, together, self.printed, self.adjacency)
+        return replace(self, gaussian=math.hypot(self.gaussian, other.mu))
 
     def _renyi_curve(self) -> Any:
         apart = self.adjacency is Adjacency.ADD_REMOVE and not self.printed

@@ -89,6 +89,7 @@ def _(mechanism: Selection, tight: bool = False) -> RenyiDP | None:
     return RenyiDP(
         SelectionCurve(curve, mechanism.expected_trials, mechanism.shape, profile),
         mechanism.adjacency,
+        unit=mechanism.trial.unit,
     )
 
 

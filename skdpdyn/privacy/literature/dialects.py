@@ -4,6 +4,7 @@ They are for comparison and for reading papers; `composition` and `subsampling` 
 """
 
 import math
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -69,7 +70,9 @@ def zcdp(mechanism: Mechanism) -> RenyiDP:
         raise UnsupportedMechanismError(
             f"zcdp needs Gaussian noise; the composition is {guarantee!r}"
         )
-    return RenyiDP(LinearCurve(guarantee.mu * guarantee.mu / 2), guarantee.adjacency)
+    return RenyiDP(
+        LinearCurve(guarantee.mu * guarantee.mu / 2), guarantee.adjacency, unit=guarantee.unit
+    )
 
 
 def log_moment(guarantee: Guarantee, moment: Any) -> float:
@@ -128,7 +131,8 @@ def basic_composition(step: Any, count: int) -> ApproximateDP:
     >>> basic_composition(ApproximateDP(0.25, 1e-6), 4).at_epsilon
     1.0
     """
-    return ApproximateDP(count * step.at_epsilon, min(1.0, count * step.at_delta), step.adjacency)
+    at_delta = min(1.0, count * step.at_delta)
+    return replace(step, at_epsilon=count * step.at_epsilon, at_delta=at_delta)
 
 
 def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
@@ -169,7 +173,7 @@ def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
     # Far beyond any use of it, k epsilon (e^epsilon - 1) overflows: there the promise is empty
     excess = count * epsilon * math.expm1(epsilon) if epsilon < 700 else math.inf
     total = math.sqrt(2 * count * math.log(1 / slack)) * epsilon + excess
-    return ApproximateDP(total, min(1.0, count * step.at_delta + slack), step.adjacency)
+    return replace(step, at_epsilon=total, at_delta=min(1.0, count * step.at_delta + slack))
 
 
 def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> ApproximateDP:
@@ -223,7 +227,7 @@ def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> 
         raise ValueError(f"sampling_probability={q} must be in (0, 1]")
     epsilon = step.at_epsilon
     amplified = math.log1p(q * math.expm1(epsilon)) if epsilon < 700 else epsilon + math.log(q)
-    return ApproximateDP(amplified, q * step.at_delta, step.adjacency)
+    return replace(step, at_epsilon=amplified, at_delta=q * step.at_delta)
 
 
 @singledispatch
