@@ -3,23 +3,21 @@
 Run ``python -m benchmarks cluster``. All times are ratios inside one run, the best of three, on a
 ``LocalCluster`` of two processes of one thread.
 
-- An empty step (100 columns, 1,024 rows) through the sockets of a fit, and through Dask's scheduler
-  as behind a firewall, over the same through actors: what Dask offers for state on workers.
+- An empty step (100 columns, 1,024 rows) of a fit, over the same through actors that only answer,
+  and with connections of the client to the workers, past Dask's scheduler.
 - A step over 2,000,000 rows of 100 columns by one worker and by two, over a local step on as many
   threads.
 - The driver's memory beyond its imports at X of 1 GB, over X.
 - ``--kills``: a worker is killed while partitions are placed, while rows are conditioned, while a
   step is computed, and between a step and the next, so many times each: fits with the bits of a
   local one, errors, fits that take over 30 seconds ("HANG"), and seconds.
-- On paper: what 1,000 workers cost a step, in bytes and milliseconds.
+- On paper: what 1,000 workers cost a step, in bytes.
 """
 
 import argparse
 import os
 import resource
 import signal
-import socket
-import threading
 import time
 import warnings
 from collections import Counter
@@ -35,6 +33,7 @@ from skdpdyn.objective import Objective
 
 COLUMNS = 100
 LIMIT = 30  # seconds after which a fit counts as one that hangs
+HOOKS = "_place", "_asked", "_awaited"  # of a session
 PHASES = "placing", "conditioning", "stepping", "between two steps"
 
 
@@ -96,20 +95,19 @@ def as_numbers(y):
 
 
 def overhead(client):
-    """Seconds of an empty step through sockets, the scheduler and actors."""
-    import dask
-
+    """Seconds of an empty step of a fit, of a fit past the scheduler, and of bare actors."""
     X, y = client.persist(collections(1024, 2))
+    rows = cluster_rows(X, y)
+    run, end, what = steps(rows, problem(X.shape))
     seconds = []
-    for relay, n_steps in ((False, 500), (True, 50)):
-        with dask.config.set({"skdpdyn.relay": relay}):
-            rows = cluster_rows(X, y)
-        run, end, what = steps(rows, problem(X.shape))
-        seconds.append(best(run, n_steps))
-        end()
-        rows.close()
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])
+    for direct in (False, True):
+        client.direct_to_workers = direct
+        seconds.append(best(run, 100))
+    client.direct_to_workers = False
+    end()
     shape = (max(1, len(rows.chunk_edges(what.n_chunks)) // 2), what.n_sums)
+    rows.close()
+    workers = list(client.scheduler_info(n_workers=-1)["workers"])
     actors = [
         client.submit(Echo, shape, actor=True, workers=[w], pure=False).result() for w in workers
     ]
@@ -119,19 +117,19 @@ def overhead(client):
         for _ in range(n_steps):
             np.add.reduce(np.concatenate([f.result() for f in [a.at(point) for a in actors]]))
 
-    return *seconds, best(ask, 50)
+    return *seconds, best(ask, 100)
 
 
 def speed(client, n_rows):
     """Seconds of a step by workers and by threads, by their number."""
     X, y = client.persist(collections(n_rows, 2))
     found = {}
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])
     for count in (1, 2):
-        far = client.persist([X, y], workers=workers[:count]) if count == 1 else (X, y)
-        rows = cluster_rows(*far)
-        if count == 1:
-            rows._session._cluster.shares = lambda: [list(range(X.npartitions))]
+        rows = cluster_rows(X, y)
+        alive = rows._session._workers()
+        rows._session._workers = lambda at_least=1, alive=alive, count=count: dict(
+            sorted(alive.items())[:count]
+        )
         run, end, _ = steps(rows, problem(X.shape))
         found["workers", count] = best(run, 5)
         end()
@@ -165,12 +163,12 @@ def hung(number, frame):
 
 def kills(client, times):
     """Outcomes of fits in each of which a worker is killed once, and their seconds."""
-    from skdpdyn.data.cluster import driver, wire
+    from skdpdyn.data.cluster import driver
 
     X, y = collections(40_000, 8, columns=5)
     model = PrivateLogisticRegression(classes=[False, True], random_state=0)
     expected = model.fit(X.compute(), y.compute()).coef_
-    invite, ask = driver.Session._invite, driver.Session._ask
+    place, ask, await_ = (getattr(driver.Session, name) for name in HOOKS)
     signal.signal(signal.SIGALRM, hung)
     for phase in PHASES:
         outcomes, seconds = Counter(), []
@@ -182,23 +180,24 @@ def kills(client, times):
                 if left and left.pop():
                     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
-            def inviting(self, lost, phase=phase, kill=kill):
+            def placing(self, shares, phase=phase, kill=kill):
                 if phase == "placing":
                     kill()
-                return invite(self, lost)
+                return place(self, shares)
 
-            def asking(self, request, kind, take, phase=phase, kill=kill):
-                if phase == "between two steps" and kind == wire.POINT:
+            def asking(self, share, question, told, phase=phase, kill=kill):
+                self.asked = question[0]
+                if phase == "between two steps" and self.asked == "point":
                     kill()
+                return ask(self, share, question, told)
 
-                def taking(read):
-                    if phase == ("stepping" if kind == wire.POINT else "conditioning"):
-                        kill()
-                    return take(read)
+            def awaiting(self, share, call, phase=phase, kill=kill):
+                if phase == ("stepping" if self.asked == "point" else "conditioning"):
+                    kill()
+                return await_(self, share, call)
 
-                return ask(self, request, kind, taking)
-
-            driver.Session._invite, driver.Session._ask = inviting, asking
+            for name, hook in zip(HOOKS, (placing, asking, awaiting), strict=True):
+                setattr(driver.Session, name, hook)
             start = time.perf_counter()
             signal.alarm(LIMIT)
             try:
@@ -208,35 +207,10 @@ def kills(client, times):
                 outcomes[str(error)] += 1
             finally:
                 signal.alarm(0)
-                driver.Session._invite, driver.Session._ask = invite, ask
+                for name, hook in zip(HOOKS, (place, ask, await_), strict=True):
+                    setattr(driver.Session, name, hook)
             seconds.append(time.perf_counter() - start)
         print(f"  {phase:18s} {dict(outcomes)}, at most {max(seconds):.1f} s")
-
-
-def star(n_workers):
-    """Seconds in which a driver tells so many sockets a point, and reads an answer of each."""
-    pairs = [socket.socketpair() for _ in range(n_workers)]
-    point, answer = bytes(8 * COLUMNS), bytearray(8 * COLUMNS)
-
-    def answers():
-        for _, worker in pairs * 5:
-            worker.recv_into(bytearray(8 * COLUMNS), 0, socket.MSG_WAITALL)
-            worker.sendall(answer)
-
-    thread = threading.Thread(target=answers)
-    thread.start()
-    start = time.perf_counter()
-    for _ in range(5):
-        for driver, _ in pairs:
-            driver.sendall(point)
-        for driver, _ in pairs:
-            driver.recv_into(answer, 0, socket.MSG_WAITALL)
-    seconds = (time.perf_counter() - start) / 5
-    thread.join()
-    for pair in pairs:
-        for one in pair:
-            one.close()
-    return seconds
 
 
 def on_paper():
@@ -247,8 +221,7 @@ def on_paper():
     point = n_workers * (COLUMNS + 12) * 8
     print(f"on paper, {n_workers} workers, {n_rows:,} rows of {COLUMNS} columns, a step:")
     print(f"  {n_chunks:,} chunks: {sums / 1e6:.0f} MB of sums come, {point / 1e6:.1f} MB go out")
-    print(f"  at 10 Gbit/s {sums / 1.25e9 * 1e3:.0f} ms; {n_workers} sockets of this machine, a")
-    print(f"  point to each and an answer of each: {star(n_workers) * 1e3:.0f} ms")
+    print(f"  at 10 Gbit/s {sums / 1.25e9 * 1e3:.0f} ms")
 
 
 def main(arguments):
@@ -271,10 +244,9 @@ def main(arguments):
     dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     shape = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**shape) as cluster, Client(cluster) as client:
-        sockets, relayed, actors = (1e6 * seconds for seconds in overhead(client))
-        print(f"an empty step: {sockets / actors:.3f} of the same through actors")
-        print(f"  ({sockets:.0f} microseconds here, {actors:.0f} through actors)")
-        print(f"  {relayed:.0f} through the scheduler")
+        fit, direct, actors = (1e3 * seconds for seconds in overhead(client))
+        print(f"an empty step: {fit / actors:.2f} of the same through bare actors")
+        print(f"  ({fit:.2f} ms, {direct:.2f} past the scheduler, {actors:.2f} of bare actors)")
         print(f"memory of the driver: {growth(options.bytes):.3f} of X")
         found = speed(client, options.rows)
         for count in (1, 2):

@@ -73,8 +73,6 @@ LAYERS = {
     "data/frames.py": (6, 5),
     "data/files.py": (6, 10),
     "data/cluster/__init__.py": (6, 4),
-    "data/cluster/wire.py": (6, 8),
-    "data/cluster/relay.py": (6, 9),
     "data/cluster/worker.py": (6, 10),
     "data/cluster/driver.py": (6, 11),
     "data/cluster/dask.py": (6, 12),

@@ -214,16 +214,12 @@ def lines_that_release():
     """Return files and lines of the calls of `release` and of what is made of it."""
     found = set()
     for name, called, node in calls_in_package():
-        is_method = isinstance(node.func, ast.Attribute)
-        other = is_method and (name in GIVES_BACK or ast.unparse(node.func.value) == "np")
+        other = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
         if called in ("release", "symmetric", "quantile") and not other:
             found.add((name, node.lineno))
     assert len(found) > 20
     return found
 
-
-GIVES_BACK = {"data/cluster/dask.py", "data/cluster/driver.py", "data/cluster/worker.py"}
-"""Files whose methods of that name give back memory or tasks."""
 
 DRAWING = {
     # normals of earlier steps, of the linear term of objective perturbation, and their kin

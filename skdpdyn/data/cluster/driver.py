@@ -1,26 +1,29 @@
-"""The driver's side: rows that are on workers, and the sockets to these.
+"""The driver's side: which worker holds which partitions, and what all of them are asked.
 
-The state of a fit is the point and the number of the step, here. So a worker that is lost costs
-time alone: its partitions are placed anew, the new worker is told what the others know, and the
-request is made again to all of them. What is asked for has no noise yet, so nothing is drawn twice.
+On each worker one actor of Dask holds rows. The state of a fit is the point and the number of the
+step, here. So a worker that is lost costs time alone: its partitions are placed anew, and the new
+actor is told what the others know, and asked what they were asked. What is asked for has no noise
+yet, so nothing is drawn twice.
 """
 
-import math
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, takewhile
 
+import distributed
 import numpy as np
 
 from skdpdyn.data.base import TargetsElsewhere
-from skdpdyn.data.cluster import wire, worker
-from skdpdyn.data.cluster.wire import CALL, POINT, LostError, Refusal, numbers
+from skdpdyn.data.cluster import worker
 from skdpdyn.exceptions import ClusterError
 from skdpdyn.kernels.sums import Total
 
+LIMIT = 30.0
+"""Seconds that a fit waits for a sign of life: of a worker, or of the scheduler."""
 _MOST_LOSSES = 5  # in one request
-_LOOK = 1.0  # seconds between two looks at tasks that are awaited
+_LOOK = 1.0  # seconds between two looks whether a worker that is awaited lives
 _MASKED = (
     "X or y is a masked array with masked cells. Fill missing values with a public one: no row may "
     "be dropped"
@@ -36,221 +39,238 @@ _REFUSALS = {
     worker.KIND: "some partitions are sparse and others dense, or X._meta is not of their kind: "
     "pass meta= where X is made",
     worker.EXPOSURE: "exposure must hold one finite number > 0 for each row of X",
+    worker.MEMORY: "X or y does not fit into the memory of a worker",
     worker.FAILED: "a worker failed. (The error may quote records, and stays there)",
+    worker.VERSION: "a worker has another version of skdpdyn: install one version everywhere",
 }
 
 
 class _Share:
-    """Some partitions on one worker, and the connection to it."""
+    """Some partitions, and the actor that holds them."""
 
-    def __init__(self, parts):
-        self.parts, self.channel, self.task = parts, None, None
-        self.is_ready, self.losses = False, 0
-
-    def lose(self):
-        if self.channel is not None:
-            self.channel.close()
-        self.channel, self.is_ready = None, False
-        self.losses += 1
-
-    def send(self, kind, number, payload):
-        try:
-            self.channel.send(kind, number, payload)
-        except OSError:
-            self.lose()
-            raise LostError("a worker is lost") from None
-
-    def numbers(self, number, shape, dtype=np.float64):
-        try:
-            return numbers(self.channel, number, shape, dtype)
-        except OSError:
-            self.lose()
-            raise LostError("a worker is lost") from None
+    def __init__(self, parts, address):
+        self.parts, self.address, self.losses = parts, address, 0
+        self.future = self.actor = None
+        self.known: tuple = ()  # what its actor was told
 
 
 class Session:
-    """The connections of one fit.
+    """The actors of one fit.
 
     Parameters
     ----------
-    cluster : object
-        Places of the partitions, see `skdpdyn.data.cluster.dask.DaskCluster`.
+    partitions : Partitions
+        What the workers load, see `skdpdyn.data.cluster.dask`.
     """
 
-    def __init__(self, cluster):
-        self._cluster = cluster
+    def __init__(self, partitions):
+        self._partitions, self._client = partitions, partitions.client
         self._shares: list[_Share] = []
-        self._told: dict[str, tuple] = {}  # in the order in which a worker needs it
-        self._number: int = 0
-        self._listening: Any = None
-        self._owners: list[_Share] = []
-        self.encode: Any = None
-        """Name of the encoding of targets, for errors."""
+        self._heard: dict[str, tuple] = {}
 
     def close(self):
-        """Hang up: what workers do ends within a moment."""
-        for share in self._shares:
-            if share.channel is not None:
-                share.channel.close()
-            if share.task is not None:
-                self._cluster.release(share.task)
-        if self._listening is not None:
-            self._listening.close()
-        self._shares, self._owners, self._told, self._listening = [], [], {}, None
+        """Let go of all rows: what workers do for this fit ends within a moment."""
+        shares, self._shares = self._shares, []
+        self._let_go(shares)
 
-    def tell(self, name, *arguments, of_parts=None):
-        """Tell all workers what later requests rest on, unless they know it.
+    def _let_go(self, shares):
+        """Have Dask forget actors, also those that are asked something: nobody waits for it."""
+        if futures := [share.future for share in shares if share.future is not None]:
+            _in_time(self._client.cancel, futures)
 
-        ``of_parts``: what is told of each partition besides.
-        """
-        message = name, arguments, of_parts
-        told = self._told.get(name)
-        if told is not None and told[2] is of_parts is None and _same(told[1], arguments):
-            return
-        for other in {"gradients", "batches", name}:  # which rest on all that is told
-            self.forget(other)
-        self._ask(lambda share: self._call(share, message), CALL, self._acknowledged)
-        self._told[name] = message
-
-    def forget(self, name):
-        """Tell a new worker nothing of this any more."""
-        self._told.pop(name, None)
-
-    def ask(self, take, name, *arguments, of_parts=None):
-        """Ask all workers, and return what ``take`` makes of ``read(part, shape, dtype)``."""
-        message = name, arguments, of_parts
-        return self._ask(lambda share: self._call(share, message), CALL, take)
-
-    def ask_at(self, take, point):
-        """Return what ``take`` makes of the sums at a point, see `Answers.point` of the worker."""
-        return self._ask(lambda share: point, POINT, take)
-
-    def _call(self, share, message):
-        name, arguments, of_parts = message
-        if of_parts is not None:
-            arguments = *arguments, [of_parts[part] for part in share.parts]
-        return self._cluster.dumps((name, arguments))
-
-    def _ask(self, request, kind, take):
-        while True:
-            self._place()
-            self._number += 1
-            number = self._number
-            try:
-                for share in self._shares:
-                    share.send(kind, number, request(share))
-                answer = take(partial(self._read, number))
-                for share in self._shares:
-                    share.losses = 0
-                return answer
-            except LostError:
-                self._count_losses()
-            except Refusal as refusal:
-                raise self._refused(*refusal.args) from None
-
-    def _read(self, number, part, *like):
-        """Return the next numbers about a partition."""
-        return self._owners[part].numbers(number, *like)
-
-    def _acknowledged(self, read):
-        for share in self._shares:
-            read(share.parts[0], 0)
-
-    def _count_losses(self):
-        if max(share.losses for share in self._shares) > _MOST_LOSSES:
+    def _lose(self, share):
+        """Let go of an actor; refuse to go on after a few of them with the same rows."""
+        self._let_go([share])
+        share.address = share.future = share.actor = None
+        share.losses += 1
+        if share.losses > _MOST_LOSSES:
             raise ClusterError(
                 f"a worker was lost {_MOST_LOSSES} times with the same rows, perhaps for want of "
                 "memory. Use more workers, or smaller partitions"
             )
 
-    def _refused(self, code, *where):
-        if code == worker.MISSING:
-            return ValueError(
-                f"columns {list(where)} hold missing or infinite values. Fill them with public ones"
-            )
-        if code == worker.MEMORY:
-            return MemoryError("X or y does not fit into the memory of a worker")
-        if code == worker.TARGETS:
-            return self._target_error(*where)
-        return ValueError(_REFUSALS[code])
+    def ask(self, question, *told):
+        """Return what workers answer of each partition, in their order: all are asked at once.
 
-    def _target_error(self, are_numbers):
-        """Return the error that a local fit raises: of a target that no fit takes."""
-        encode = self.encode
+        Parameters
+        ----------
+        question : tuple
+            Name of a method of `skdpdyn.data.cluster.worker.Holder`, what it takes of each
+            partition (None for nothing), and its other arguments.
+        *told : tuple
+            What the question rests on, in this order and form. A worker is told what it does not
+            know yet.
+        """
+        self._shares = self._shares or self._cut()
+        answers: dict[int, np.ndarray] = {}
+        for share in self._shares:
+            share.losses = 0
+        waiting = self._shares
+        while waiting:
+            self._place([share for share in waiting if share.actor is None])
+            asked = [(share, self._asked(share, question, told)) for share in waiting]
+            for share, call in asked:
+                answer = self._awaited(share, call)
+                if answer is None:
+                    self._lose(share)
+                elif isinstance(answer, tuple):
+                    raise _refused(told, *answer)
+                else:
+                    share.known = share.known or told
+                    answers.update(zip(share.parts, answer, strict=True))
+            waiting = [share for share in waiting if share.actor is None]
+        return [answers[part] for part in sorted(answers)]
+
+    def _asked(self, share, question, told):
+        """Ask a worker, telling it first what it does not know; return Dask's promise, or None."""
+        pairs = zip(share.known, told, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
+        if same < len(told):
+            share.known = ()  # until it answers
+        requests = []
+        for name, of_parts, *arguments in (*told[same:], question):
+            of_share = () if of_parts is None else ([of_parts[part] for part in share.parts],)
+            requests.append((name, (*of_share, *arguments)))
+        try:
+            return share.actor.answer(requests)
+        except RuntimeError:  # Dask knows that it is lost
+            return None
+
+    def _awaited(self, share, call):
+        """Return what a worker answers, None if it is lost."""
+        while call is not None:
+            try:
+                return call.result(_LOOK)
+            except TimeoutError:
+                if share.future.status != "finished" or share.address not in self._workers():
+                    break
+            except OSError:
+                break
+        return None
+
+    # --- placing ----------------------------------------------------------------------------------
+
+    def _cut(self):
+        """Return which partitions go to which worker.
+
+        Partitions that are in the memory of a worker stay there. The others go to workers in their
+        order, in proportion to threads.
+        """
+        workers = self._workers()
+        addresses, lengths = list(workers), np.array(self._partitions.lengths)
+        ends = np.cumsum([workers[address]["nthreads"] for address in addresses])
+        middles = (np.cumsum(lengths) - lengths / 2) / lengths.sum() * ends[-1]
+        futures = distributed.futures_of(self._partitions.X)
+        holders = _in_time(self._client.who_has, futures) if futures else {}
+        shares: dict[str, _Share] = {}
+        for part, place in enumerate(np.searchsorted(ends, middles, side="right")):
+            held = holders.get(self._partitions.blocks[part][0].key, ())
+            address = next((one for one in held if one in workers), addresses[place])
+            shares.setdefault(address, _Share([], address)).parts.append(part)
+        return list(shares.values())
+
+    def _place(self, shares):
+        """Have each share held by a worker."""
+        while shares:
+            workers = self._workers()
+            for share in shares:
+                if share.future is None:
+                    self._submit(share, workers)
+            with suppress(TimeoutError, distributed.CancelledError):
+                distributed.wait([share.future for share in shares], timeout=_LOOK)
+            workers = self._workers(at_least=0)
+            for share in shares:
+                if share.address not in workers or share.future.status in ("cancelled", "lost"):
+                    self._lose(share)
+                elif share.future.status == "error":
+                    raise no_rows(_in_time(share.future.exception))
+                elif share.future.status == "finished":
+                    share.actor = distributed.Actor(worker.Holder, share.address, share.future.key)
+                    share.known = ()
+            shares = [share for share in shares if share.actor is None]
+
+    def _submit(self, share, workers):
+        """Have an actor made on one worker, and nowhere else.
+
+        What it rests on is Dask's to compute: were it pinned too, it could not be computed anew
+        once that worker is gone.
+        """
+        if share.address not in workers:
+            held = [other.address for other in self._shares]
+            share.address = min(workers, key=lambda one: (held.count(one), one))
+        lengths = [self._partitions.lengths[part] for part in share.parts]
+        wanted = [block for part in share.parts for block in self._partitions.blocks[part]]
+        there = {"workers": [share.address], "allow_other_workers": False, "pure": False}
+        share.future = self._client.submit(
+            worker.Holder,
+            self._partitions.form,
+            lengths,
+            *self._client.compute(wanted, workers=[share.address], allow_other_workers=True),
+            actor=True,
+            **there,
+        )
+
+    def _workers(self, at_least=1):
+        """Return what the scheduler says of each worker that it hears of, once there is one."""
+        deadline = time.monotonic() + LIMIT
+        while True:
+            workers = _in_time(partial(self._client.scheduler_info, n_workers=-1))["workers"]
+            now = time.monotonic()
+            for address, info in workers.items():
+                if self._heard.get(address, (None,))[0] != info["last_seen"]:
+                    self._heard[address] = info["last_seen"], now
+            patience = max(LIMIT, len(workers) / 50)  # many workers are heard of less often
+            alive = {
+                address: info
+                for address, info in workers.items()
+                if now - self._heard[address][1] <= patience
+            }
+            if len(alive) >= at_least:
+                return alive
+            if now > deadline:
+                raise ClusterError(f"the cluster has no worker for {LIMIT:g} seconds")
+            time.sleep(_LOOK / 5)
+
+
+def _same(known, told):
+    """Return whether these are the same objects: nothing that is told changes."""
+    return len(known) == len(told) and all(a is b for a, b in zip(known, told, strict=True))
+
+
+def _refused(told, code, *where):
+    """Return the error that a local fit raises."""
+    if code == worker.MISSING:
+        return ValueError(
+            f"columns {list(where)} hold missing or infinite values. Fill them with public ones"
+        )
+    if code == worker.TARGETS:  # that of a target that no fit takes
+        ((_, _, encode, _), *_), (are_numbers,) = told, where
         try:
             encode(np.array([np.nan]) if are_numbers else np.array([None]))
         except ValueError as error:
             return error
         return ValueError("y holds targets that cannot be read")
+    kinds = {worker.MEMORY: MemoryError, worker.VERSION: ClusterError}
+    return kinds.get(code, ValueError)(_REFUSALS[code])
 
-    # --- placing ----------------------------------------------------------------------------------
 
-    def _place(self):
-        """Place what is on no worker, and tell the new workers what the others know."""
-        if not self._shares:
-            self._shares = [_Share(parts) for parts in self._cluster.shares()]
-            owners = {part: share for share in self._shares for part in share.parts}
-            self._owners = [owners[part] for part in range(len(owners))]
-        while new := [share for share in self._shares if not share.is_ready]:
-            try:
-                self._invite([share for share in new if share.channel is None])
-                for share in new:
-                    self._catch_up(share)
-                    share.is_ready = True
-            except LostError:
-                self._count_losses()
-            except Refusal as refusal:
-                raise self._refused(*refusal.args) from None
+def no_rows(error: BaseException) -> ClusterError:
+    """Return the error to raise where rows could not be computed."""
+    return ClusterError(
+        f"rows of a partition could not be computed ({type(error).__name__}; its text is left out, "
+        "for it may quote records). The logs of the workers have it; is skdpdyn installed there?"
+    )
 
-    def _catch_up(self, share):
-        share.numbers(0, 0)  # it has looked at its rows
-        for message in self._told.values():
-            self._number += 1
-            share.send(CALL, self._number, self._call(share, message))
-            share.numbers(self._number, 0)
 
-    def _invite(self, lost):
-        """Have each share served by a worker, and wait until all of them have come."""
-        if lost and self._listening is None:
-            self._listening = wire.listen(*self._cluster.address())
-        awaited = {}
-        for share in lost:
-            self._summon(share, awaited)
-            self._admit(awaited, 0)  # without a wait, for workers that are still to be asked
-        looked = time.monotonic()
-        while awaited:
-            self._admit(awaited)
-            if time.monotonic() - looked < _LOOK:
-                continue
-            for name, (_, share) in list(awaited.items()):
-                if self._cluster.is_lost(share.task):  # raises if the rows are lost for good
-                    del awaited[name]
-                    share.lose()
-                    self._count_losses()
-                    self._summon(share, awaited)
-            looked = time.monotonic()
-
-    def _summon(self, share, awaited):
-        if share.task is not None:
-            self._cluster.lose(share.task)
-        invitation = wire.Invitation(self._listening.getsockname()[:2], self._cluster.version)
-        share.task = self._cluster.place(share.parts, invitation)
-        awaited[invitation.name] = invitation, share
-
-    def _admit(self, awaited, seconds=0.2):
-        """Take the connection of an invited worker, if one comes in time."""
-        self._listening.settimeout(seconds)
-        try:
-            sock, _ = self._listening.accept()
-        except (TimeoutError, BlockingIOError):
-            return
-        invitations = {name: invitation for name, (invitation, _) in awaited.items()}
-        try:
-            name, channel = wire.admit(sock, invitations, self._cluster.listening_context())
-        except OSError:
-            sock.close()
-            return
-        awaited.pop(name)[1].channel = channel  # the invitation is used up
+def _in_time(function, *arguments):
+    """Return what a function of the client returns, or raise where the scheduler says nothing."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(function, *arguments).result(LIMIT)
+    except (TimeoutError, OSError):
+        raise ClusterError("the scheduler of the cluster does not answer") from None
+    finally:
+        pool.shutdown(wait=False)
 
 
 class ClusterRows(TargetsElsewhere):
@@ -262,19 +282,18 @@ class ClusterRows(TargetsElsewhere):
 
     Parameters
     ----------
-    cluster : DaskCluster
-        Places of the rows: ``lengths``, ``n_features``, ``dtype``, ``is_sparse``, and how to place
-        partitions.
+    partitions : Partitions
+        What the workers load, see `skdpdyn.data.cluster.dask`.
     """
 
-    def __init__(self, cluster):
-        self._lengths = [n_rows for n_rows in cluster.lengths if n_rows]
-        self._starts = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
-        self.shape = int(self._starts[-1]), cluster.n_features
-        self.dtype, self.is_sparse = np.dtype(cluster.dtype), cluster.is_sparse
-        self.feature_names = cluster.feature_names
-        self.has_exposure = cluster.has_exposure
-        self._session = Session(cluster)
+    def __init__(self, partitions):
+        form, lengths = partitions.form, partitions.lengths
+        self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        self.shape = int(self._starts[-1]), form.n_features
+        self.dtype, self.is_sparse = np.dtype(form.dtype), form.is_sparse
+        self.feature_names = partitions.feature_names
+        self.has_exposure = form.n_targets == 2
+        self._session = Session(partitions)
 
     draws = True
 
@@ -285,47 +304,32 @@ class ClusterRows(TargetsElsewhere):
 
     def class_counts(self, n_classes: int) -> np.ndarray:
         """See `Rows.class_counts`."""
-        parts = range(len(self._lengths))
-        return self._ready().ask(
-            lambda read: sum(read(part, n_classes) for part in parts), "classes", n_classes
-        )
+        return np.sum(self._asked("classes", n_classes), axis=0)
 
     def open_sums(self, what) -> "_Sums":
         """See `Rows.open_sums`; on the threads that each worker has.
 
         Who is in a batch is drawn here, and told to who has the rows.
         """
-        return _BatchSums(self, what) if what.of_batches else _Sums(self, what)
+        if what.of_batches:
+            return _Sums(self, ("batches", None, what), what.n_sums)
+        cuts = self._cuts(self.chunk_edges(what.n_chunks))
+        return _Sums(self, ("gradients", cuts, what), what.n_sums)
 
     def counts(self, of, thresholds, centre=0.0):
         """See `Rows.counts`."""
-        size = len(thresholds)
-
-        def total(read):
-            return sum(read(part, size, np.int64) for part in range(len(self._lengths)))
-
-        return self._ready().ask(total, "counted", of, thresholds, centre).tolist()
+        return np.sum(self._asked("counted", of, thresholds, centre), axis=0).tolist()
 
     def summed(self, terms, shape, *arguments):
         """See `Rows.summed`: each term is computed where its rows are."""
         cuts = self._cuts(self.moment_edges())
-        return self._ready().ask(
-            lambda read: self._added(read, cuts, shape),
-            "summed",
-            terms,
-            shape,
-            arguments,
-            of_parts=cuts,
-        )
+        return _added(self._asked("summed", terms, shape, arguments, of_parts=cuts), shape)
 
-    def _ready(self):
-        """Return the session, once all workers have the targets and the map of these rows."""
-        session = self._session
-        if self._encode is not None:
-            session.encode = self._encode
-            session.tell("targets", self._encode, self._changes)
-        session.tell("map", self.map)
-        return session
+    def _asked(self, name, *arguments, of_parts=None, opened=()):
+        """Return what workers answer of each partition of these rows."""
+        encoded = () if self._encode is None else (self._encode, self._changes)
+        told = ("targets", None, *encoded), ("map", None, self.map), *opened
+        return self._session.ask((name, of_parts, *arguments), *told)
 
     def _cuts(self, edges):
         """Return where the pieces of chunks of each partition begin and end."""
@@ -334,63 +338,37 @@ class ClusterRows(TargetsElsewhere):
             for first, last in pairwise(self._starts.tolist())
         ]
 
-    def _added(self, read, cuts, shape):
-        """Return the sum of all pieces, added up in the order of the rows."""
-        total, n_numbers = Total(shape), math.prod(shape)
-        for part, edges in enumerate(cuts):
-            total.add_rows(read(part, (len(edges) - 1, n_numbers)))
-        return total.value()
+    def _by_part(self, chosen):
+        """Return which rows of each partition are those at some places among all."""
+        parts = np.searchsorted(self._starts, chosen, side="right") - 1
+        by_part = np.argsort(parts, kind="stable")
+        places = (chosen - self._starts[parts])[by_part]
+        edges = np.searchsorted(parts[by_part], np.arange(self._starts.size)).tolist()
+        return [places[first:last] for first, last in pairwise(edges)]
 
 
 class _Sums:
-    """Sums of gradients over all partitions, at one point after the other."""
+    """Sums of gradients over all rows or over chosen ones, at one point after the other."""
 
-    def __init__(self, rows, what):
-        self._rows, self._shape, self._session = rows, (what.n_sums,), rows._ready()
-        self._cuts = rows._cuts(rows.chunk_edges(what.n_chunks))
-        self._session.tell("gradients", what, of_parts=self._cuts)
+    def __init__(self, rows, opened, n_sums):
+        self._rows, self._opened, self._shape = rows, opened, (n_sums,)
 
     def close(self):
-        """Have workers forget it."""
-        self._session.forget("gradients")
+        """Hold nothing: workers let go of it when they are told of the next."""
 
-    def __call__(self, weights, intercept, shift):
-        """Return the sum over all chunks, added up in order."""
-        point = b"".join(numbers.tobytes() for numbers in (weights, intercept, shift))
-        return self._session.ask_at(self._take, point)
-
-    def _take(self, read):
-        return self._rows._added(read, self._cuts, self._shape)
-
-
-class _BatchSums:
-    """Sums of gradients over chosen rows, at one point after the other."""
-
-    def __init__(self, rows, what):
-        self._rows, self._n_sums, self._session = rows, what.n_sums, rows._ready()
-        self._session.tell("batches", what)
-
-    def close(self):
-        """Have workers forget it."""
-        self._session.forget("batches")
-
-    def __call__(self, weights, intercept, shift, chosen):
-        """Return the sum over the rows at these places, partition by partition."""
-        starts = self._rows._starts
-        parts = np.searchsorted(starts, chosen, side="right") - 1
-        by_part = np.argsort(parts, kind="stable")
-        places = (chosen - starts[parts])[by_part]
-        edges = np.searchsorted(parts[by_part], np.arange(starts.size)).tolist()
-        of_parts = [places[first:last] for first, last in pairwise(edges)]
-        point = weights, intercept, shift
-        return self._session.ask(self._take, "batch", *point, of_parts=of_parts)
-
-    def _take(self, read):
-        total = Total((self._n_sums,))
-        for part in range(self._rows._starts.size - 1):
-            total.add(read(part, self._n_sums))
-        return total.value()
+    def __call__(self, *point):
+        """Return the sum of all pieces, in order; the places of chosen records come last."""
+        name, of_parts = "point", None
+        if len(point) > 3:
+            *point, chosen = point
+            name, of_parts = "batch", self._rows._by_part(chosen)
+        sums = self._rows._asked(name, *point, of_parts=of_parts, opened=[self._opened])
+        return _added(sums, self._shape)
 
 
-def _same(known, told):
-    return len(known) == len(told) and all(a is b for a, b in zip(known, told, strict=True))
+def _added(sums, shape):
+    """Return the sum of all pieces of all partitions, added up in the order of the rows."""
+    total = Total(shape)
+    for of_part in sums:
+        total.add_rows(np.atleast_2d(of_part))
+    return total.value()
