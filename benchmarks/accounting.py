@@ -1,15 +1,21 @@
-"""Time of calibration, of the bounds and of a report.
+"""Accounting against quadrature, and time of calibration, of the bounds and of a report.
 
-Run ``python -m benchmarks accounting``. Calibration over a random grid of the whole range that it
-promises: median, 99th percentile and worst time, and the largest part of epsilon left unspent.
+Run ``python -m benchmarks accounting --seed 7``. Poisson batches on settings that the seed draws:
+how far epsilon is above the oracle of ``tests/accounting_oracle.py`` (never below it), and what
+`least_noise` takes and leaves unspent. Then calibration over a random grid of the whole range that
+it promises: median, 99th percentile and worst time, and the largest part of epsilon left unspent.
 """
 
 import argparse
+import math
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 from skdpdyn import PrivateLogisticRegression
+from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import (
     NoisyGradientDescent,
     OnePass,
@@ -21,10 +27,92 @@ from skdpdyn.privacy import (
     langevin,
     last_iterate,
     last_iterate_mu,
+    least_noise,
     recursion,
     subsampling,
     tightest,
 )
+
+
+def poisson_run(rng, least=1e3, most=1e10):
+    """Return a function of the noise that makes a drawn record, and its number of records."""
+    n_samples = 10 ** rng.uniform(math.log10(least), math.log10(most))
+    batch = 10 ** rng.uniform(math.log10(16), math.log10(min(n_samples / 4, 65536)))
+    run = {
+        "sampling_probability": batch / n_samples,
+        "n_steps": max(1, int(10 ** rng.uniform(-1, math.log10(30)) * n_samples / batch)),
+        "adjacency": str(rng.choice(["replace_one", "add_remove"])),
+    }
+    return lambda noise: PoissonSubsampled(noise_multiplier=noise, **run), n_samples
+
+
+def google(record, delta):
+    """Return epsilon by dp_accounting's privacy loss distributions, at a grid of 1e-5."""
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, pld
+
+    replaced = record.adjacency == "replace_one"
+    relations = NeighboringRelation
+    relation = relations.REPLACE_ONE if replaced else relations.ADD_OR_REMOVE_ONE
+    event = PoissonSampledDpEvent(
+        record.sampling_probability, GaussianDpEvent(record.noise_multiplier)
+    )
+    theirs = pld.PLDAccountant(relation, value_discretization_interval=1e-5)
+    return theirs.compose(event, record.n_steps).get_epsilon(delta)
+
+
+def excesses(n_cases, rng):
+    """Print how far epsilons are above the oracle's, which says where it did not converge."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from accounting_oracle import NotConverged, sampled_epsilon
+
+    ours, theirs, unknown = [], [], 0
+    while len(ours) < n_cases:
+        record_for, _ = poisson_run(rng)
+        record, delta = record_for(10 ** rng.uniform(-0.2, 0.9)), 10 ** rng.uniform(-25, -3)
+        epsilon = tightest(record, delta=delta).epsilon(delta)
+        if not 1e-4 < epsilon < 30:
+            continue
+        setting = (record.sampling_probability, record.noise_multiplier, record.n_steps)
+        try:
+            exact, finer = (
+                sampled_epsilon(*setting, record.adjacency, delta, fineness)
+                for fineness in (1.0, 1.3)
+            )
+        except NotConverged:
+            exact = finer = 0.0
+        if not exact > 0 or abs(finer / exact - 1) > 1e-6:
+            unknown += 1
+            continue
+        ours.append(epsilon / exact - 1)
+        if delta >= 1e-12 and record.n_steps < 10**6:
+            theirs.append(google(record, delta) / exact - 1)
+    for name, some in (("skdpdyn", ours), ("dp_accounting", theirs)):
+        print(
+            f"{name} above the oracle, {len(some)} settings: median {np.median(some):.1e}, 99 % "
+            f"{np.percentile(some, 99):.1e}, least {min(some):.1e}, largest {max(some):.1e}"
+        )
+    print(f"{unknown} settings more, where the oracle did not settle to 1e-6")
+
+
+def batches(n_cases, rng):
+    """Print what least noise for Poisson batches takes, and leaves unspent."""
+    times, unspent, failed = [], [], 0
+    for _ in range(n_cases):
+        record_for, n_samples = poisson_run(rng, 1e4, 1e8)
+        epsilon, delta = 10 ** rng.uniform(-1.3, 1), 1 / n_samples**2
+        start = time.process_time()
+        try:
+            record = least_noise(record_for, epsilon, delta)
+        except CalibrationError:
+            failed += 1
+            continue
+        times.append(time.process_time() - start)
+        unspent.append(1 - tightest(record, delta=delta).epsilon(delta) / epsilon)
+    print(
+        f"least noise of Poisson batches, {n_cases} settings: {failed} failed, unspent "
+        f"{min(unspent):.1e} to {max(unspent):.1e}, median {np.median(times):.2f} s of CPU, worst "
+        f"{max(times):.2f} s"
+    )
 
 
 def calibrations(n_cases, rng):
@@ -69,9 +157,14 @@ def main(argv=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cases", type=int, default=3000)
-    rng = np.random.default_rng(0)
+    parser.add_argument("--settings", type=int, default=200, help="of Poisson batches")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(argv)
+    rng = np.random.default_rng(options.seed)
+    excesses(options.settings, rng)
+    batches(options.settings, rng)
     calibrations(50, rng)
-    times, unspent = calibrations(parser.parse_args(argv).cases, rng)
+    times, unspent = calibrations(options.cases, rng)
     print(
         f"calibration: median {np.median(times):.2f} ms, 99 % {np.percentile(times, 99):.2f} "
         f"ms, worst {max(times):.2f} ms"

@@ -264,7 +264,7 @@ def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
     part = SampledGaussian(q, noise, adjacency)
-    span = largest_loss(part)
+    span = largest_loss(part, 1e-28)
     epsilon = np.append(np.linspace(0, span, 101), 1e-9)
     for direction in _directions(part):
         loss = GaussianPrivacyLoss(
@@ -352,9 +352,9 @@ def test_calibration_composes_few_grids(adjacency, monkeypatch):
     """What a calibration costs: about 0.02 s for each."""
     composed, intervals = numerical._composed, []
 
-    def counted(parts, interval):
+    def counted(parts, interval, *where):
         intervals.append(interval)
-        return composed(parts, interval)
+        return composed(parts, interval, *where)
 
     monkeypatch.setattr(numerical, "_composed", counted)
     discretised.cache_clear()
@@ -365,7 +365,7 @@ def test_calibration_composes_few_grids(adjacency, monkeypatch):
         1.0,
         1e-5,
     )
-    assert 10 < len(intervals) <= 35
+    assert 10 < len(intervals) <= 45
 
 
 def test_most_steps_turns_least_noise_around():

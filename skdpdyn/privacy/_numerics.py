@@ -110,23 +110,30 @@ def _mills_drop(x: Floats, width: Floats) -> Any:
     return slope @ weights * width / 2
 
 
+_NARROW = 1e-9  # of a value: steps up to this size are not halved
+
+
 def smallest_safe(
     value: Any, is_safe: Callable[[float], Any], towards: float, scale: float = 0.0
 ) -> float:
     """Return the first value, from ``value`` ``towards`` a limit, for which ``is_safe`` holds.
 
     The steps double from the rounding of ``value``, or of ``scale`` where the value came out of a
-    cancellation at that scale.
+    cancellation at that scale. Where they grow large, as at a jump, the last of them is halved: its
+    far end stays the one that is known to be safe.
     """
-    step = np.finfo(float).eps
-    candidate = value
+    step, last, candidate = np.finfo(float).eps, value, value
     while not is_safe(candidate):
+        last = candidate
         candidate = value + math.copysign(step * max(abs(value), scale), towards - value)
         step *= 2
-        if step > 1e-3:
+        if step > 1.0:
             raise CalibrationError(
                 f"no safe value near {value}: the budget is beyond floating point"
             )
+    while abs(candidate - last) > _NARROW * max(abs(value), scale):
+        middle = (candidate + last) / 2
+        last, candidate = (last, middle) if is_safe(middle) else (middle, candidate)
     return candidate
 
 

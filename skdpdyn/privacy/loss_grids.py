@@ -1,33 +1,65 @@
-"""Privacy losses of parts on a grid, and of their composition under a tilt, on the safe side.
+"""Privacy losses of parts on a grid, and of their composition, right to a relative error.
 
 Every part is discretised by connecting the dots of its profile (Doroshenko, Ghazi, Kamath, Kumar
-and Manurangsi 2022, Algorithm 1). The total loss is a sum of independent ones, so that FFTs compute
-its distribution.
+and Manurangsi 2022, Algorithm 1). The total loss L is a sum of independent ones, so that FFTs
+compute its distribution, under a tilt: with M(t) = E exp(t L) and K = log M, the tilted total has
+the masses P(L = l) exp(t l - K(t)), and
 
-FFTs have an absolute error. So they convolve the tilted masses p(l) exp(t l - log M(t)), where M(t)
-= sum p(l) exp(t l), and the tilt t is nearly the one at which exp(log M(t) - t epsilon), Chernoff's
-bound on the mass beyond epsilon, is smallest. What rounding and truncation can move is about 1e-15
-per release of the tilted total, which is that part of Chernoff's bound in delta(epsilon): a small
-relative error, however small delta is. It is added to delta.
+    delta(epsilon) = exp(K(t) - t epsilon) E_t w(L - epsilon),
+    w(x) = (1 - exp(-x)) exp(-t x) where x > 0, else 0.
+
+This holds for every t. Each answer is an upper bound, whose excess is small against itself, however
+small delta is. One grid, one cut, one tilt and one FFT serve deltas near one another:
+
+1. *Rare huge losses* are at infinity already: the grid of a part ends where all that lies beyond
+   is 1e-6 of delta over the number of releases (`numerical.CUT`). That is an upper bound, as a
+   loss only grows, and what it adds is in `infinity`, which every answer includes. Without it they
+   would decide M(t), so that no tilt reaches the losses near epsilon.
+2. *The tilt* solves t K'(t) - K(t) = log(1/delta): there E_t L is the epsilon at which Chernoff's
+   bound exp(K - t epsilon) is delta. Losses near epsilon are then the likely ones. Any other tilt
+   gives a bound too, so that it need not be exact.
+3. *The FFT's rounding.* Let u = 2^-53 and kappa = `_PER_HALVING` u log2 N. Every output of an FFT
+   over N points of masses p is a tree of sums whose partial results are at most the masses below
+   them in absolute value. A stage of radix 2, 3, 4 or 5 (sizes have no other factors) turns and
+   adds; its twiddle factors, products and sums have relative errors that add up to less than 8 u
+   for each factor of 2 of the radix, so that |F^ - F| <= kappa sum(p), and `_PER_HALVING` is twice
+   that. By repeated squaring, the n-th power of a complex number is off by (n - 1) 3 u, relative.
+   With a = |F^| + kappa, which is at least |F|, the spectrum of the composition is off by at most
+
+       A (sum_i n_i (kappa / a_i + 3 u)), A = prod_i a_i^n_i,
+
+   at every frequency, and a mass of the total by the mean over frequencies of that and of kappa A,
+   for the inverse FFT. This mean is added to every mass. As A is small at most frequencies where
+   there are many releases, it is about n kappa times the *largest mass of the tilted total*, and
+   that is next to epsilon: the charge is about n kappa of the answer, not of Chernoff's bound.
+   Where there is one release, there is no FFT and no charge.
+4. *The masses* exp(log p + t l - c) that enter have errors of 4 u times their exponents' terms, and
+   are rounded up by that. c stands for K in both places, so that its own error does not matter.
+5. *Outside of the window* that the FFT folds, on either side, the tilted total has a mass of at
+   most `_OUTSIDE`, by Chernoff's bound. What is folded in only adds; what is folded out of the
+   losses above epsilon has w <= 1 and is added.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import fft, optimize
 
 from skdpdyn.privacy._numerics import smallest_safe
-from skdpdyn.privacy._types import Array, Floats
+from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
-_TAIL = 1e-15  # part of the tilted total that may lie outside of a convolution
 PROFILE_ERROR = 1e-12  # of the deltas that profiles give, relative
 _DIFFERENCE_ERROR = 1e-15  # of a difference of neighbours on a profile, relative
-_TILTS = np.append(0.0, 2.0 ** np.arange(-10, 31))
+_UNIT = 2.0**-53
+_PER_HALVING = 16  # roundings of an FFT for each factor of 2 of its size
+_OUTSIDE = 1e-18  # of the tilted total on each side of its window
+_BLOCK = 4096  # losses that are summed at once
+_POOLED = 4096  # points of a part that are enough to choose a tilt
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
 
 
@@ -49,6 +81,30 @@ class Masses:
         """Logarithms of the probabilities."""
         with np.errstate(divide="ignore"):
             return np.log(self.probs)
+
+    def moments(self, step: float) -> tuple[float, float, float]:
+        """Return log sum p_i exp(step i), and mean and variance of i under that tilt."""
+        exponents = self.log_probs + step * self.indices
+        top = float(np.max(exponents))
+        weights = np.exp(exponents - top)
+        total = float(np.sum(weights))
+        mean = float(np.sum(weights * self.indices)) / total
+        variance = float(np.sum(weights * (self.indices - mean) ** 2)) / total
+        return math.log(total) + top, mean, variance
+
+    def log_moment(self, step: float) -> float:
+        """Return log sum p_i exp(step i)."""
+        exponents = self.log_probs + step * self.indices
+        top = float(np.max(exponents))
+        return math.log(float(np.sum(np.exp(exponents - top)))) + top
+
+    def pooled(self) -> "Masses":
+        """Return few masses that are near these: for numbers that need not be exact."""
+        block = -(-self.probs.size // _POOLED)
+        starts = np.arange(0, self.probs.size, block)
+        pooled = Masses(0, np.add.reduceat(self.probs, starts), self.infinity)
+        vars(pooled)["indices"] = self.indices[starts] + block / 2
+        return pooled
 
 
 def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
@@ -98,56 +154,74 @@ def _masses(fall: Array, interval: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
-    """Losses of all parts in one direction, each with its number of repetitions."""
+class Tilted:
+    """The tilted total of a composition; every number is rounded up.
+
+    Attributes
+    ----------
+    interval, tilt, log_moment : float
+        Step of the grid, the tilt t, and K(t).
+    low : int
+        Index of the first loss.
+    probs : ndarray of shape (n,)
+        The tilted masses.
+    outside : float
+        Tilted mass that may lie above the window.
+    infinity : float
+        Mass at infinity, not tilted.
+    """
 
     interval: float
-    parts: tuple[tuple[Masses, int], ...]
-    _log_moments: dict[float, float] = field(default_factory=dict, repr=False)
+    tilt: float
+    log_moment: float
+    low: int
+    probs: Array
+    outside: float
+    infinity: float
 
-    @property
-    def infinity(self) -> float:
-        """Mass at infinity of the composition."""
-        if any(masses.infinity >= 1 for masses, _ in self.parts):
-            return 1.0
-        return -math.expm1(sum(n * math.log1p(-masses.infinity) for masses, n in self.parts))
+    @cached_property
+    def _weights(self) -> Array:
+        """Return e^(-(t + 1) x) and w(x) at the losses of a block, from its first on."""
+        x = self.interval * np.arange(_BLOCK)
+        fall = np.exp(-self.tilt * x)
+        return np.stack([fall * np.exp(-x), fall * -np.expm1(-x)], axis=1)
 
-    @property
-    def releases(self) -> int:
-        """Number of all repetitions."""
-        return sum(n for _, n in self.parts)
+    @cached_property
+    def _from_block(self) -> list[tuple[float, float]]:
+        """The sums of the weighted masses from each block on; all terms are positive."""
+        blocks = np.pad(self.probs, (0, -self.probs.size % _BLOCK)).reshape(-1, _BLOCK)
+        sums = [(0.0, 0.0)]
+        for within in (blocks @ self._weights)[::-1].tolist():
+            sums.append(self._before(within, sums[-1], self.interval * _BLOCK))
+        return sums[::-1]
 
-    def log_moment(self, tilt: float) -> float:
-        """Return the logarithm of M(t) of the composition."""
-        if tilt not in self._log_moments:
-            step = tilt * self.interval
-            total = sum(n * _log_moment(masses, step) for masses, n in self.parts)
-            self._log_moments[tilt] = total
-        return self._log_moments[tilt]
+    def _before(self, within: Any, after: Any, length: float) -> tuple[float, float]:
+        """Add the sums of what begins after a length to those of what is within it.
 
-    def tilt(self, cost: Callable[[float, float], float]) -> float:
-        """Return the tilt t with the least ``cost(t, log M(t))``, which has a single valley."""
-        best, least = 0.0, math.inf
-        for tilt in _TILTS:
-            value = cost(tilt, self.log_moment(float(tilt)))
-            if not value <= least:
-                break
-            best, least = float(tilt), value
-        return best
+        w(x + y) = e^(-t y) (w(x) + e^(-(t + 1) x) (1 - e^-y)).
+        """
+        fall = math.exp(-self.tilt * length)
+        second = after[1] - math.expm1(-length) * after[0]
+        return within[0] + fall * math.exp(-length) * after[0], within[1] + fall * second
 
     def delta(self, epsilon: float) -> float:
-        """Return delta at ``epsilon``, all errors included."""
+        """Return delta at ``epsilon``."""
         if math.isinf(epsilon):
             return self.infinity
-        tilt, losses, probs = _composed(
-            self, self.tilt(lambda t, log_moment: log_moment - t * epsilon)
+        index = math.floor(epsilon / self.interval) + 1 - self.low
+        index = min(max(index, 0), self.probs.size)
+        excess = max((self.low + index) * self.interval - epsilon, 0.0)
+        block, offset = divmod(index, _BLOCK)
+        probs = self.probs[index : (block + 1) * _BLOCK]
+        sums = self._before(
+            (probs @ self._weights[: probs.size]).tolist(),
+            self._from_block[min(block + 1, len(self._from_block) - 1)],
+            (_BLOCK - offset) * self.interval,
         )
-        log_moment, shift = self.log_moment(tilt), tilt * epsilon
-        above = slice(int(np.searchsorted(losses, epsilon, side="right")), None)
-        excess = losses[above] - epsilon
-        total = float(np.sum(-np.expm1(-excess) * np.exp(-tilt * excess) * probs[above]))
-        lost = 1e-14 + 1e-15 * (self.releases + abs(log_moment) + shift)
-        total = (total + lost) * math.exp(min(log_moment - shift, 700.0))
+        total = self._before((0.0, 0.0), sums, excess)[1]
+        shift = self.tilt * epsilon
+        exponent = self.log_moment - shift + 16 * _UNIT * (1 + abs(self.log_moment) + shift)
+        total = (total * (1 + 1e-11) + self.outside) * math.exp(min(exponent, 700.0))
         if not total >= 0:
             raise FloatingPointError("the privacy losses could not be composed")
         return min(1.0, total + self.infinity)
@@ -164,74 +238,122 @@ class Direction:
         def excess(epsilon: float) -> float:
             return math.log(max(self.delta(epsilon), 1e-300)) - target
 
-        high = max(self._chernoff_epsilon(target), self.interval)
+        low, high = 0.0, self.interval
+        if self.tilt:
+            high = max((self.log_moment - target) / self.tilt, high)
         while not excess(high) <= 0:
-            high *= 1.1
-        low = high
-        while low > 0 and not excess(low) > 0:
-            low, high = (0.9 * low if low > 1e-9 * self.interval else 0.0), low
+            low, high = high, 1.1 * high
         epsilon = optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14)
         # The root is known to 1e-14, which is more than all of it where it is next to 0
         return smallest_safe(epsilon, lambda x: self.delta(x) <= delta, math.inf, scale=1e-9)
-
-    def _chernoff_epsilon(self, log_delta: float) -> float:
-        """Return an epsilon at which Chernoff's bound on the finite losses allows delta."""
-
-        def bound(tilt: float, log_moment: float) -> float:
-            return (log_moment - log_delta) / tilt if tilt else math.inf
-
-        tilt = self.tilt(bound)
-        return bound(tilt, self.log_moment(tilt))
 
 
 @dataclass(frozen=True)
 class Losses:
     """Composed losses in both directions; one where they are alike."""
 
-    directions: tuple[Direction, ...]
+    directions: tuple[Tilted, ...]
 
-    def delta(self, epsilon: Floats) -> Array:
-        """Return the larger delta at ``epsilon`` (float or array)."""
-        flat = [max(one.delta(float(x)) for one in self.directions) for x in np.ravel(epsilon)]
-        return np.reshape(flat, np.shape(epsilon))
+    def delta(self, epsilon: float) -> float:
+        """Return the larger delta at ``epsilon``."""
+        return max(one.delta(epsilon) for one in self.directions)
 
     def epsilon(self, delta: float) -> float:
         """Return the larger epsilon at ``delta``."""
         return max(one.epsilon(delta) for one in self.directions)
 
 
-def _log_moment(masses: Masses, tilt: float) -> float:
-    """Return the logarithm of sum p_i exp(tilt i)."""
-    exponents = masses.log_probs + tilt * masses.indices
-    top = float(np.max(exponents))
-    return math.log(float(np.sum(np.exp(exponents - top)))) + top
+Parts = Sequence[tuple[Masses, int]]
 
 
-@lru_cache(maxsize=8)
-def _composed(direction: Direction, tilt: float) -> tuple[float, Array, Array]:
-    """Return a tilt up to ``tilt``, and losses and tilted masses of the composition.
+def compose(parts: Parts, interval: float, log_delta: float) -> Tilted:
+    """Return the total of parts, each with its number of repetitions, for deltas near one.
 
-    The masses add up to 1. The tilt is smaller where the composition had too many points.
+    Parameters
+    ----------
+    parts : sequence of (Masses, int)
+        The parts in one direction.
+    interval : float
+        Step of the grid.
+    log_delta : float
+        Logarithm of the delta, below 0.
     """
-    step, tilted = tilt * direction.interval, []
-    for masses, n in direction.parts:
-        logs = masses.log_probs + step * masses.indices
-        tilted.append((Masses(masses.low, np.exp(logs - _log_moment(masses, step)), 0.0), n))
-    low, high = _window(tilted)
+    return tilted(parts, interval, _tilt(parts, log_delta) / interval)
+
+
+def _tilt(parts: Parts, log_delta: float) -> float:
+    """Return nearly the tilt of the index at which Chernoff's bound of delta is at its mean."""
+    pooled = [(masses.pooled(), n) for masses, n in parts]
+    variance = sum(n * masses.moments(0.0)[2] for masses, n in pooled)
+    if not variance > 0:
+        return 0.0
+
+    def excess(log_tilt: float) -> float:
+        tilt, total = math.exp(log_tilt), 0.0
+        for masses, n in pooled:
+            log_moment, mean, _ = masses.moments(tilt)
+            total += n * (tilt * mean - log_moment)
+        return math.log(max(total, 1e-300) / -log_delta)
+
+    low = high = math.log(-2 * log_delta / variance) / 2
+    while excess(low) > 0 and low > -80:
+        low -= 1
+    # beyond a tilt of 1 for each index, no more than the largest loss is left
+    while excess(high) < 0 and high < 0:
+        high += 1
+    if excess(low) > 0 or excess(high) < 0:
+        return math.exp(low if excess(low) > 0 else min(high, 0.0))
+    return math.exp(optimize.brentq(excess, low, high, xtol=0.01))
+
+
+def _infinity(parts: Parts) -> float:
+    """Return the mass at infinity of the total."""
+    if any(masses.infinity >= 1 for masses, _ in parts):
+        return 1.0
+    kept = sum(n * math.log1p(-masses.infinity) for masses, n in parts)
+    return abs(math.expm1(kept)) * (1 + 1e-14)
+
+
+def tilted(parts: Parts, interval: float, tilt: float) -> Tilted:
+    """Return the total under ``tilt``; OverflowError where it has too many points."""
+    step, log_moment, each = tilt * interval, 0.0, []
+    for masses, n in parts:
+        constant = masses.log_moment(step)
+        with np.errstate(invalid="ignore"):
+            terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
+            probs = np.exp(masses.log_probs + step * masses.indices - constant)
+            probs = np.where(masses.probs > 0, probs * (1 + 4 * _UNIT * terms), 0.0)
+        each.append((Masses(masses.low, probs, 0.0), n))
+        log_moment += n * constant
+    low, high = _window(each)
     if high - low >= MOST_COMPOSED:
-        if tilt == 0:
-            raise OverflowError("the privacy losses are too many for their grid")
-        return _composed(direction, float(np.max(_TILTS[tilt > _TILTS])))
-    size = fft.next_fast_len(max(high - low + 1, *(one.probs.size for one, _ in tilted)), real=True)
+        raise OverflowError("the privacy losses are too many for their grid")
+    probs, outside = each[0][0].probs, 0.0
+    if sum(n for _, n in parts) > 1:
+        probs, outside = _convolved(each, low, high), _OUTSIDE
+    return Tilted(interval, tilt, log_moment, low, probs, outside, _infinity(parts))
+
+
+def _convolved(parts: Parts, low: int, high: int) -> Array:
+    """Return the masses of the total from index low to high, rounded up."""
+    most = max(high - low + 1, *(one.probs.size for one, _ in parts))
+    size = fft.next_fast_len(most, real=True)
+    kappa = _PER_HALVING * _UNIT * max(1.0, math.log2(size))
     spectrum: Any = 1.0
-    for masses, n in tilted:
+    largest: Any = 1.0
+    relative: Any = kappa
+    for masses, n in parts:
         # a loss of 0 at index 0, so that phases are small
         placed = np.zeros(size)
         placed[np.arange(masses.low, masses.low + masses.probs.size) % size] = masses.probs
-        spectrum = spectrum * _power(fft.rfft(placed), n)
+        one = fft.rfft(placed)
+        bound = np.abs(one) + kappa
+        spectrum, largest = spectrum * _power(one, n), largest * bound**n
+        relative = relative + n * (kappa / bound + 3 * _UNIT)
+    # all frequencies but the first and the last stand for two
+    error = 2 * float(np.sum(largest * relative)) / size * (1 + 1e-3)
     sums = fft.irfft(spectrum, size)
-    indices = np.arange(low, high + 1)
-    return tilt, indices * direction.interval, np.maximum(sums[indices % size], 0.0)
+    return np.maximum(sums[np.arange(low, high + 1) % size], 0.0) + error
 
 
 def _power(base: Array, exponent: int) -> Any:
@@ -244,28 +366,26 @@ def _power(base: Array, exponent: int) -> Any:
     return result
 
 
-def _window(tilted: list[tuple[Masses, int]]) -> tuple[int, int]:
-    """Return bounds on the total index that all but ``_TAIL`` of the masses are within."""
-    low = sum(n * masses.low for masses, n in tilted)
-    high = sum(n * (masses.low + masses.probs.size - 1) for masses, n in tilted)
-    if sum(n for _, n in tilted) == 1:
+def _window(parts: Parts) -> tuple[int, int]:
+    """Return bounds on the total index with at most ``_OUTSIDE`` of the masses on each side."""
+    low = sum(n * masses.low for masses, n in parts)
+    high = sum(n * (masses.low + masses.probs.size - 1) for masses, n in parts)
+    if sum(n for _, n in parts) == 1:
         return low, high
-    # no products of matrices: BLAS threads take longer to start
-    means = [float(np.sum(masses.probs * masses.indices)) for masses, _ in tilted]
-    pairs = list(zip(tilted, means, strict=True))
-    centre = sum(n * mean for (_, n), mean in pairs)
-    variance = sum(n * float(np.sum(m.probs * (m.indices - x) ** 2)) for (m, n), x in pairs)
+    moments = [(masses, n, *masses.moments(0.0)) for masses, n in parts]
+    centre = sum(n * mean for _, n, _, mean, _ in moments)
+    variance = sum(n * one for _, n, _, _, one in moments)
 
     def deviation(sign: int) -> float:
-        """Return what the total exceeds its mean by with a probability of at most half."""
+        """Return what the total exceeds its mean by with a probability of at most that."""
         least = math.inf
-        for reach in _REACHES / math.sqrt(max(variance, 1e-300)):
-            moments = (n * (_log_moment(m, sign * reach) - sign * reach * x) for (m, n), x in pairs)
-            bound = (sum(moments) - math.log(_TAIL / 2)) / reach
+        for reach in sign * _REACHES / math.sqrt(max(variance, 1e-300)):
+            moment = sum(n * (m.log_moment(reach) - reach * mean) for m, n, _, mean, _ in moments)
+            bound = (moment - math.log(_OUTSIDE)) / abs(reach)
             if not bound < least:
                 break
             least = bound
         return least
 
-    low = max(low, math.floor(centre - deviation(-1)))
-    return low, min(high, math.ceil(centre + deviation(1)))
+    low = max(low, math.floor(centre - deviation(-1)) - 1)
+    return low, min(high, math.ceil(centre + deviation(1)) + 1)

@@ -94,7 +94,6 @@ class ProfileMixture(Guarantee):
             np.all((weights > 0) & (weights < 2)) and abs(weights.sum() - 1) < 1e-9
         ):
             raise ValueError("weights must be positive, one for each of mus, and sum to 1")
-        weights = weights / min(weights.sum(), 1.0)  # rounding may cost, never gain
         mus, index = np.unique(mus, return_inverse=True)
         weights = np.bincount(index, weights=weights)
         if mus.size > MAX_COMPONENTS:  # the worst are not merged: they decide the tails
@@ -107,6 +106,9 @@ class ProfileMixture(Guarantee):
                 np.maximum.reduceat(mus, first[:-1]),
                 np.add.reduceat(weights, first[:-1]),
             )
+        # rounding may cost, never gain; and nothing is left to do when this is read back
+        while (total := weights.sum()) < 1:
+            weights = weights / np.nextafter(total, 0.0)
         self._check_neighbours()
         object.__setattr__(self, "mus", tuple(mus.tolist()))
         object.__setattr__(self, "weights", tuple(weights.tolist()))

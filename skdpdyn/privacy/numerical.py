@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
@@ -30,7 +31,7 @@ from skdpdyn.privacy.guarantees import (
     checked_curves,
     composes_numerically,
 )
-from skdpdyn.privacy.loss_grids import Direction, Losses, Masses, connect_dots
+from skdpdyn.privacy.loss_grids import MOST_COMPOSED, Losses, Masses, compose, connect_dots
 from skdpdyn.privacy.sampled import SampledCurve, check_step
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -94,7 +95,7 @@ class RepeatedCurve:
         return adjacency_of(self.curve)
 
 
-ACCURACY = 2e-5  # relative error of epsilon at which the grid is fine enough
+ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
 
 
 @composes_numerically
@@ -115,7 +116,7 @@ class PrivacyLossDP(Guarantee):
         The parts, each with its number of repetitions.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all parts hold for.
-    accuracy : float, default=2e-5
+    accuracy : float, default=5e-6
         Relative error of epsilon at which the grid is fine enough, in (0, 1). A coarser grid is
         faster, and a bound all the same.
     unit : str, default="record"
@@ -187,15 +188,18 @@ class PrivacyLossDP(Guarantee):
     def delta(self, epsilon: Floats) -> Any:
         """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
-        return like(epsilon, np.min([each.delta(epsilon) for each in self._bounds()], axis=0))
+        losses, others = self._bounds()
+        delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
+        if losses is not None:
+            delta = np.minimum(delta, losses.delta(epsilon, delta))
+        return like(epsilon, delta)
 
     def epsilon(self, delta: Floats) -> Any:
         """Return epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
-        return like(
-            delta,
-            np.min([by_element(each.epsilon, delta) for each in self._bounds()], axis=0),
-        )
+        losses, others = self._bounds()
+        bounds = [losses, *others] if losses else others
+        return like(delta, np.min([by_element(each.epsilon, delta) for each in bounds], axis=0))
 
     def with_unit(self, unit: str) -> Any:
         """See `Guarantee.with_unit`."""
@@ -213,28 +217,28 @@ class PrivacyLossDP(Guarantee):
         )
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
-    def _bounds(self) -> Any:
-        """Return the numerical, Gaussian and Renyi bounds that exist; all hold."""
+    def _bounds(self) -> "tuple[ComposedLosses | None, list[Guarantee]]":
+        """Return the numerical bound, and the Gaussian and the Renyi one; those that exist."""
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
-            return [ApproximateDP(0.0, 1.0, self.adjacency)]  # a part that promises nothing
-        losses, curve, mu = (
-            discretised(self.parts, self.accuracy),
-            self._renyi_curve(),
-            self._gaussian_bound(),
-        )
-        bounds: list[Any] = [losses] if losses else []
+            # a part that promises nothing
+            return None, [ApproximateDP(0.0, 1.0, self.adjacency)]
+        curve, mu = self._renyi_curve(), self._gaussian_bound()
+        others: list[Guarantee] = []
         if mu is not None:
-            bounds.append(GaussianDP(mu, self.adjacency))
+            others.append(GaussianDP(mu, self.adjacency))
         if curve is not None:
-            bounds.append(RenyiDP(curve, self.adjacency))
-        if not bounds:
+            others.append(RenyiDP(curve, self.adjacency))
+        losses = ComposedLosses(self.parts, self.accuracy)
+        if losses.band(0) is not None:
+            return losses, others
+        if not others:
             raise UnsupportedMechanismError(
                 f"composition of {[type(part).__name__ for part, _ in self.parts]}: the privacy "
                 "losses are too large to be "
                 "discretised, and no closed form is known. Use more noise, or account the parts "
                 "in one family"
             )
-        return bounds
+        return None, others
 
     def rdp(self, order: Floats) -> Any:
         """Sum of the parts' Renyi divergences of ``order``, where all have one."""
@@ -290,119 +294,165 @@ class PrivacyLossDP(Guarantee):
 
 LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
 COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
-MAX_POINTS = 2**20  # largest number of points of a grid, before or after composition
+MAX_POINTS = 2**20  # largest number of points of a part's grid
 MAX_RELEASES = 10**10  # composed numerically
+CUT = 1e-6  # part of delta that the losses beyond the grids may have
+# no delta that is often asked for is near to an edge
+_DECADES = (0, *(decade + 0.55 for decade in range(31)), 35, 40, 50, 60, 80, 100, 150, 200, 290)
+EDGES = tuple(10.0**-decade for decade in _DECADES)
+"""Deltas between which one grid serves, from 1 down: each has its own largest losses and tilt."""
+_NEAR_EDGE = 1.05  # deltas this near to an edge are compared with what the next grid says there
+
+
+@dataclass(frozen=True)
+class ComposedLosses:
+    """Losses of parts, each delta by the grid of its band: between two of `EDGES`.
+
+    A bound at a smaller delta, or at a smaller epsilon, is one too. With it both answers are
+    monotone across an edge, where grids differ by up to the ``accuracy``.
+    """
+
+    parts: tuple[tuple[Any, int], ...]
+    accuracy: float
+
+    def band(self, number: int) -> Losses | None:
+        """Return the losses on the grid of a band, or of the nearest of larger deltas with one."""
+        losses = discretised(self.parts, self.accuracy, number)
+        return self.band(number - 1) if losses is None and number else losses
+
+    def delta(self, epsilon: Floats, known: Floats = 1.0) -> Any:
+        """Return delta at ``epsilon``; a ``known`` bound says where to look first."""
+        return by_element(self._delta, epsilon, known)
+
+    def _delta(self, epsilon: float, known: float) -> float:
+        before, number = known, _band(known)
+        while True:
+            delta, edge = self.band(number).delta(epsilon), EDGES[number]
+            if delta > edge:  # `epsilon` asks this band no more than what holds at its edge
+                return before if before > edge else math.nextafter(edge, 1.0)
+            after = max(_band(delta / _NEAR_EDGE), number)
+            if after == number:
+                return delta
+            before, number = delta, after
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon at ``delta``."""
+        number = _band(delta)
+        epsilon, after = self.band(number).epsilon(delta), _band(delta / _NEAR_EDGE)
+        if after > number:
+            epsilon = min(epsilon, self.band(after).epsilon(EDGES[after]))
+        return epsilon
+
+
+def _band(delta: float) -> int:
+    """Return the number of the band of a delta."""
+    return sum(delta <= edge for edge in EDGES[1:-1])
 
 
 @lru_cache(maxsize=64)
-def discretised(parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY) -> Losses | None:
-    """Compose losses on a grid fine enough for ``accuracy``; None if they are too large."""
-    if sum(count for _, count in parts) > MAX_RELEASES:
+def discretised(
+    parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY, band: int = 0
+) -> Losses | None:
+    """Compose losses on a grid fine enough for ``accuracy``; None if they are too large.
+
+    Parameters
+    ----------
+    parts : sequence of (Guarantee or SampledGaussian, int)
+        The parts, each with its number of repetitions.
+    accuracy : float
+        Relative error of epsilon at which the grid is fine enough.
+    band : int
+        Where delta is: between which two of `EDGES`. Larger losses than it needs are put at
+        infinity.
+    """
+    releases = sum(count for _, count in parts)
+    if releases > MAX_RELEASES:
         return None
-    span = max(largest_loss(part) for part, _ in parts)
+    tail = max(CUT * EDGES[band + 1] / releases, 1e-300)
+    span = max(largest_loss(part, tail) for part, _ in parts)
     if not span <= LARGEST_LOSS:
         return None
     span = max(span, 1e-12)
-    limit = int(MAX_POINTS * min(1.0, span / _reach(parts, span)))
+    log_delta = -math.log(10) * (_DECADES[band] + _DECADES[band + 1]) / 2
     best: Any = None
-    before, points, factor = math.inf, min(COARSEST, limit), 4.0
+    before, points, factor, limit = math.inf, COARSEST, 4.0, MAX_POINTS
     while FEWEST <= points <= limit:
         try:
-            losses = _composed(parts, span / points)
-            after = _size(losses)
-        except (ZeroDivisionError, OverflowError):
-            # losses that are too small for a grid in double precision, or too many
+            losses = _composed(parts, span / points, tail, log_delta)
+            after = _size(losses, log_delta)
+        except OverflowError:  # too many losses for the grid
+            if best is not None:
+                break
+            points, limit = points // 4, points // 2
+            continue
+        except ZeroDivisionError:  # losses that are too small for a grid in double precision
             break
         if not after < before:  # rounding has taken over
             break
         best = losses
+        longest = max(side.probs.size for side in losses.directions)
+        limit = min(limit, int(0.8 * points * MOST_COMPOSED / longest))
         # The error falls with the square of the interval, so that two grids tell how fine the next
         # must be
         error = (before - after) / (factor**2 - 1) / (accuracy * after)
         before = after
         if error <= 1:
             break
-        factor = min(1.1 * math.sqrt(error), 32.0, limit / points)
+        factor = min(1.1 * math.sqrt(error), 32.0 if error < math.inf else 16.0, limit / points)
         if factor < 1.1:
             break
         points = int(points * factor)
     return best
 
 
-def _reach(parts: tuple[tuple[Any, int], ...], span: float) -> float:
-    """Estimate the length of the composed grid, by Chernoff bounds."""
-    second_moment = 0.0
-    # E[L^2] = 2 int (t + 1) delta(t) dt on the positive side, about the same on the other
-    for part, count in parts:
-        losses = np.append(0.0, np.geomspace(1e-6 * span, span, 400))
-        second_moment += 4 * count * np.trapezoid((losses + 1) * profile(part, losses), losses)
-    return 2 * span + (
-        _spread(second_moment, span) if sum(count for _, count in parts) > 1 else 0.0
-    )
+def _size(losses: Losses, log_delta: float) -> float:
+    """Return the epsilon by which a grid is judged: at a delta, or at half of delta(0)."""
+    top, least = losses.delta(0.0), 2 * losses.delta(math.inf)
+    return losses.epsilon(max(min(math.exp(log_delta), top / 2), least)) or top
 
 
-def _spread(second_moment: float, span: float) -> float:
-    tilt = min(max(math.sqrt(69 / max(second_moment, 1e-300)), 0.5 / span), 10 / span)
-    return tilt * second_moment + 69 / tilt
-
-
-@singledispatch
-def profile(part: Any, epsilon: Array) -> Array:
-    """Return delta of one part at epsilons >= 0, the larger of both directions."""
-    return part.delta(epsilon)
-
-
-@profile.register
-def _(part: SampledGaussian, epsilon: Array) -> Array:
-    return np.max([_hockey_stick(one, part, epsilon) for one in _directions(part)], axis=0)
-
-
-def _size(losses: Any) -> float:
-    """Return epsilon at a small and at a large delta: a grid is judged by both."""
-    top, least = float(losses.delta(0.0)), 2 * float(losses.delta(math.inf))
-    return sum(losses.epsilon(max(delta, least)) for delta in (1e-6, top / 2)) or top
-
-
-def _composed(parts: tuple[tuple[Any, int], ...], interval: float) -> Losses:
-    masses = [loss_masses(part, interval) for part, _ in parts]
+def _composed(parts: Any, interval: float, tail: float, log_delta: float) -> Losses:
+    masses = [loss_masses(part, interval, tail) for part, _ in parts]
     n_directions = max(len(both) for both in masses)
     directions = []
     for i in range(n_directions):
         repeated = zip(masses, parts, strict=True)
         direction = tuple((both[i % len(both)], count) for both, (_, count) in repeated)
-        directions.append(Direction(interval, direction))
+        directions.append(compose(direction, interval, log_delta))
     return Losses(tuple(directions))
 
 
 @singledispatch
-def largest_loss(part: Any) -> float:
-    """Return the loss beyond which a part's grid ends."""
-    tail = max(1e-25, float(part.delta(math.inf)) * (1 + 1e-12))
+def largest_loss(part: Any, tail: float) -> float:
+    """Return the loss beyond which a part's grid ends: with a probability of ``tail`` at most."""
+    tail = max(tail, float(part.delta(math.inf)) * (1 + 1e-12))
     return part.epsilon(min(tail, 1.0))
 
 
 @largest_loss.register
-def _(part: SampledGaussian) -> float:
-    shift, q = part._shift, part.sampling_probability
-    unsampled = shift * shift / 2 + 11 * shift
-    if not 1e-300 < q < 1 or unsampled > LARGEST_LOSS:
-        return unsampled
-    # densities of mixtures have ratios of at most (1 - q + q e^unsampled) / (1 - q)
-    return min(unsampled, math.log1p(q * math.expm1(unsampled) / (1 - q)))
+def _(part: SampledGaussian, tail: float) -> float:
+    # N(m, 1) and N(0, 1), and so their mixture, exceed the edge with at most that probability
+    q, m = part.sampling_probability, 1 / part.noise_multiplier
+    edge = m - float(special.ndtri_exp(math.log(tail)))
+    with np.errstate(divide="ignore"):
+        log_q, log_rest = np.log(q), np.log1p(-q)
+        up = float(np.logaddexp(log_rest, log_q + m * edge - m * m / 2))
+        down = float(np.logaddexp(log_rest, log_q - m * edge - m * m / 2))
+    return up - down if part.adjacency is Adjacency.REPLACE_ONE else max(up, -down)
 
 
 @singledispatch
-def loss_masses(part: Any, interval: float) -> tuple[Masses, ...]:
+def loss_masses(part: Any, interval: float, tail: float) -> tuple[Masses, ...]:
     """Return a part's discretised losses: one if both directions are alike, else (remove, add)."""
-    steps = max(1, math.ceil(largest_loss(part) / interval))
+    steps = max(1, math.ceil(largest_loss(part, tail) / interval))
     epsilon = interval * np.arange(steps + 1)
     delta = _convex(np.exp(epsilon), np.minimum(part.delta(epsilon), 1.0))
     return (connect_dots(delta, delta, interval),)
 
 
 @loss_masses.register
-def _(part: SampledGaussian, interval: float) -> tuple[Masses, ...]:
-    epsilon = interval * np.arange(math.ceil(largest_loss(part) / interval) + 1)
+def _(part: SampledGaussian, interval: float, tail: float) -> tuple[Masses, ...]:
+    epsilon = interval * np.arange(math.ceil(largest_loss(part, tail) / interval) + 1)
     delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
     return tuple(
         connect_dots(above, swapped, interval)
