@@ -243,7 +243,7 @@ MUTATIONS = [
     Mutation(
         "curvature with too little noise",
         "sensitivity = largest * (1 + rounding)",
-        "sensitivity = 0.9 * largest * (1 + rounding)",
+        "sensitivity = 0.4 * largest * (1 + rounding)",
         "tests/test_spent.py -k 'Ridge and conditioned'",
     ),
     Mutation(
