@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -320,7 +321,7 @@ def privacy_report(
     for rate, tpr in zip(FALSE_POSITIVE_RATES, reached.tolist(), strict=True):
         attacker[f"true positive rate at {100 * rate:g}% false positives"] = tpr
     theorem = {"bound": bound, "hypotheses checked on": type(mechanism).__name__}
-    theorem |= {field.name: _summary(getattr(mechanism, field.name)) for field in fields(mechanism)}
+    theorem |= _contents(mechanism)
     others = {name: _other(other, delta) for name, other in (alternatives or {}).items()}
     sections = {
         "spent": spent,
@@ -440,7 +441,7 @@ def _recompute(report: dict[str, Any]) -> None:
         again["theorem"] |= _as_before(mechanism, stored["mechanism"], report["theorem"])
         lacks = {field.name for field in fields(mechanism)} - stored["mechanism"].keys()
         for name in lacks - report["theorem"].keys():
-            del again["theorem"][name]
+            again["theorem"].pop(name, None)
     for title in ("spent", "attacker", "theorem"):
         _compare(report[title], again[title], title, max(_ROUNDING, guarantee.accuracy))
     for name, claimed in report.get("other bounds", {}).items():
@@ -656,6 +657,24 @@ def _summary(value: Any) -> Any:
     if isinstance(value, tuple) and all(map(is_dataclass, value)):
         return "; ".join(map(_in_words, value))
     return value if value is None or isinstance(value, (int, float)) else str(value)
+
+
+def _contents(record: Any) -> dict[str, Any]:
+    """Return the fields of a record; of one whose parts have names, these with what each ran."""
+    if getattr(record, "names", None) is None:
+        return {
+            field.name: _summary(getattr(record, field.name))
+            for field in fields(record)
+            if field.name != "names"
+        }
+    runs = groupby(zip(record.names, record.mechanisms, strict=True))
+    counted = [(name, part, len([*same])) for (name, part), same in runs]
+    return {
+        "parts": [
+            f"{name}: {f'{count} times ' if count > 1 else ''}{_in_words(part)}"
+            for name, part, count in counted
+        ]
+    }
 
 
 def _in_words(record: Any) -> str:
