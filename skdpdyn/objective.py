@@ -101,6 +101,11 @@ class Objective:
         return self.loss.trace * self.row_norm**2  # type: ignore[operator]  # Loss has set it
 
     @property
+    def typical(self) -> float:
+        """Curvature of the loss of a raw prediction that training times are reckoned by."""
+        return self.loss.typical or self.loss.smoothness
+
+    @property
     def tolerable_noise(self) -> float:
         """Noise in raw predictions that training may end with, see `curvature_aware_time`.
 

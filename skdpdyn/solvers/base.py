@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -42,7 +42,7 @@ def training_time(objective: Objective, budget: Budget, **changes: Any) -> float
 
 
 def cooled_training_time(
-    objective: Objective, budget: Budget, cooling: bool | str | None = None
+    objective: Objective, budget: Budget, cooling: bool | None = None
 ) -> tuple[float, bool]:
     """Return the training time, and whether steps are cooled; ``cooling`` None: where it pays."""
     sizes = {"n_samples": objective.n_samples, "n_parameters": objective.n_parameters}
@@ -52,9 +52,16 @@ def cooled_training_time(
     return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling
 
 
-def step_constants(objective: Objective) -> dict[str, float]:
+class StepConstants(TypedDict):
+    """What limits the size of a step."""
+
+    strong_convexity: float
+    smoothness: float
+
+
+def step_constants(objective: Objective) -> StepConstants:
     """Return strong convexity and smoothness for step sizes; for long ones if none contracts."""
-    smoothness = objective.smoothness if objective.contracts else objective.curvature / LONG_STEPS
+    smoothness = objective.smoothness or objective.curvature / LONG_STEPS
     return {"strong_convexity": objective.strong_convexity, "smoothness": smoothness}
 
 
@@ -285,3 +292,8 @@ def checked_radius(radius: Any) -> float:
     if not 0 < as_float(radius) < math.inf:
         raise ValueError(f"radius={radius!r} must be None or a finite number > 0")
     return float(radius)
+
+
+def radius_of(diameter: float | None) -> float:
+    """Return the radius of a record's ball; infinity for None."""
+    return math.inf if diameter is None else diameter / 2

@@ -23,6 +23,7 @@ from skdpdyn.solvers.base import (
     checked_radius,
     checked_step_size,
     checked_steps,
+    radius_of,
     step_constants,
     training_time,
 )
@@ -152,9 +153,9 @@ class DPSGD(Solver):
     ) -> np.ndarray:
         """See `Solver.solve`."""
         divisor = mechanism.sampling_probability * objective.n_samples
-        step_size = np.broadcast_to(mechanism.step_size, mechanism.n_steps)
+        step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor)
-        radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
+        radius = radius_of(mechanism.diameter)
         ratios = np.append(0.0, step_size[1:] / step_size[:-1])
         steps = Steps(
             step_size,

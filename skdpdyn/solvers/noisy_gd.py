@@ -31,6 +31,7 @@ from skdpdyn.solvers.base import (
     checked_step_size,
     checked_steps,
     cooled_training_time,
+    radius_of,
     step_constants,
 )
 from skdpdyn.solvers.steps import Steps, descend
@@ -57,7 +58,7 @@ def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> f
     In units in which the loss of one output has the logistic one's curvature, 1/4, and that of
     several softmax's, 1/2. Half or double costs 0.1 points at epsilon 1, 0.5 at 0.1.
     """
-    unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.loss.typical)
+    unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.typical)
     factor = unit if math.isfinite(objective.loss.lipschitz) else _RIDGE_TIME * unit
     return factor * objective.n_samples * mu / adjacency.sum_sensitivity(objective.lipschitz)
 
@@ -203,7 +204,7 @@ class NoisyGD(Solver):
             nothing but composition holds for it, and `solve` adds exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
-        longest = _LONG_STEP / (objective.loss.typical * top + 2 * objective.alpha)
+        longest = _LONG_STEP / (objective.typical * top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         plain = min(time / (mean * longest), _MOST_STEPS)
@@ -232,7 +233,7 @@ class NoisyGD(Solver):
         """See `Solver.solve`."""
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
-        radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
+        radius = radius_of(mechanism.diameter)
         # a record without contraction pays for each step by itself
         exact = mechanism.smoothness is None
         if not exact:
@@ -245,9 +246,10 @@ class NoisyGD(Solver):
     def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""
         noise, step_size = mechanism.noise_multiplier, float(np.max(mechanism.step_size))
+        sensitivity = mechanism.sensitivity or math.nan  # every record of this solver has one
         return {
             "noise_multiplier_": noise,
-            "sigma_": noise * mechanism.sensitivity * math.sqrt(step_size / 2),
+            "sigma_": noise * sensitivity * math.sqrt(step_size / 2),
             "n_iter_": mechanism.n_steps,
             "step_size_": step_size,
         }

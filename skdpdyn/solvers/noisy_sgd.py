@@ -29,6 +29,7 @@ from skdpdyn.solvers.base import (
     checked_step_size,
     checked_steps,
     cooled_training_time,
+    radius_of,
     step_constants,
     training_time,
 )
@@ -209,20 +210,20 @@ class NoisySGD(Solver):
         self._check(sampling, objective)
         constants = step_constants(objective)
         largest = largest_step_size(**constants, bound=bound) * _STRICTLY
-        (time, cooling), step_size = (
-            self._time(objective, budget, bound),
-            checked_step_size(self.step_size),
-        )
+        time, cooling = self._time(objective, budget, bound)
+        given = checked_step_size(self.step_size)
         if sampling == "one_pass":
             return self._one_pass(
-                objective, step_size or min(largest, time / objective.n_samples), budget.adjacency
+                objective, given or min(largest, time / objective.n_samples), budget.adjacency
             )
-        schedule = {
-            "step_size": step_size,
-            "cooling": cooling,
-            "max_steps": _MAX_STEPS if cooling else MAX_STEPS,
-        }
-        n_steps, planned = curvature_aware_schedule(time, **constants, bound=bound, **schedule)
+        n_steps, planned = curvature_aware_schedule(
+            time,
+            **constants,
+            bound=bound,
+            step_size=given,
+            cooling=cooling,
+            max_steps=_MAX_STEPS if cooling else MAX_STEPS,
+        )
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
             least_epochs = max(
@@ -231,7 +232,7 @@ class NoisySGD(Solver):
         batch_size, n_batches, n_epochs = self._batches(
             sampling, objective.n_samples, n_steps, least_epochs
         )
-        step_size = step_size or min(largest, n_steps * planned / (n_epochs * n_batches))
+        step_size = given or min(largest, n_steps * planned / (n_epochs * n_batches))
         check_stable(step_size, objective)
         counts = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
         problem = {
@@ -259,12 +260,11 @@ class NoisySGD(Solver):
         problem["diameter"] = None if math.isinf(radius) else 2 * radius
         problem["sensitivity"] = budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
         problem["order"] = "shuffled_once" if sampling == "shuffled_once" else "fixed"
-        slowdown = 1.0
+        slowdown, n_steps = 1.0, n_epochs * n_batches
         if n_batches > 1 and self._cools(objective, step_size, bound):
-            slowdown = np.sqrt(np.minimum(np.arange(n_epochs * n_batches, 0, -1) / n_batches, 1))
-        if cooling:
-            step_size = step_size * cooled(n_epochs * n_batches)
-        sizes, n_steps = step_size * slowdown, n_epochs * n_batches
+            slowdown = np.sqrt(np.minimum(np.arange(n_steps, 0, -1) / n_batches, 1))
+        before = step_size * cooled(n_steps) if cooling else step_size
+        sizes = before * slowdown
         return lambda noise: CyclicBatches(
             noise_multiplier=noise / slowdown,
             step_size=sizes,
@@ -272,7 +272,7 @@ class NoisySGD(Solver):
                 objective,
                 n_steps,
                 sizes,
-                step_size * noise * problem["sensitivity"],
+                before * noise * problem["sensitivity"],
                 radius,
                 batch_size,
             ),
@@ -496,7 +496,7 @@ def _(mechanism: OnePass, objective, generator):
         step_size,
         step_size * mechanism.noise,
         1.0,
-        mechanism.diameter / 2,
+        radius_of(mechanism.diameter),
         distribution=mechanism.distribution,
     )
 
@@ -506,7 +506,7 @@ def _(mechanism: CyclicBatches, objective, generator):
     permutation = None
     if mechanism.order == "shuffled_once":
         permutation = generator.permutation(objective.n_samples)
-    radius = math.inf if mechanism.diameter is None else mechanism.diameter / 2
+    radius = radius_of(mechanism.diameter)
     return FixedBatches(mechanism.batch_size, permutation), _steps_of(mechanism, objective, radius)
 
 

@@ -73,7 +73,8 @@ class Descent:
 
     def sensitivity(self, objective: Objective, adjacency: Adjacency) -> float:
         """Return how far one record moves the result, the rounding of both runs included."""
-        eta, alpha, beta = self.step_size, objective.alpha, objective.smoothness
+        eta, alpha = self.step_size, objective.alpha
+        beta = objective.curvature + alpha
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
         survives = np.append(np.cumprod(contraction[:0:-1])[::-1], 1.0)
         moved = eta * survives * adjacency.sum_sensitivity(objective.lipschitz) / self.batch_size
@@ -97,7 +98,6 @@ class Descent:
         if self.n_batches > 1:
             batches = FixedBatches(self.batch_size, generator.permutation(objective.n_samples))
         steps = Steps(self.step_size, np.zeros(self.step_size.size), self.batch_size)
-        objective = objective.unclamped()
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
 
@@ -205,7 +205,7 @@ class OutputPerturbation(Solver):
     ) -> Callable[[float], Record]:
         """See `Solver.mechanism`."""
         self._check(objective)
-        ran = {"statistic": self.method}
+        ran: dict[str, str | float] = {"statistic": self.method}
         if self.method == "minimiser":
             ran["tolerance"] = self._tolerance(objective)
         else:
@@ -285,16 +285,15 @@ class OutputPerturbation(Solver):
 
 def statistic_of(objective: Objective, mechanism: Record) -> Minimiser | Descent:
     """Return what is computed without noise, which knows how far one record moves it."""
-    if mechanism.statistic == "minimiser":
+    n_epochs, n_samples = mechanism.n_epochs, objective.n_samples
+    smoothness = objective.curvature + objective.alpha
+    if mechanism.statistic == "minimiser" and mechanism.tolerance is not None:
         return Minimiser(mechanism.tolerance)
-    if mechanism.statistic == "gradient_descent":
-        return Descent(
-            np.full(mechanism.n_epochs, 1 / objective.smoothness), objective.n_samples, 1
-        )
-    n_batches = -(-objective.n_samples // mechanism.batch_size)
-    times = 1 + np.arange(mechanism.n_epochs * n_batches)
-    return Descent(
-        1 / np.maximum(objective.smoothness, objective.alpha * times),
-        mechanism.batch_size,
-        n_batches,
-    )
+    if mechanism.statistic == "gradient_descent" and n_epochs is not None:
+        return Descent(np.full(n_epochs, 1 / smoothness), n_samples, 1)
+    if n_epochs is None or mechanism.batch_size is None:
+        raise TypeError(f"statistic={mechanism.statistic!r} lacks the numbers that say what to run")
+    n_batches = -(-n_samples // mechanism.batch_size)
+    times = 1 + np.arange(n_epochs * n_batches)
+    step_size = 1 / np.maximum(smoothness, objective.alpha * times)
+    return Descent(step_size, mechanism.batch_size, n_batches)

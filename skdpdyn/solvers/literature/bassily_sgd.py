@@ -14,7 +14,7 @@ from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
-from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps
+from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps, radius_of
 from skdpdyn.solvers.steps import Steps, descend
 
 _MOST_STEPS = 100_000  # limit of "auto": a few seconds
@@ -99,7 +99,7 @@ class BassilySGD(Solver):
         verbose: int = 0,
     ) -> np.ndarray:
         """See `Solver.solve`."""
-        radius = mechanism.diameter / 2
+        radius = radius_of(mechanism.diameter)
         noise_std = mechanism.noise_multiplier * objective.lipschitz
         step_size = _step_size(objective, radius, noise_std, np.arange(1.0, mechanism.n_steps + 1))
         divisor = mechanism.sampling_probability * objective.n_samples

@@ -22,6 +22,7 @@ from skdpdyn.solvers.base import (
     training_time,
 )
 
+_EPS = np.finfo(np.float64).eps
 _MOST_INNER = 10
 
 
@@ -42,7 +43,7 @@ class DPSVRG(Solver):
       so the sum over it is a Poisson-subsampled Gaussian mechanism. A record contributes
       grad_i(theta) - grad_i(s) to it: at most 2 L, the norms of two clipped gradients, and at most
       beta norm(theta - s) by the smoothness beta of its loss. As theta and s are both public, so is
-      the smaller of these numbers, h (2 L of a clipped softmax, whose curvature has no bound).
+      the smaller of these numbers, h.
       Noise of ``noise_multiplier`` times h, and of what sums may round, is added. Given what was
       released before, each step is thus dominated by the same pair of distributions, and
       dominating pairs compose adaptively. (In a round's first step h = 0: the sum is 0, whatever
@@ -140,20 +141,19 @@ class DPSVRG(Solver):
         snapshots, steps = mechanism.mechanisms
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
-        problem = objective.unclamped() if objective.contracts else objective
         snapshot = np.zeros(objective.n_parameters)
         with Progress(n_rounds, "round", verbose) as told:
             for number in range(1, n_rounds + 1):
                 largest = objective.lipschitz + _rounding(objective, snapshot)
                 std = snapshots.noise_multiplier * largest
-                whole = release(rows.gradient(problem, snapshot), std, generator)
+                whole = release(rows.gradient(objective, snapshot), std, generator)
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
                 for _ in range(n_inner):
                     batch = np.flatnonzero(
                         generator.random(objective.n_samples) < steps.sampling_probability
                     )
-                    correction = rows.gradient(problem, theta, batch)
-                    correction -= rows.gradient(problem, snapshot, batch)
+                    correction = rows.gradient(objective, theta, batch)
+                    correction -= rows.gradient(objective, snapshot, batch)
                     largest = _largest_correction(objective, theta, snapshot)
                     correction = release(correction, steps.noise_multiplier * largest, generator)
                     theta -= step_size * (
@@ -208,15 +208,38 @@ class DPSVRG(Solver):
 
 
 def _rounding(objective, theta):
-    """Return how far one record can move a sum of gradients at ``theta`` by rounding alone."""
-    n_summed = max(largest_number_in_order(objective), gathered_in_order(objective.n_samples))
+    """Return how far one record can move a sum of gradients at ``theta`` by rounding alone.
+
+    Each of two runs computes a sum over at most n records, in whatever blocks, and may be off by n
+    times the rounding of their mean. A vector more is counted for a difference from another sum: it
+    rounds by eps/2 of its norm, at most 2 n L, in each run, and half of that is for either sum.
+    """
+    n_summed = max(largest_number_in_order(objective), gathered_in_order(objective.n_samples)) + 1
     norm, n_terms = np.linalg.norm(theta), objective.n_features + 2
     return 2 * objective.n_samples * objective.gradient_rounding(norm, n_terms, n_summed)
 
 
 def _largest_correction(objective, theta, snapshot):
-    """Return how far one record can move the sum of differences of gradients at two points."""
-    largest = 2 * objective.lipschitz
-    if objective.contracts:  # a clipped softmax has no bound on its curvature
-        largest = min(largest, objective.curvature * np.linalg.norm(theta - snapshot))
+    """Return how far one record can move the sum of differences of gradients at two points.
+
+    Theorem. Take the sum of grad_i(theta) - grad_i(s) over a batch, as computed, and the same sum
+    without one of its records. They are at most h + R apart, h = min(2 L, beta norm(theta - s)), R
+    = _rounding(theta) + _rounding(s). So a record that vanishes moves the sum over its batch by h +
+    R, two that replace one another move it by h + R each from the sum without them, and batches
+    without them have the same sum: what `PoissonSubsampled` asks for in both neighbouring
+    relations.
+
+    Proof. A record's gradient is w P(l'(z theta)) z: z its row, in a ball of radius B, w at most 1
+    its weight, l' the derivative of its loss, and P the projection onto a ball around 0 by which
+    kernels clip, an interval for one output. The record alone determines z, w and P, not the point.
+    Two gradients of norm at most L differ by at most 2 L. P is 1-Lipschitz, clipped softmax or not,
+    and P(l') is as smooth as `Loss` says, so that two gradients differ by at most smoothness B^2
+    norm(theta - s): that clipped softmax is the gradient of no convex function matters to
+    contractions alone. theta and s are released, and the batch is drawn without the record, so all
+    of this holds given what came before. `_rounding` bounds how far each of the two sums of both
+    runs is from its exact value, whatever the order of the records. The last factor bounds the
+    rounding of norm(theta - s): by eps/2 of each difference, each square, and each of their sums.
+    """
+    distance = np.linalg.norm(theta - snapshot) * (1 + (theta.size + 8) * _EPS)
+    largest = min(2 * objective.lipschitz, objective.curvature * distance)
     return largest + _rounding(objective, theta) + _rounding(objective, snapshot)
