@@ -37,23 +37,22 @@ from skdpdyn import (
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    conditioning,
     preprocessing,
+    spending,
 )
-from skdpdyn.conditioning import n_parts_of
 from skdpdyn.data.local import LocalRows, rows_of
-from skdpdyn.evaluation import evaluate, scoring
+from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.inference import private_summary
-from skdpdyn.kernels import descent
-from skdpdyn.linear_model import base
-from skdpdyn.linear_model.base import _condition
+from skdpdyn.linear_model import reading
+from skdpdyn.linear_model.plan import plan
+from skdpdyn.linear_model.request import request_of
 from skdpdyn.losses import Loss
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import Adjacency, Gaussian, composition
-from skdpdyn.solvers import SOLVERS, NoisyGD, sufficient_statistics
+from skdpdyn.privacy import Adjacency, Gaussian, composition, least_noise
+from skdpdyn.solvers import SOLVERS, NoisyGD, steps, sufficient_statistics
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -135,10 +134,15 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         classes=[0, 1],
         solver=solver,
     )
-    plan, what = model._plan(N_SAMPLES, N_COLUMNS, CONSTANT), label(name, options)
+    planned, what = (
+        plan(request_of(model, N_SAMPLES, N_COLUMNS, loss=CONSTANT)),
+        label(name, options),
+    )
+    objective, record, claim = planned.objective, planned.mechanism, planned.guarantee.mu
     if top is not None:
-        record = NoisyGD().adapted(plan.objective, plan.guarantee.mu, adjacency, top)
-        plan = replace(plan, mechanism=record, guarantee=composition(record))
+        with_noise = NoisyGD().adapted(objective, claim, adjacency, top)
+        record = least_noise(with_noise, planned.budget, bound="composition")
+        claim = composition(record).mu
         what += f" n_steps={record.n_steps} momentum={record.momentum:.2f}"
     if persons is not None:
         what += " persons of {} and {} rows".format(*persons)
@@ -148,27 +152,25 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         codes = np.append(np.arange(N_SAMPLES - 1), np.full(n_rows, N_SAMPLES - 1))
         X, y = np.zeros((len(codes), N_COLUMNS)), np.ones(len(codes))
         X[N_SAMPLES - 1 :, 0], y[N_SAMPLES - 1 :] = row, label
-        return rows_of(X, y, None if persons is None else codes, plan.objective.most_rows)
+        return rows_of(X, y, None if persons is None else codes, objective.most_rows)
 
     replaced = adjacency == Adjacency.REPLACE_ONE
     here, there = persons or (1, 1)
     rows = data(here, 1.0, 1.0)
     neighbour = data(there, 1.0, -1.0) if replaced else data(there, 0.0, 1.0)
 
-    def solve(rows, mechanism=plan.mechanism, seed=0):
+    def solve(rows, mechanism=record, seed=0):
         generator = generators(seed)[0]  # the same order of records where it is drawn
-        return plan.solver.solve(plan.objective, mechanism, rows, generator=generator)
+        return solver.solve(objective, mechanism, rows, generator=generator)
 
-    quiet = replace(
-        plan.mechanism, noise_multiplier=1e-9 * np.asarray(plan.mechanism.noise_multiplier)[()]
-    )
+    quiet = replace(record, noise_multiplier=1e-9 * np.asarray(record.noise_multiplier)[()])
     distance = np.linalg.norm(solve(rows, quiet) - solve(neighbour, quiet))
     # every step on conditioned rows adds exact noise, which takes its time
     n_repeats = REPEATS if top is None else REPEATS // 4
     noise = [solve(rows, seed=seed)[1:] for seed in range(n_repeats)]
     loss = distance / np.sqrt(np.mean(np.square(noise)))
     error = loss / math.sqrt(2 * np.size(noise))
-    return Row(what, adjacency, plan.guarantee.mu, loss, error)
+    return Row(what, adjacency, claim, loss, error)
 
 
 class Recorder:
@@ -245,7 +247,7 @@ def statistics(adjacency):
     )
     losses = []
     for n_columns in (1, 2):
-        plan = model._plan(N_SAMPLES, n_columns, model._public_loss())
+        planned = plan(request_of(model, N_SAMPLES, n_columns))
         last = np.eye(n_columns)[-1]
         X, y = np.tile(last, (N_SAMPLES, 1)), np.ones(N_SAMPLES)
         # the same row and another label; a row across; an empty one
@@ -254,17 +256,17 @@ def statistics(adjacency):
         else:
             changes = [(np.zeros(n_columns), 0.0)]
 
-        def run(data, plan=plan):
-            rows = LocalRows(*data)
-            plan.solver.solve(plan.objective, plan.mechanism, rows, generator=generators(0)[0])
+        def run(data, planned=planned):
+            rows, to_run = LocalRows(*data), (planned.objective, planned.mechanism)
+            planned.request.solver.solve(*to_run, rows, generator=generators(0)[0])
 
         for row, target in changes:
             X_neighbour, y_neighbour = X.copy(), y.copy()
             X_neighbour[-1], y_neighbour[-1] = row, target
             losses.append(replay([sufficient_statistics], run, (X, y), (X_neighbour, y_neighbour)))
     names = ("least eigenvalue", "X'X", "X'y")
-    parts = gaussian_parts(plan.mechanism)
-    return replayed("sufficient_statistics", names, adjacency, parts, plan.guarantee.mu, losses)
+    parts = gaussian_parts(planned.mechanism)
+    return replayed("sufficient_statistics", names, adjacency, parts, planned.guarantee.mu, losses)
 
 
 def scaler(adjacency, with_mean):
@@ -279,7 +281,7 @@ def scaler(adjacency, with_mean):
         opposite, empty = X.copy(), X.copy()
         opposite[-1], empty[-1] = [-1.0, 0.0], [0.0, 0.0]
         for neighbour in (opposite, empty) if adjacency == Adjacency.REPLACE_ONE else (empty,):
-            losses.append(replay([preprocessing], model.fit, X, neighbour))
+            losses.append(replay([spending], model.fit, X, neighbour))
     names = ["mean"] * with_mean + ["counts"] * (len(losses[0]) - with_mean)
     title = "PrivateScaler" if with_mean else "PrivateScaler with_mean=False"
     return replayed(
@@ -310,7 +312,7 @@ def maps(adjacency):
 
             data = np.vstack([X[:-1], row]), weight
             neighbour = np.vstack([X[:-1], another]), np.append(weight[:-1], of_last)
-            loss = replay([preprocessing, conditioning], run, data, neighbour)
+            loss = replay([spending], run, data, neighbour)
             losses.append(loss[:n_parts])
         parts = gaussian_parts(model.mechanism_)[:n_parts]
         names = [name.split(": ")[-1]] * len(parts)
@@ -342,7 +344,7 @@ def evaluations(adjacency):
         changed = rows[:-1, None], targets[:-1]
         if adjacency == Adjacency.REPLACE_ONE:
             changed = (np.append(rows[:-1], right[0])[:, None], np.append(targets[:-1], right[1]))
-        losses = [replay([scoring], run, (rows[:, None], targets), changed)]
+        losses = [replay([spending], run, (rows[:, None], targets), changed)]
         record = results[0].mechanism_
         parts = [composition(part) for part in getattr(record, "mechanisms", (record,))]
         total = results[0].privacy_.mu
@@ -372,7 +374,7 @@ def intervals(adjacency):
 
         for row, target in changes:
             neighbour = np.vstack([X[:-1], row]), np.append(y[:-1], target)
-            losses.append(replay([conditioning], run, (X, y), neighbour))
+            losses.append(replay([spending], run, (X, y), neighbour))
         names = ("Hessian" if title == "logistic" else "moments", "scores")
         parts, total = gaussian_parts(results[0].mechanism_), results[0].own_privacy_.mu
         yield from replayed(f"private_summary {title}", names, adjacency, parts, total, losses)
@@ -404,42 +406,19 @@ def default(adjacency):
     """Return the losses of a whole fit of the default: of what it learns of rows, of all its
     steps, and of all.
     """
-    n_samples, losses = 2000, []
-    model = PrivateLogisticRegression(**BUDGET, adjacency=adjacency, classes=[0, 1])
-    plan = model._plan(n_samples, 2, model._public_loss())
-
-    def run(data):
-        generator = generators(0)[0]
-        rows, record, parts, *_ = _condition(
-            plan, LocalRows(*data), None, generator, model._learn_target
-        )
-        plan.solver.solve(plan.objective, record, rows, generator=generator)
-        return parts, record
-
+    model = PrivateLogisticRegression(**BUDGET, adjacency=adjacency, classes=[0, 1], random_state=0)
+    pairs = []
     # the changed record: with or against the label of others like it, long or short
-    for length, label in product((1.0, 0.01), (0.0, 1.0)):
-        rng = np.random.default_rng(0)
-        X = np.column_stack([rng.choice([-0.5, 0.5], n_samples), rng.uniform(-0.1, 0.1, n_samples)])
-        y = (X[:, 0] > 0).astype(float)
-        X[-1], y[-1] = [length, 0.0], label
-        weight = np.ones(n_samples)
-        weight[-1] = 0.0  # a record that is not there
-        neighbours = [(X, y, weight)]
+    for length, label in product((1.0, 0.01), (0, 1)):
+        neighbours = [([length, 0.0], label, 0.0)]  # a record that is not there
         if adjacency == Adjacency.REPLACE_ONE:
             changes = [([0.0, 1.0], 1 - label), ([-length, 0.0], label), ([length, 0.0], 1 - label)]
-            neighbours = [
-                (np.vstack([X[:-1], row]), np.append(y[:-1], target)) for row, target in changes
-            ]
-        for neighbour in neighbours:
-            losses.append(replay([conditioning, descent], run, (X, y), neighbour))
-    learnt, training = run((X, y))
-    steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
-    parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
-    counts = {"radius": 6, "mean": 1, "spread": 6, "diagonal": 1, "norm": 6}
-    counts |= {"matrix": 1, "matrix norm": 6, "curvature": 1, "steps": training.n_steps}
-    names = [name for name, count in counts.items() for _ in range(count)]
-    title = f"default, momentum={training.momentum:.2f}"
-    return replayed(title, names, adjacency, parts, plan.guarantee.mu, losses)
+            neighbours = [(*change, 1.0) for change in changes]
+        data = table_of(1, [length, 0.0], label)
+        pairs += [
+            (data, table_of(1, row, other, weight=weight)) for row, other, weight in neighbours
+        ]
+    yield from replayed_fit("default", model, pairs)
 
 
 def with_targets(adjacency):
@@ -447,50 +426,24 @@ def with_targets(adjacency):
 
     Rows as in `default`. Targets are beyond their bounds where the changed record has a large one.
     """
-    n_samples, given = 2000, BUDGET | {"adjacency": adjacency, "diagnostics": True}
+    given = BUDGET | {"adjacency": adjacency, "diagnostics": True, "random_state": 0}
     models = {
         "PrivateRidge": (PrivateRidge(**given, target_bounds=(-1, 1)), -2.0),
         "PrivatePoissonRegressor": (PrivatePoissonRegressor(**given, target_bounds=(0, 4)), 0.0),
     }
     for title, (model, least) in models.items():
-        plan, losses = model._plan(n_samples, 2, model._public_loss()), []
-
-        def run(data, model=model, plan=plan):
-            X, y, weight = data
-            target, generator = model._encode_target(y), generators(0)[0]
-            rows = LocalRows(X, target.values, weight, exposure=target.exposure)
-            flags = LocalRows(np.zeros((len(y), 1)), target.clipped, weight)
-            rows, record, parts, *_ = _condition(plan, rows, flags, generator, model._learn_target)
-            plan.solver.solve(plan.objective, record, rows, generator=generator)
-            return parts, record
-
+        pairs = []
         for length, target in product((2.0, 1.0, 0.01), (least, 5.0)):
-            rng = np.random.default_rng(0)
-            X = np.column_stack(
-                [rng.choice([-0.5, 0.5], n_samples), rng.uniform(-0.1, 0.1, n_samples)]
-            )
-            y = (X[:, 0] > 0).astype(float)
-            X[-1], y[-1] = [length, 0.0], target
-            weight, ones = np.ones(n_samples), np.ones(n_samples)
-            weight[-1] = 0.0  # a record that is not there
-            neighbours = [(X, y, weight)]
+            neighbours = [([length, 0.0], target, 0.0)]  # a record that is not there
             if adjacency == Adjacency.REPLACE_ONE:
                 changes = [([0.0, 1.0], 3.0 + least - target), ([-length, 0.0], target)]
                 changes += [([length, 0.0], 5.0 + least - target), ([0.001, 0.0], 1.0)]
-                neighbours = [
-                    (np.vstack([X[:-1], row]), np.append(y[:-1], other), ones)
-                    for row, other in changes
-                ]
-            for neighbour in neighbours:
-                losses.append(replay([conditioning, descent], run, (X, y, ones), neighbour))
-        learnt, training = run((X, y, ones))
-        steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
-        parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
-        shares = plan.conditioning.conditioner.shares
-        counts = {name: n_parts_of({name: share}) for name, share in shares.items()}
-        counts["steps"] = training.n_steps
-        names = [name for name, count in counts.items() for _ in range(count)]
-        yield from replayed(title, names, adjacency, parts, plan.guarantee.mu, losses)
+                neighbours = [(*change, 1.0) for change in changes]
+            data = table_of(1, [length, 0.0], target)
+            pairs += [
+                (data, table_of(1, row, other, weight=weight)) for row, other, weight in neighbours
+            ]
+        yield from replayed_fit(title, model, pairs)
 
 
 def whole_fits(adjacency):
@@ -509,18 +462,7 @@ def whole_fits(adjacency):
         "exposures": (PrivatePoissonRegressor(**given, target_bounds=(0, 4)), 1, 1),
     }
     for title, (model, here, there) in cases.items():
-        losses = []
-
-        def run(data, model=model, title=title):
-            X, y, exposure, weight = data
-            codes = np.minimum(np.arange(len(y)), WHOLE - 1)
-            fit = {"groups": codes} if title == "persons" else {}
-            fit |= {"exposure": exposure} if title == "exposures" else {}
-            all_of = lambda *arguments: rows_of(*arguments).weighted_by(weight)  # noqa: E731
-            X = sparse.csr_array(X) if title == "sparse rows" else X
-            with patch.object(base, "rows_of", all_of):
-                model.fit(X, y, **fit)
-
+        pairs = []
         for length, label in product((1.0, 0.01), (0, 1)):
             data = table_of(here, [length, 0.0], label, 0.5)
             if adjacency == Adjacency.REPLACE_ONE:
@@ -528,15 +470,36 @@ def whole_fits(adjacency):
                 neighbours = [table_of(there, row, 1 - label, 2.0) for row in rows]
             else:
                 neighbours = [table_of(here, [length, 0.0], label, 0.5, weight=0.0)]
-            losses += [replay([conditioning, descent], run, data, other) for other in neighbours]
-        *learnt, training = model.mechanism_.mechanisms
-        steps = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=adjacency)
-        parts = [composition(part) for part in (*learnt, *[steps] * training.n_steps)]
-        names = ["learnt"] * len(learnt) + ["steps"] * training.n_steps
-        yield from replayed(title, names, adjacency, parts, model.privacy_.mu, losses)
+            pairs += [(data, other) for other in neighbours]
+        yield from replayed_fit(title, model, pairs, learnt="learnt")
 
 
-def table_of(n_rows, row, label, exposure, weight=1.0):
+def replayed_fit(title, model, pairs, learnt=None):
+    """Return the losses of whole fits: of each part that is learnt, or of all of them by the name
+    ``learnt``; of all steps; and of all.
+    """
+
+    def run(data):
+        X, y, exposure, weight = data
+        codes = np.minimum(np.arange(len(y)), WHOLE - 1)
+        fit = {"groups": codes} if title == "persons" else {}
+        fit |= {"exposure": exposure} if title == "exposures" else {}
+        all_of = lambda *arguments: rows_of(*arguments).weighted_by(weight)  # noqa: E731
+        X = sparse.csr_array(X) if title == "sparse rows" else X
+        with patch.object(reading, "rows_of", all_of):
+            model.fit(X, y, **fit)
+
+    losses = [replay([spending, steps], run, *pair) for pair in pairs]
+    *bought, training = model.mechanism_.mechanisms
+    step = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=model.adjacency)
+    parts = [composition(part) for part in (*bought, *[step] * training.n_steps)]
+    names = [learnt or name for name in model.mechanism_.names[:-1]] + ["steps"] * training.n_steps
+    if title == "default":
+        title = f"default, momentum={training.momentum:.2f}"
+    return replayed(title, names, model.adjacency, parts, model.privacy_.mu, losses)
+
+
+def table_of(n_rows, row, label, exposure=1.0, weight=1.0):
     """Return rows, labels, exposures and weights, of which the last ``n_rows`` are as said."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.choice([-0.5, 0.5], WHOLE), rng.uniform(-0.1, 0.1, WHOLE)])[:-1]
@@ -576,7 +539,7 @@ def many_runs(name, options, adjacency, n_runs):
         kind, public, targets = PrivateLogisticRegression, {"classes": [0, 1]}, (0.0, 1.0)
     solver = SOLVERS[name](**options)
     model = kind(**BUDGET, **public, adjacency=adjacency, fit_intercept=False, solver=solver)
-    plan = model._plan(4, 1, model._public_loss())
+    planned = plan(request_of(model, 4, 1))
     # of the record; a run may stop before the last
     place = 0 if options.get("stopping") == "random" else 3
     (generator,) = generators(None)
@@ -584,10 +547,8 @@ def many_runs(name, options, adjacency, n_runs):
     def sample(x, target):
         X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0])
         X[place], y[place] = x, target
-        rows, plans = LocalRows(X, y), (plan.objective, plan.mechanism)
-        runs = [
-            plan.solver.solve(*plans, rows, generator=generator) for _ in range(n_first + n_runs)
-        ]
+        rows, to_run = LocalRows(X, y), (planned.objective, planned.mechanism)
+        runs = [solver.solve(*to_run, rows, generator=generator) for _ in range(n_first + n_runs)]
         return np.array(runs)
 
     n_first = max(n_runs // 3, 10)  # that the attack is chosen on
@@ -603,7 +564,7 @@ def many_runs(name, options, adjacency, n_runs):
     rates = np.array([np.mean(runs > candidates[np.argmax(found)]) for runs in judged])
     error = math.sqrt(np.sum(rates * (1 - rates)) / n_runs)
     return Row(
-        label(name, options), adjacency, plan.guarantee.advantage, rates[0] - rates[1], error
+        label(name, options), adjacency, planned.guarantee.advantage, rates[0] - rates[1], error
     )
 
 

@@ -21,6 +21,7 @@ import argparse
 import math
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -43,20 +44,21 @@ from benchmarks.accuracy import (
 from skdpdyn import PrivateLogisticRegression, conditioning
 from skdpdyn.datasets import load_flights
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model import base
+from skdpdyn.linear_model import parts, request
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.solvers import noisy_gd
+from skdpdyn.spending import Share
 
 EPSILONS = (0.1, 1.0)
 FACTORS = (0.5, 2.0)
 # where each is read
 PLACES = {
-    "LEAST_STRENGTH": [(base, "LEAST_STRENGTH")],
+    "LEAST_STRENGTH": [(request, "LEAST_STRENGTH")],
     "MATRIX_STRENGTH": [(conditioning, "MATRIX_STRENGTH")],
-    "NORM_QUANTILE": [(base, "NORM_QUANTILE")],
+    "NORM_QUANTILE": [(request, "NORM_QUANTILE")],
     "_MOMENTUM_STEPS": [(noisy_gd, "_MOMENTUM_STEPS")],
-    "shares": [(conditioning, "SHARES"), (base, "CURVATURE")],
+    "shares": [(conditioning, "SHARES"), (parts, "DENSE_CURVATURE")],
 }
 
 
@@ -75,9 +77,11 @@ SETS = {loader.__name__: loader for loader in (adult, magic, california, flights
 
 
 def times(value, factor):
-    """Return a constant, or each of a dict, times a factor."""
+    """Return a constant, a share, or each of a dict, times a factor."""
     if isinstance(value, dict):
-        return {name: factor * number for name, number in value.items()}
+        return {name: times(share, factor) for name, share in value.items()}
+    if isinstance(value, Share):
+        return replace(value, size=factor * value.size)
     return factor * value
 
 

@@ -11,12 +11,12 @@ import time
 import numpy as np
 from randomgen import AESCounter
 
-from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression, conditioning
+from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression, spending
 from skdpdyn.kernels.normals import draw_normals
 from skdpdyn.kernels.release import release
 from skdpdyn.solvers import steps
 
-RELEASING = steps, conditioning  # modules that a default fit releases in
+RELEASING = steps, spending  # modules that a default fit releases in
 
 
 def nanoseconds(function, n, repeats=7):

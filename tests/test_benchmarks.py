@@ -106,7 +106,7 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
 def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency):
     """What is learnt of rows and every step, replayed on neighbours: each part alone, and all."""
     rows = {row.what.split(": ")[1]: row for row in audit.default(Adjacency(adjacency))}
-    assert {"mean", "matrix", "curvature", "steps", "all"} <= set(rows)
+    assert {"column means", "second moments", "curvature", "steps", "all"} <= set(rows)
     for row in rows.values():
         assert re.match(r"default, momentum=0\.[1-9]", row.what)
         assert row.loss <= row.claim * (1 + 1e-6), row
