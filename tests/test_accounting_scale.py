@@ -273,7 +273,9 @@ def test_composition_of_like_parts_keeps_the_name_of_its_accountant():
     )
     assert mixed.bound == "tightest"  # before, no bound held
     with pytest.raises(UnsupportedMechanismError, match="no bound holds"):
-        tightest(Composition((full, Selection(trial=ApproximateDP(1.0), expected_trials=3.0))))
+        tightest(
+            Composition((full, Selection(trial=ApproximateDP(1.0, 1e-9), expected_trials=3.0)))
+        )
 
 
 def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to():

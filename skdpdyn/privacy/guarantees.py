@@ -630,6 +630,33 @@ class LinearCurve:
 
 @stored_part
 @dataclass(frozen=True)
+class PureCurve:
+    """The Renyi curve of a pure guarantee: that of randomized response.
+
+    Every release of pure ``at_epsilon`` is a post-processing of it (Kairouz, Oh and Viswanath 2015,
+    Theorem 10). With x = (order - 1) epsilon its moment is 1 + (e^x - 1) (e^epsilon - e^-x) / (1 +
+    e^epsilon), in which nothing cancels.
+    """
+
+    at_epsilon: float
+
+    def __post_init__(self) -> None:
+        checked_number(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0")
+
+    def __call__(self, order: Floats) -> Any:
+        """Return a bound on the Renyi divergence of ``order``."""
+        excess = np.asarray(order, dtype=float) - 1
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            x = excess * self.at_epsilon
+            moment = np.expm1(x) * -np.expm1(-x - self.at_epsilon) * special.expit(self.at_epsilon)
+            # from 30 on the moment is e^x / (1 + e^-epsilon) up to e^-60
+            log_moment = np.where(x < 30, np.log1p(moment), x - np.log1p(np.exp(-self.at_epsilon)))
+            divergence = log_moment / excess * (1 + 1e-14)
+        return np.fmin(divergence, self.at_epsilon)[()]
+
+
+@stored_part
+@dataclass(frozen=True)
 class LargestCurve:
     """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts."""
 
@@ -792,7 +819,9 @@ class RenyiDP(Guarantee):
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         curve = other._renyi_curve()
-        return None if curve is None else replace(self, curve=SummedCurve((self.curve, curve)))
+        if curve is None or type(other) is ApproximateDP:  # whose profile says more
+            return None
+        return replace(self, curve=SummedCurve((self.curve, curve)))
 
     def _renyi_curve(self) -> Any:
         return self.curve
@@ -868,9 +897,17 @@ class ApproximateDP(Guarantee):
         limit = max(delta, self.at_delta)  # below it the answer is infinite, whatever stands here
         return smallest_safe(epsilon, lambda value: self.delta(value) <= limit, towards=math.inf)
 
+    def rdp(self, order: Floats) -> Any:
+        """Return the Renyi divergence of ``order``, of a pure guarantee."""
+        curve = self._renyi_curve()
+        return super().rdp(order) if curve is None else like(order, curve(checked_order(order)))
+
+    def _renyi_curve(self) -> Any:
+        return PureCurve(self.at_epsilon) if self.at_delta == 0 else None
+
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
-        if type(other) is not ApproximateDP:
-            return None
+        if type(other) is not ApproximateDP or self.at_delta == other.at_delta == 0:
+            return None  # pure parts compose numerically, to less than the sum
         at_delta = min(1.0, self.at_delta + other.at_delta)
         return replace(self, at_epsilon=self.at_epsilon + other.at_epsilon, at_delta=at_delta)
 

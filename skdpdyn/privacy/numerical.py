@@ -228,6 +228,10 @@ class PrivacyLossDP(Guarantee):
             others.append(GaussianDP(mu, self.adjacency))
         if curve is not None:
             others.append(RenyiDP(curve, self.adjacency))
+        if all(type(part) is ApproximateDP for part, _ in self.parts):  # the sum, at delta = 0
+            points = [(n * part.at_epsilon, n * part.at_delta) for part, n in self.parts]
+            total, failure = (math.fsum(numbers) for numbers in zip(*points, strict=True))
+            others.append(ApproximateDP(total * (1 + 1e-15), min(failure, 1.0), self.adjacency))
         losses = ComposedLosses(self.parts, self.accuracy)
         if losses.band(0) is not None:
             return losses, others
