@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
 from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
@@ -198,7 +198,7 @@ class PrivacyLossDP(Guarantee):
         """Return epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
         losses, others = self._bounds()
-        bounds = [losses, *others] if losses else others
+        bounds: list[Any] = [losses, *others] if losses else others
         return like(delta, np.min([by_element(each.epsilon, delta) for each in bounds], axis=0))
 
     def with_unit(self, unit: str) -> Any:
@@ -324,6 +324,13 @@ class ComposedLosses:
         losses = discretised(self.parts, self.accuracy, number)
         return self.band(number - 1) if losses is None and number else losses
 
+    def _grid(self, number: int) -> Losses:
+        """Return the losses of a band, where there are any: `PrivacyLossDP` asks no others."""
+        losses = self.band(number)
+        if losses is None:
+            raise CalibrationError("no grid holds these losses: please report this")
+        return losses
+
     def delta(self, epsilon: Floats, known: Floats = 1.0) -> Any:
         """Return delta at ``epsilon``; a ``known`` bound says where to look first."""
         return by_element(self._delta, epsilon, known)
@@ -331,7 +338,7 @@ class ComposedLosses:
     def _delta(self, epsilon: float, known: float) -> float:
         before, number = known, _band(known)
         while True:
-            delta, edge = self.band(number).delta(epsilon), EDGES[number]
+            delta, edge = self._grid(number).delta(epsilon), EDGES[number]
             if delta > edge:  # `epsilon` asks this band no more than what holds at its edge
                 return before if before > edge else math.nextafter(edge, 1.0)
             after = max(_band(delta / _NEAR_EDGE), number)
@@ -342,9 +349,9 @@ class ComposedLosses:
     def epsilon(self, delta: float) -> float:
         """Return epsilon at ``delta``."""
         number = _band(delta)
-        epsilon, after = self.band(number).epsilon(delta), _band(delta / _NEAR_EDGE)
+        epsilon, after = self._grid(number).epsilon(delta), _band(delta / _NEAR_EDGE)
         if after > number:
-            epsilon = min(epsilon, self.band(after).epsilon(EDGES[after]))
+            epsilon = min(epsilon, self._grid(after).epsilon(EDGES[after]))
         return epsilon
 
 
