@@ -4,6 +4,16 @@ import sys
 import warnings
 from pathlib import Path
 
+__all__ = [
+    "BudgetExceededError",
+    "CalibrationError",
+    "ClusterError",
+    "ConvergenceError",
+    "PrivacyLeakWarning",
+    "PrivacyWeakWarning",
+    "UnsupportedMechanismError",
+]
+
 _PACKAGE = str(Path(__file__).parent)
 
 

@@ -40,6 +40,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     A fit goes through few hands: `read` checks X and y, `plan` finds what the budget pays for, and
     `fit` buys it, has the solver run its record, and publishes what was learnt.
+
+    Examples
+    --------
+    >>> from skdpdyn import PrivateRidge
+    >>> from skdpdyn.linear_model import PrivateLinearModel
+    >>> issubclass(PrivateRidge, PrivateLinearModel)
+    True
+    >>> round(PrivateRidge(target_bounds=(0, 1)).privacy_cost(1000, 3).epsilon(1e-6), 6)
+    1.0
     """
 
     family: ClassVar[Family]
@@ -277,7 +286,22 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
-    """Base of the classifiers: class labels, public or taken from y with a warning."""
+    """Base of the classifiers: class labels, public or taken from y with a warning.
+
+    Parameters are those of `PrivateLogisticRegression`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.linear_model import Family, Labels, PrivateLinearClassifier
+    >>> from skdpdyn.losses import hinge
+    >>> class Classifier(PrivateLinearClassifier):
+    ...     family = Family(hinge, Labels(most=2), clip=lambda n_parameters, strength: 1.0)
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> model = Classifier(classes=[False, True]).fit(X, X[:, 0] > 0)
+    >>> bool(model.score(X, X[:, 0] > 0) > 0.95)
+    True
+    """
 
     @answering
     def __init__(
@@ -395,6 +419,18 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     """Base of the regressors: targets within public bounds, or taken from y with a warning.
 
     Parameters are those of `PrivateRidge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.linear_model import Family, Numbers, PrivateLinearRegressor
+    >>> from skdpdyn.losses import squared
+    >>> class Regressor(PrivateLinearRegressor):
+    ...     family = Family(squared, Numbers(), clip=lambda n_parameters, strength: 0.25)
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> model = Regressor(target_bounds=(-0.5, 0.5)).fit(X, X[:, 0])
+    >>> bool(model.score(X, X[:, 0]) > 0.8)
+    True
     """
 
     @answering

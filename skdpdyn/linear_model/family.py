@@ -41,6 +41,14 @@ class Family:
     twin : callable or None, default=None
         ``twin()`` returns the unfitted model of scikit-learn that predicts alike, for
         ``to_sklearn``; None: there is none.
+
+    Examples
+    --------
+    >>> from skdpdyn.linear_model import Family, Labels
+    >>> from skdpdyn.losses import hinge
+    >>> family = Family(hinge, Labels(most=2), clip=lambda n_parameters, strength: 1.0)
+    >>> family.loss_of(None).lipschitz
+    1.0
     """
 
     loss: Loss | Callable[[Any], Loss]

@@ -113,7 +113,7 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
             planned.objective,
             training.mu,
             training.adjacency,
-            learning.curvature,
+            learning.top,
             learning.rows.map.equal,
         )
         record = least_noise(with_noise, training, bound=planned.bound)

@@ -43,7 +43,7 @@ class Learning:
     units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
     class_weights: np.ndarray | None = None
     diagnostics: dict[str, dict[str, float]] = field(default_factory=dict)
-    curvature: float | None = None
+    top: float | None = None  # about the largest eigenvalue of mapped rows
 
 
 class Part(ABC):
@@ -198,7 +198,7 @@ class Curvature(Part):
         """See `Part.learn`."""
         if CURVATURE in spending.shares:
             scaling = learning.plan.objective.intercept_scaling
-            learning.curvature = learn_curvature(learning.rows, scaling, spending)
+            learning.top = learn_curvature(learning.rows, scaling, spending)
 
 
 DIAGNOSTICS = Diagnostics()

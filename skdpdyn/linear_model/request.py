@@ -112,42 +112,46 @@ class Request:
         ValueError
             If that is asked for, and cannot be had.
         """
-        conditioning, solver = self.conditioning, self.solver
-        if conditioning is None:
+        if self.conditioning is None:
             return False
-        possible = (
-            solver.maps_rows
-            and not solver.pure
-            and self.budget.delta > 0
-            and not is_named(self.bound, "langevin")
-        )
-        if is_auto(conditioning) and not (possible and solver.adapts):
+        if not is_auto(self.conditioning):
+            self._check_conditioning()
+            return True
+        if not (self._can_map and self.solver.adapts and self._can_sum):
             return False
-        summable = can_sum(self.n_samples, self.n_features, self.most_rows)
-        if is_auto(conditioning):
-            strength = strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
-            return strength >= LEAST_STRENGTH and summable
-        if self.given is None and not 0 < as_float(conditioning) < 1:
+        strength = strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
+        return strength >= LEAST_STRENGTH
+
+    @property
+    def _can_map(self):
+        buys = self.budget.delta > 0 and not is_named(self.bound, "langevin")
+        return buys and self.solver.maps_rows and not self.solver.pure
+
+    @property
+    def _can_sum(self):
+        return can_sum(self.n_samples, self.n_features, self.most_rows)
+
+    def _check_conditioning(self):
+        """Refuse conditioning that was asked for and cannot be had."""
+        asked = f"conditioning={self.conditioning!r}"
+        if self.given is None and not 0 < as_float(self.conditioning) < 1:
             raise ValueError(
-                f"conditioning={conditioning!r} must be 'auto', None, a share of mu^2 in (0, 1) "
-                "or a Conditioning"
+                f"{asked} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning"
             )
-        if not possible:
+        if not self._can_map:
             raise ValueError(
-                f"conditioning={conditioning!r}: {self._spent_by} cannot train on conditioned "
+                f"{asked}: {self._spent_by} cannot train on conditioned "
                 "rows. Use conditioning=None, or solver='auto' and bound='tightest'"
             )
-        if not summable:
+        if not self._can_sum:
             raise ValueError(
-                f"conditioning={conditioning!r}: n_samples={self.n_samples} are too many to sum. "
-                "Use conditioning=None"
+                f"{asked}: n_samples={self.n_samples} are too many to sum. Use conditioning=None"
             )
         if self.given is not None and self.given.mean is not None and not self.fit_intercept:
             raise ValueError(
                 "conditioning's mean centres rows, which fit_intercept=False does not allow: "
                 "pass mean=None"
             )
-        return True
 
     @property
     def adapts(self) -> bool:

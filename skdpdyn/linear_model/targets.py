@@ -78,7 +78,20 @@ class Targets(ABC):
 
 @dataclass(frozen=True)
 class Labels(Targets):
-    """Labels of at most ``most`` classes: public, or taken from y with a warning."""
+    """Labels of classes: public, or taken from y with a warning.
+
+    Parameters
+    ----------
+    most : float, default=inf
+        Largest number of classes that the loss can tell apart.
+
+    Examples
+    --------
+    >>> from skdpdyn import PrivateLinearSVC
+    >>> from skdpdyn.linear_model import Labels
+    >>> Labels(most=2).public(PrivateLinearSVC(classes=[3, 1])).tolist()
+    [1, 3]
+    """
 
     most: float = math.inf
 
@@ -157,7 +170,15 @@ class Labels(Targets):
 
 
 class Numbers(Targets):
-    """Numbers within public bounds, or those that y has, with a warning; mapped to [-1, 1]."""
+    """Numbers within public bounds, or those that y has, with a warning; mapped to [-1, 1].
+
+    Examples
+    --------
+    >>> from skdpdyn import PrivateRidge
+    >>> from skdpdyn.linear_model import Numbers
+    >>> Numbers().public(PrivateRidge(target_bounds=[-3, 5]))
+    (-3.0, 5.0)
+    """
 
     clips = True
 

@@ -370,9 +370,9 @@ def discretised(
     ----------
     parts : sequence of (Guarantee or SampledGaussian, int)
         The parts, each with its number of repetitions.
-    accuracy : float
+    accuracy : float, default=ACCURACY
         Relative error of epsilon at which the grid is fine enough.
-    band : int
+    band : int, default=0
         Where delta is: between which two of `EDGES`. Larger losses than it needs are put at
         infinity.
     """
