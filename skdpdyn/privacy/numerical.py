@@ -370,7 +370,7 @@ def discretised(
     ----------
     parts : sequence of (Guarantee or SampledGaussian, int)
         The parts, each with its number of repetitions.
-    accuracy : float, default=ACCURACY
+    accuracy : float, default=5e-06
         Relative error of epsilon at which the grid is fine enough.
     band : int, default=0
         Where delta is: between which two of `EDGES`. Larger losses than it needs are put at
