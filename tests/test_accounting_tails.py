@@ -46,7 +46,7 @@ def test_epsilon_is_just_above_a_quadrature(q, noise, n_steps, delta, adjacency)
 
 
 def test_epsilon_is_just_above_a_quadrature_on_drawn_settings():
-    """The oracle is off by 1e-7 or says that it is not: `NotConverged`."""
+    """Where the oracle has settled: on few or rare batches its sum over s is too long."""
     rng = np.random.default_rng(0)
     compared = 0
     for _ in range(6):
@@ -57,10 +57,11 @@ def test_epsilon_is_just_above_a_quadrature_on_drawn_settings():
         if not 1e-4 < ours < 30:
             continue
         try:
-            exact = sampled_epsilon(q, noise, n_steps, adjacency, delta)
+            run = q, noise, n_steps, adjacency, delta
+            exact, finer = sampled_epsilon(*run), sampled_epsilon(*run, 1.3)
         except NotConverged:
             continue
-        if exact > 0:
+        if exact > 0 and abs(finer / exact - 1) < 1e-7:
             assert exact * (1 - 1e-6) <= ours <= exact * 1.01
             compared += 1
     assert compared >= 2
