@@ -6,7 +6,6 @@ one. The time that steps take is no part of what a guarantee promises: it may de
 as it does for anybody with a watch.
 """
 
-import sys
 import time
 from typing import Any, Self
 
@@ -30,8 +29,6 @@ class Progress:
     >>> from skdpdyn.progress import Progress
     >>> with Progress(2, verbose=0) as told:
     ...     told(1)
-    ...     told.steps_until_news(1)
-    9223372036854775807
     """
 
     def __init__(self, total: int, of: str = "step", verbose: Any = 0) -> None:
@@ -48,10 +45,6 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-    def steps_until_news(self, done: int) -> int:
-        """Return after how many more steps something is told, if so many are done."""
-        return self._next - done if self._told else sys.maxsize
 
     def __call__(self, done: int) -> None:
         """Tell that so many steps are done, if it is time."""

@@ -109,13 +109,14 @@ def test_realised_schedule_is_the_records(step_size, average):
     )
     record = record_of(solver, objective, noise_multiplier=1e-8)
     rows = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
-    theta, velocity, iterates = np.zeros(3), 0.0, []
+    theta, move, last, iterates = np.zeros(3), np.zeros(3), 1.0, []
     for step in np.broadcast_to(record.step_size, 9):
         limit = 0.4 / np.linalg.norm(rows, axis=1)
-        gradient = np.clip(expit(rows @ theta) - y, -limit, limit) @ rows / 50 + 0.01 * theta
-        velocity = 0.3 * velocity + gradient
-        theta = theta - step * velocity
+        gradient = np.clip(expit(rows @ theta) - y, -limit, limit) @ rows / 50
+        before, point = theta, theta + 0.3 * step / last * move
+        theta = point - step * (gradient + 0.01 * point)
         theta = theta * min(1, 1.5 / np.linalg.norm(theta))
+        move, last = theta - before, step
         iterates.append(theta)
     weights = {
         None: [0.0] * 8 + [1.0],

@@ -486,11 +486,11 @@ def test_shuffled_once_costs_at_most_the_mean_over_places(cooling):
             assert exact >= 0.8 * bound
 
 
-def captured(monkeypatch, name, objective, mechanism, n_fits):
-    """What so many fits passed on to the loop, without running it."""
+def captured(monkeypatch, objective, mechanism, n_fits):
+    """Steps and batches that so many fits passed on to the loop, without running it."""
     values = []
     monkeypatch.setattr(
-        noisy_sgd, "descend_on_batches", lambda *args, **options: values.append(options[name])
+        noisy_sgd, "descend", lambda *args, batches, verbose: values.append((args[2], batches))
     )
     rng = generator()
     for _ in range(n_fits):
@@ -503,10 +503,9 @@ def captured(monkeypatch, name, objective, mechanism, n_fits):
 def test_the_hidden_order_is_uniform(monkeypatch):
     """All 24 orders of four records; chi-square, failure probability 1e-7."""
     objective, _ = line(4)
-    batches = captured(
-        monkeypatch, "batches", objective, record(objective, batch_size=2, n_epochs=3), 20_000
-    )
-    orders, counts = np.unique([batch.permutation for batch in batches], axis=0, return_counts=True)
+    fits = captured(monkeypatch, objective, record(objective, batch_size=2, n_epochs=3), 20_000)
+    orders = [batches.permutation for _, batches in fits]
+    orders, counts = np.unique(orders, axis=0, return_counts=True)
     assert len(orders) == 24
     assert stats.chisquare(counts).pvalue > 1e-7
 
@@ -630,13 +629,14 @@ def test_one_pass_follows_the_law_that_is_accounted(distribution, stopping):
 def test_a_random_stop_is_uniform(monkeypatch):
     objective, _ = line(6)
     mechanism = record(objective, sampling="one_pass", stopping="random", radius=1.0)
-    stops = captured(monkeypatch, "stop", objective, mechanism, 20_000)
+    stops = [
+        steps.step_size.size for steps, _ in captured(monkeypatch, objective, mechanism, 20_000)
+    ]
     assert stats.chisquare(np.bincount(stops, minlength=7)[1:]).pvalue > 1e-7
-    assert set(
-        captured(
-            monkeypatch, "stop", objective, record(objective, sampling="one_pass", radius=1.0), 9
-        )
-    ) == {None}
+    mechanism = record(objective, sampling="one_pass", radius=1.0)
+    assert all(
+        steps.step_size.size == 6 for steps, _ in captured(monkeypatch, objective, mechanism, 9)
+    )
 
 
 def test_a_random_stop_is_not_told(capsys):

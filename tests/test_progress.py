@@ -115,10 +115,8 @@ def test_lines_say_what_is_left(lines, capsys, monkeypatch):
     now = iter([0.0, 3.0, 600.0, 3600.0, 7200.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(now)))
     with progress.Progress(1000, verbose=1) as tell:
-        assert tell.steps_until_news(0) == 1
         for done in (1, 2, 100, 500, 1000):
             tell(done)
-        assert tell.steps_until_news(1000) > 0
     assert capsys.readouterr().out.splitlines() == [
         "step 1 of 1000, about 49 min 57 s left",
         "step 100 of 1000, about 1 h 30 min left",

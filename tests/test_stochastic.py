@@ -133,7 +133,7 @@ def test_poisson_skips_cost_nothing_for_rows_that_stay_out(in_python):
             return self.rng.random()
 
     rng, index, batch = Counting(), np.empty(10**7, np.uintp), np.empty(2, np.int64)
-    PoissonBatches(1e-5).draw(rng, 0, PoissonBatches(1e-5).numbers, index, batch)
+    kernel._draw_poisson(rng, 0, PoissonBatches(1e-5).numbers, index, batch)
     assert 0 < batch[1] < rng.calls < 10 * 10**7 * 1e-5
 
 
@@ -158,7 +158,7 @@ def test_the_end_of_a_number_decides_whether_a_candidate_stays(in_python, last, 
     numbers[1] += 4 * 2.0**-53  # half of the last unit that its place leaves
     digits = [numbers[2 + 20] - 1, (5 << 50) + (3 << 48), last << 50]
     index, batch = np.empty(8, np.uintp), np.empty(2, np.int64)
-    PoissonBatches.draw(Scripted(digits), 0, numbers, index, batch)
+    kernel._draw_poisson(Scripted(digits), 0, numbers, index, batch)
     assert batch[1] == size
     assert size == 0 or index[0] == 5
 
@@ -189,7 +189,7 @@ def test_digits_decide_where_the_first_ones_are_equal(in_python):
         index, batch = np.empty(4, np.uintp), np.empty(2, np.int64)
         kept = numbers.copy()
         kept[1] = 1.0
-        PoissonBatches.draw(Scripted(digits), 0, kept, index, batch)
+        kernel._draw_poisson(Scripted(digits), 0, kept, index, batch)
         assert batch[1] == size
 
 
@@ -212,10 +212,10 @@ def test_fresh_batches_have_no_modulo_bias():
     """2^53 is 2 modulo 3: the two largest numbers are drawn again."""
     for rejected in (2**53 - 1, 2**53 - 2):
         index, batch = np.arange(3, dtype=np.uintp), np.empty(2, np.int64)
-        FreshBatches(1).draw(Scripted([rejected, 1]), 0, np.ones(1), index, batch)
+        kernel._draw_fresh(Scripted([rejected, 1]), 0, np.ones(1), index, batch)
         assert index[0] == 1
     index = np.arange(3, dtype=np.uintp)
-    FreshBatches(1).draw(Scripted([2**53 - 3]), 0, np.ones(1), index, batch)
+    kernel._draw_fresh(Scripted([2**53 - 3]), 0, np.ones(1), index, batch)
     assert index[0] == (2**53 - 3) % 3
 
 
@@ -363,12 +363,15 @@ def test_one_batch_of_all_is_the_full_batch(loss, layout, dtype):
 
 @each_layout
 def test_progress_changes_no_bit(layout, capsys, still_clock):
+    """And tells at most every tenth of the steps, in order, up to the last one."""
     X, y = data(logistic)
     objective, batches = problem(logistic, X), PoissonBatches(0.3)
     expected = run(objective, layout(X), y, batches)
     np.testing.assert_array_equal(run(objective, layout(X), y, batches, verbose=1), expected)
-    lines = capsys.readouterr().out.split("\n")[:-1]
-    assert lines == [f"step {k} of 23" for k in (3, 6, 9, 12, 15, 18, 21, 23)]
+    told = [int(line.split()[1]) for line in capsys.readouterr().out.splitlines()]
+    assert told == sorted(set(told))
+    assert told[-1] == 23
+    assert 10 <= len(told) <= 11
 
 
 def test_other_seeds_give_other_batches_and_noise():

@@ -58,7 +58,8 @@ class DPSGD(Solver):
         same in the first half of the steps, and half of it in the second. "inverse": 1 / (alpha t)
         in step t.
     momentum : float, default=0.0
-        Part of the last direction that is kept, in [0, 1).
+        Part of the last move, over the size of its step, that the next step repeats before the
+        penalty pulls, in [0, 1).
     average : {None, "uniform", "weighted"}, default=None
         The result: the last iterate, the mean of all T iterates, or their mean with weights 2
         t / (T (T + 1)).

@@ -34,7 +34,7 @@ class BassilySGD(Solver):
     Parameters
     ----------
     n_steps : "auto" or int, default="auto"
-        Number of steps. "auto": n^2 as in the paper, or as many as 4,000,000 and the numerical
+        Number of steps. "auto": n^2 as in the paper, or as many as 100,000 and the numerical
         accounting allow, delta 3e14.
     radius : "auto" or float, default="auto"
         Radius of the ball around 0 that every step projects onto. "auto": L / alpha, which holds
