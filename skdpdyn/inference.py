@@ -405,11 +405,6 @@ def private_summary(
     )
 
 
-def _epsilons(mus, delta):
-    """Return the epsilon of each mu; NaN for NaN."""
-    return np.array([mu if math.isnan(mu) else GaussianDP(mu).epsilon(delta) for mu in mus])
-
-
 @dataclass(frozen=True)
 class _Estimate:
     """Return estimates in units of X and y, and the missing mu of those without an estimate."""

@@ -289,7 +289,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         warn_of_weak_budget(plan.budget, n_samples)
         held, train = self._held_out(n_samples, splitting)
         n_held, of_rows, of_held = len(held), {}, {}
-        candidates = self._candidates()
+        candidates = Candidates(self.estimator, self.param_distributions)
         if codes is not None:
             self._check_persons(candidates, plan, public)
             held, train = (np.flatnonzero(np.isin(codes, persons)) for persons in (held, train))
@@ -422,9 +422,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                     f"exposure: {type(model).__name__} takes none. Search PrivatePoissonRegressor"
                 )
 
-    def _candidates(self):
-        return Candidates(self.estimator, self.param_distributions)
-
     def _plan(self, n_samples, head, public):
         """Plan a search on this many records from the shape of ``head``, a few rows of X."""
         model = private_model(self.estimator)
@@ -437,7 +434,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        epsilon, delta, _ = budget.epsilon, budget.delta, budget.mu
+        epsilon, delta = budget.epsilon, budget.delta
         checked_choice(self.bound, "bound", ("selection", "tightest"))
         shape = self._shape()
         if not 1 <= as_float(self.expected_trials) <= 1000:
@@ -445,7 +442,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000"
             )
         n_held = self._held_out(n_samples, None)
-        candidates = self._candidates()
+        candidates = Candidates(self.estimator, self.param_distributions)
         pool = candidates.pool()
 
         shared = self.test_size is None and self.holdout is None

@@ -465,22 +465,7 @@ def _found(item, name="", row_wise=()):
         kind = kind if type(item) is not FrozenEstimator else type(item.estimator).__name__
         yield _Found(_named(name, kind), item.privacy_, leaks)
     elif is_fitted_search(item):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
-            try:
-                total = search_privacy(item, row_wise=row_wise)
-            except UnsupportedMechanismError:
-                raise
-            except ValueError as error:
-                yield _Found(
-                    name,
-                    why=(
-                        f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
-                    ),
-                    refused=True,
-                )
-            else:
-                yield _Found(_named(name, kind), total.guarantee, total.leaks)
+        yield _of_search(item, name, row_wise)
     elif hasattr(item, "privacy_cost"):
         yield _unfitted(name, kind, "its privacy_cost says what it would")
     elif type(item) in _PARTS:
@@ -546,12 +531,18 @@ def _of_target(item, name, row_wise):
     yield from _inside(item, name, row_wise, "regressor_")
 
 
-def _of_threshold(item, name, row_wise):
-    return _inside(item, name, row_wise, "estimator_")
-
-
-def _of_frozen(item, name, row_wise):
-    return _found(item.estimator, name, row_wise)
+def _of_search(item, name, row_wise):
+    """Return what is known of a fitted search."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
+            total = search_privacy(item, row_wise=row_wise)
+    except UnsupportedMechanismError:
+        raise
+    except ValueError as error:
+        why = f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
+        return _Found(name, why=why, refused=True)
+    return _Found(_named(name, type(item).__name__), total.guarantee, total.leaks)
 
 
 def _inside(item, name, row_wise, attribute):
@@ -568,8 +559,8 @@ _PARTS = {
     FeatureUnion: _of_steps,
     ColumnTransformer: _of_columns,
     TransformedTargetRegressor: _of_target,
-    FixedThresholdClassifier: _of_threshold,
-    FrozenEstimator: _of_frozen,
+    FixedThresholdClassifier: partial(_inside, attribute="estimator_"),
+    FrozenEstimator: lambda item, name, row_wise: _found(item.estimator, name, row_wise),
 }
 
 
