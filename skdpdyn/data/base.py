@@ -138,14 +138,14 @@ class Rows(ABC):
 
     def close(self) -> None:
         """Free what `gradient` holds, and the resources of a fit: workers, files, sockets."""
-        opened = self.__dict__.pop("_opened", {})
+        opened = self.__dict__.pop("_gradients", {})
         for _, _, sums in opened.values():
             sums.close()
 
     def __copy__(self):
         """Return the same rows without what `gradient` holds, which is of these numbers alone."""
         rows = object.__new__(type(self))
-        rows.__dict__ |= {name: value for name, value in vars(self).items() if name != "_opened"}
+        rows.__dict__ |= {name: value for name, value in vars(self).items() if name != "_gradients"}
         return rows
 
     def gradient(self, objective: Objective, point: np.ndarray, chosen=None) -> np.ndarray:
@@ -186,7 +186,7 @@ class Rows(ABC):
         """
         if point.shape != (objective.n_parameters,):
             raise ValueError(f"point has shape {point.shape}: give {objective.n_parameters}")
-        opened = vars(self).setdefault("_opened", {})
+        opened = vars(self).setdefault("_gradients", {})
         known, place, sums = opened.get(chosen is None, (None, None, None))
         if known is not objective:
             if sums is not None:
