@@ -74,7 +74,7 @@ def gathered_dtype(dtype):
 
 def gathered(rows, index):
     """Return some rows side by side, of that dtype."""
-    return rows[index].astype(np.float64, copy=False)
+    return rows.take(index, axis=0).astype(np.float64, copy=False)
 
 
 def rows_at_a_time(n_features):

@@ -306,12 +306,14 @@ class BatchSums:
     """
 
     def __init__(self, what, rows):
-        self._family, self._n_sums, dtype = what.family, what.n_sums, rows.dtype.name
-        self._dtype = self._family.gathered_dtype(dtype)
-        self._kernel = compiled_some_chunks(self._family, self._dtype)
+        self._family, self._n_sums = what.family, what.n_sums
+        dtype = self._family.gathered_dtype(rows.dtype.name)
+        self._kernel = compiled_some_chunks(self._family, dtype)
         self._residual = first_class(what.objective.loss.residual)
         self._scaling, self._rows = what.objective.intercept_scaling, rows
-        self._X, self._numbers = self._family.rows(rows.X), (rows.y, *rows.bounded_for(what))
+        scale, limit, offset, weight = rows.bounded_for(what)
+        y, limit = rows.y.astype(dtype, copy=False), limit.astype(dtype, copy=False)
+        self._X, self._numbers = self._family.rows(rows.X), (y, scale, limit, offset, weight)
         self._size = self._family.rows_at_a_time(rows.shape[1])
         self._at_once = self._size * max(1, _GATHERED // (self._size * rows.shape[1]))
         self._sums = np.empty((1, self._n_sums))
@@ -322,18 +324,13 @@ class BatchSums:
     def __call__(self, weights, intercept, shift, chosen):
         """Return the sum over records at some places, added up in order, of shape (n_sums,)."""
         total, index = Total((self._n_sums,)), self._rows.of_records(chosen)
-        scalar = self._dtype
         for first in range(0, len(index), self._at_once):
             part = index[first : first + self._at_once]
-            y, scale, limit, offset, weight = (
-                numbers[part] if numbers.size else numbers for numbers in self._numbers
-            )
-            y, limit = y.astype(scalar, copy=False), limit.astype(scalar, copy=False)
-            edges = np.append(np.arange(0, len(part), self._size), len(part))
+            numbers = [of.take(part) if of.size else of for of in self._numbers]
+            edges = np.array([*range(0, len(part), self._size), len(part)])
             self._kernel(
-                self._residual, self._family.gathered(self._X, part), y, scale, limit, offset,
-                weight, weights, intercept, shift, self._scaling, edges, 0, len(edges) - 1,
-                self._sums, total.parts,
+                self._residual, self._family.gathered(self._X, part), *numbers, weights, intercept,
+                shift, self._scaling, edges, 0, edges.size - 1, self._sums, total.parts,
             )  # fmt: skip
         return total.value()
 
