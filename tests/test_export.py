@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.linear_model import PrivateLinearModel
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 
@@ -93,8 +93,12 @@ def test_pipelines_keep_the_names_of_columns_and_models_without_one_say_so():
     assert total_privacy(plain[0][0]).free == (("", "RowMapper maps each row by itself"),)
     with pytest.raises(ValueError, match="LogisticRegression learns from the records without"):
         total_privacy(plain)
-    with pytest.raises(NotImplementedError, match="has no counterpart in scikit-learn"):
-        PrivateLinearModel._sklearn_model(model)
+
+    class Alone(type(model)):
+        family = replace(model.family, twin=None)
+
+    with pytest.raises(NotImplementedError, match="Alone has no counterpart in scikit-learn"):
+        Alone(**model.get_params(deep=False)).fit(frame, y).to_sklearn()
 
 
 def test_a_map_of_rows_refuses_what_is_none():

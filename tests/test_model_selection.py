@@ -1237,7 +1237,7 @@ def test_disjoint_parts_cost_the_worst():
     mixed = total_privacy(sampled, GaussianDP(0.4), disjoint=True)
     assert mixed.rdp(9.0) == max(sampled.rdp(9.0), GaussianDP(0.4).rdp(9.0))
     with pytest.raises(UnsupportedMechanismError, match="ApproximateDP"):
-        total_privacy(ApproximateDP(0.1), GaussianDP(0.4), disjoint=True)
+        total_privacy(ApproximateDP(0.1, 1e-9), GaussianDP(0.4), disjoint=True)
 
 
 def test_totals_that_are_not_known_are_refused():
@@ -1456,11 +1456,11 @@ def test_a_search_is_counted_with_its_private_scaler():
     ]
     fits = sum(3 * (mu**2 + pipeline[-1].privacy_cost(150, 3).mu ** 2) for mu in scalers)
     refit = sum(step.privacy_.mu**2 for step in fitted.best_estimator_)
-    assert priced(fitted).mu == pytest.approx(math.sqrt(fits + refit), rel=1e-12)
+    assert priced(fitted).mu == pytest.approx(math.sqrt(fits + refit), rel=1e-8)
     assert total_privacy(fitted).guarantee == priced(fitted).guarantee
     runs = cross_validate(pipeline, X, Y, cv=KFold(4), return_estimator=True)["estimator"]
     assert priced(pipeline, cv=KFold(4), n_samples=200, n_features=3).mu == pytest.approx(
-        total_privacy(*runs[1:]).mu, rel=1e-12
+        total_privacy(*runs[1:]).mu, rel=1e-8
     )
     seeded = make_pipeline(PrivateScaler(0.5, 1e-4, random_state=3), LOGISTIC)
     assert any(

@@ -267,14 +267,15 @@ def test_runs_follow_the_law_that_is_accounted(cooling, short, n_epochs):
     assert_runs_follow_the_law(cooling, short, n_epochs)
 
 
-def with_changes(**changes):
-    """`descend_on_batches` with a planted bug."""
-    honest = noisy_sgd.descend_on_batches
+def with_changes(batches=None, **changes):
+    """`descend` with a planted bug, in the batches or in fields of the steps."""
+    honest = noisy_sgd.descend
 
-    def planted(*args, **options):
-        return honest(
-            *args, **(options | {name: change(options[name]) for name, change in changes.items()})
-        )
+    def planted(objective, rows, steps, generator, **options):
+        steps = replace(steps, **{name: f(getattr(steps, name)) for name, f in changes.items()})
+        if batches is not None:
+            options["batches"] = batches(options["batches"])
+        return honest(objective, rows, steps, generator, **options)
 
     return planted
 
@@ -295,7 +296,7 @@ def with_changes(**changes):
     ],
 )
 def test_planted_bugs_break_the_law(monkeypatch, bug):
-    monkeypatch.setattr(noisy_sgd, "descend_on_batches", with_changes(**bug))
+    monkeypatch.setattr(noisy_sgd, "descend", with_changes(**bug))
     with pytest.raises(AssertionError):
         assert_runs_follow_the_law()
 

@@ -28,7 +28,6 @@ from skdpdyn.noise import largest_norm, standard_noise
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
-    ApproximateDP,
     Composition,
     Gaussian,
     GaussianDP,
@@ -585,14 +584,14 @@ def test_the_budget_is_met_from_below(epsilon, delta, log_n, data_norm, loss, no
     )
     mechanism = least_noise(solver.mechanism(problem, *spent(**budget)), epsilon, delta)
     paid = perturbation(mechanism).epsilon(delta)
-    assert epsilon * (1 - 1e-6) < paid <= epsilon
+    # pure parts compose numerically
+    assert epsilon * (1 - (1e-6 if noise == "gaussian" else 1e-4)) < paid <= epsilon
     assert tightest(mechanism, delta=delta).bound == "perturbation"
     linear, output = mechanism.mechanisms
     if noise == "gaussian":
         assert (linear.noise_multiplier / output.noise_multiplier) ** 2 == pytest.approx(0.01)
     else:
-        assert type(perturbation(mechanism)) is ApproximateDP
-        assert perturbation(mechanism).at_delta == 0
+        assert perturbation(mechanism).delta(paid) == 0
 
 
 def test_calibration_is_fast():
@@ -761,7 +760,8 @@ def test_end_to_end(model, noise, adjacency):
         delta=0.0 if pure else 1e-5,
     )
     estimator.fit(X, y)
-    assert 2.0 * (1 - 1e-6) < estimator.epsilon_ <= 2.0
+    # pure parts compose numerically
+    assert 2.0 * (1 - (1e-4 if pure else 1e-6)) < estimator.epsilon_ <= 2.0
     assert estimator.bound_ == "perturbation"
     assert (
         estimator.privacy_ == perturbation(estimator.mechanism_) == estimator.privacy_cost(300, 4)
