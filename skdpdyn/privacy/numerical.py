@@ -463,7 +463,8 @@ def loss_masses(part: Any, interval: float, tail: float) -> tuple[Masses, ...]:
 
 @loss_masses.register
 def _(part: SampledGaussian, interval: float, tail: float) -> tuple[Masses, ...]:
-    epsilon = interval * np.arange(math.ceil(largest_loss(part, tail) / interval) + 1)
+    steps = max(1, math.ceil(largest_loss(part, tail) / interval))
+    epsilon = interval * np.arange(steps + 1)
     delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
     return tuple(
         connect_dots(above, swapped, interval)
