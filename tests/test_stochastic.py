@@ -20,7 +20,7 @@ from skdpdyn.kernels.draws import (
     FixedBatches,
     FreshBatches,
     PoissonBatches,
-    _law_of_block,
+    law_of_block,
 )
 from skdpdyn.losses import LOSSES, logistic, squared
 from skdpdyn.noise import generators
@@ -133,7 +133,7 @@ def test_poisson_skips_cost_nothing_for_rows_that_stay_out(in_python):
             return self.rng.random()
 
     rng, index, batch = Counting(), np.empty(10**7, np.uintp), np.empty(2, np.int64)
-    kernel._draw_poisson(rng, 0, PoissonBatches(1e-5).numbers, index, batch)
+    kernel.draw_poisson(rng, 0, PoissonBatches(1e-5).numbers, index, batch)
     assert 0 < batch[1] < rng.calls < 10 * 10**7 * 1e-5
 
 
@@ -141,7 +141,7 @@ def test_poisson_skips_cost_nothing_for_rows_that_stay_out(in_python):
 def test_numbers_of_candidates_have_their_exact_law(k):
     """The digits of the distribution function of Binomial(2^k, 2^-k), cut off."""
     n_digits, rest = 20, 0
-    values = _law_of_block(k).reshape(-1, n_digits)
+    values = law_of_block(k).reshape(-1, n_digits)
     assert len(values) == 2**k
     for number, digits in enumerate(values):
         p = Fraction(1, 2**k)
@@ -158,7 +158,7 @@ def test_the_end_of_a_number_decides_whether_a_candidate_stays(in_python, last, 
     numbers[1] += 4 * 2.0**-53  # half of the last unit that its place leaves
     digits = [numbers[2 + 20] - 1, (5 << 50) + (3 << 48), last << 50]
     index, batch = np.empty(8, np.uintp), np.empty(2, np.int64)
-    kernel._draw_poisson(Scripted(digits), 0, numbers, index, batch)
+    kernel.draw_poisson(Scripted(digits), 0, numbers, index, batch)
     assert batch[1] == size
     assert size == 0 or index[0] == 5
 
@@ -166,7 +166,7 @@ def test_the_end_of_a_number_decides_whether_a_candidate_stays(in_python, last, 
 def test_a_block_of_any_size_has_a_law():
     """Poisson's in the end: means and the last value are those of one candidate in a block."""
     for k in (10, 30, 52):
-        first = _law_of_block(k)[::20] * 2.0**-53
+        first = law_of_block(k)[::20] * 2.0**-53
         np.testing.assert_allclose(first, stats.binom.cdf(range(len(first)), 2**k, 2.0**-k), 1e-9)
         assert 150 < len(first) < 250
 
@@ -189,7 +189,7 @@ def test_digits_decide_where_the_first_ones_are_equal(in_python):
         index, batch = np.empty(4, np.uintp), np.empty(2, np.int64)
         kept = numbers.copy()
         kept[1] = 1.0
-        kernel._draw_poisson(Scripted(digits), 0, kept, index, batch)
+        kernel.draw_poisson(Scripted(digits), 0, kept, index, batch)
         assert batch[1] == size
 
 
@@ -212,10 +212,10 @@ def test_fresh_batches_have_no_modulo_bias():
     """2^53 is 2 modulo 3: the two largest numbers are drawn again."""
     for rejected in (2**53 - 1, 2**53 - 2):
         index, batch = np.arange(3, dtype=np.uintp), np.empty(2, np.int64)
-        kernel._draw_fresh(Scripted([rejected, 1]), 0, np.ones(1), index, batch)
+        kernel.draw_fresh(Scripted([rejected, 1]), 0, np.ones(1), index, batch)
         assert index[0] == 1
     index = np.arange(3, dtype=np.uintp)
-    kernel._draw_fresh(Scripted([2**53 - 3]), 0, np.ones(1), index, batch)
+    kernel.draw_fresh(Scripted([2**53 - 3]), 0, np.ones(1), index, batch)
     assert index[0] == (2**53 - 3) % 3
 
 

@@ -46,7 +46,7 @@ def _number_by_all_digits(generator, law, first, c):
     return c // _DIGITS
 
 
-def _draw_poisson(generator, step, numbers, index, batch):
+def draw_poisson(generator, step, numbers, index, batch):
     """Draw each row with exactly the same probability, independently; see `PoissonBatches`."""
     block, kept, law = np.int64(numbers[0]), numbers[1], numbers[2:]
     unit = block / _UNIFORM
@@ -76,7 +76,7 @@ def _draw_poisson(generator, step, numbers, index, batch):
     batch[0], batch[1] = 0, size
 
 
-def _draw_fresh(generator, step, numbers, index, batch):
+def draw_fresh(generator, step, numbers, index, batch):
     """Draw a uniform set of rows: the start of a shuffle of any permutation."""
     size = np.int64(numbers[0])
     for i in range(size):
@@ -110,7 +110,7 @@ def _drawn(draw, numbers, index, generator):
 
 
 @cache
-def _law_of_block(k):
+def law_of_block(k):
     """Return the distribution function of the number of candidates among 2^k, in digits.
 
     Numbers are Binomial(2^k, 2^-k). Each value of the function has 20 digits of 53 bits, the most
@@ -155,11 +155,11 @@ class PoissonBatches:
         """Return what the sampler knows: block, probability of a candidate, and their law."""
         k = min(max(0, -math.frexp(self.sampling_probability)[1]), _MOST_BITS)
         kept = math.floor(math.ldexp(self.sampling_probability, k) * _UNIFORM) / _UNIFORM
-        return np.concatenate([[2.0**k, kept], _law_of_block(k)])
+        return np.concatenate([[2.0**k, kept], law_of_block(k)])
 
     def drawn(self, n_samples, generator) -> Callable[[int], np.ndarray]:
         """Return who is in a step, as a function of its number; valid until the next one."""
-        return _drawn(_draw_poisson, self.numbers, np.empty(n_samples, np.uintp), generator)
+        return _drawn(draw_poisson, self.numbers, np.empty(n_samples, np.uintp), generator)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class FreshBatches:
     def drawn(self, n_samples, generator) -> Callable[[int], np.ndarray]:
         """Return who is in a step, as a function of its number; valid until the next one."""
         index = np.arange(n_samples, dtype=np.uintp)
-        return _drawn(_draw_fresh, np.array([float(self.size)]), index, generator)
+        return _drawn(draw_fresh, np.array([float(self.size)]), index, generator)
 
 
 @dataclass(frozen=True, eq=False)
