@@ -197,6 +197,7 @@ def public_names():
         for name in set(getattr(found, "__all__", ())).difference(derived_from):
             one = getattr(found, name)
             may_draw = inspect.isclass(one) or inspect.isfunction(one)
+            may_draw = may_draw and not (inspect.isclass(one) and issubclass(one, Exception))
             if may_draw and "random_state" in inspect.signature(one).parameters:
                 yield name
 

@@ -65,6 +65,7 @@ from skdpdyn.model_selection import (
     search_privacy,
     total_privacy,
 )
+from skdpdyn.model_selection._candidates import Candidates
 from skdpdyn.model_selection._scores import score_of
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
 from skdpdyn.noise import generators
@@ -189,12 +190,19 @@ def test_candidates_are_equally_likely():
     """
     (generator,) = generators(1)
     grids = search(grid=[{"clip": [0.3, 0.6], "alpha": [1e-3, 1e-2]}, {"clip": [1.0, 2.0]}])
-    drawn = [tuple(sorted(grids._candidates().draw(generator).items())) for _ in range(6000)]
+    drawn = [
+        tuple(
+            sorted(Candidates(grids.estimator, grids.param_distributions).draw(generator).items())
+        )
+        for _ in range(6000)
+    ]
     counts = [drawn.count(value) for value in set(drawn)]
     assert len(counts) == 6
     assert np.sum((np.array(counts) - 1000) ** 2) / 1000 < stats.chi2.isf(1e-7, 5)
     mixed = search(grid={"alpha": stats.uniform(0, 1), "clip": [0.3, 0.6]})
-    drawn = [mixed._candidates().draw(generator) for _ in range(2000)]
+    drawn = [
+        Candidates(mixed.estimator, mixed.param_distributions).draw(generator) for _ in range(2000)
+    ]
     assert stats.kstest([candidate["alpha"] for candidate in drawn], "uniform").pvalue > 1e-7
     # 5.4 standard deviations
     assert abs(sum(candidate["clip"] == 0.3 for candidate in drawn) - 1000) < 120
@@ -515,7 +523,9 @@ def test_trials_draw_independent_noise(n_jobs):
     plan = chosen._plan(40, WIDE[:2], {})
     trials = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_trials.run_trial)(
-            chosen._candidates().build({"clip": 0.5}, plan.trial_budget, {}, None),
+            Candidates(chosen.estimator, chosen.param_distributions).build(
+                {"clip": 0.5}, plan.trial_budget, {}, None
+            ),
             plan.score,
             WIDE,
             HALVES,
