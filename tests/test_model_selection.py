@@ -99,6 +99,10 @@ def data(n_samples=200, seed=0):
 X, Y = data()
 
 
+def candidates_of(chosen):
+    return Candidates(chosen.estimator, chosen.param_distributions)
+
+
 def search(estimator=LOGISTIC, grid=GRID, **changes):
     return PrivateSearchCV(
         estimator, grid, **{"epsilon": 2.0, "delta": 1e-4, "expected_trials": 3, **changes}
@@ -190,19 +194,12 @@ def test_candidates_are_equally_likely():
     """
     (generator,) = generators(1)
     grids = search(grid=[{"clip": [0.3, 0.6], "alpha": [1e-3, 1e-2]}, {"clip": [1.0, 2.0]}])
-    drawn = [
-        tuple(
-            sorted(Candidates(grids.estimator, grids.param_distributions).draw(generator).items())
-        )
-        for _ in range(6000)
-    ]
+    drawn = [tuple(sorted(candidates_of(grids).draw(generator).items())) for _ in range(6000)]
     counts = [drawn.count(value) for value in set(drawn)]
     assert len(counts) == 6
     assert np.sum((np.array(counts) - 1000) ** 2) / 1000 < stats.chi2.isf(1e-7, 5)
     mixed = search(grid={"alpha": stats.uniform(0, 1), "clip": [0.3, 0.6]})
-    drawn = [
-        Candidates(mixed.estimator, mixed.param_distributions).draw(generator) for _ in range(2000)
-    ]
+    drawn = [candidates_of(mixed).draw(generator) for _ in range(2000)]
     assert stats.kstest([candidate["alpha"] for candidate in drawn], "uniform").pvalue > 1e-7
     # 5.4 standard deviations
     assert abs(sum(candidate["clip"] == 0.3 for candidate in drawn) - 1000) < 120
@@ -523,9 +520,7 @@ def test_trials_draw_independent_noise(n_jobs):
     plan = chosen._plan(40, WIDE[:2], {})
     trials = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_trials.run_trial)(
-            Candidates(chosen.estimator, chosen.param_distributions).build(
-                {"clip": 0.5}, plan.trial_budget, {}, None
-            ),
+            candidates_of(chosen).build({"clip": 0.5}, plan.trial_budget, {}, None),
             plan.score,
             WIDE,
             HALVES,
