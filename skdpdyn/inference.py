@@ -25,7 +25,7 @@ from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import by_person, person_codes
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.request import most_rows_of
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
@@ -376,8 +376,7 @@ def private_summary(
         spending = Spending(budget, shares, generator)
         fitted = _logistic if isinstance(model, PrivateLogisticRegression) else _linear
         estimate, title, estimand = fitted(model, rows, y, spending)
-    if spending.record() != plan.mechanism:
-        raise CalibrationError("what was released is not what was planned: please report this")
+    spending.check(plan)
     own = plan.guarantee.with_unit(model.privacy_.unit)
     names = getattr(model, "feature_names_in_", None)
     names = (f"x{i}" for i in range(model.n_features_in_)) if names is None else names

@@ -38,7 +38,6 @@ from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes, unit_of
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.exceptions import CalibrationError
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
@@ -580,8 +579,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             ranges = learn_ranges(rows, crude, spending)
             rows = rows_of(_within_ranges(X, ranges), None, codes, most_rows)
         learnt = (self._map if self.equalize else self._centre)(rows, spending)
-        if spending.record() != plan.mechanism:
-            raise CalibrationError("what was released is not what was planned: please report this")
+        spending.check(plan)
         forget_fit(self)
         for name, value in learnt.items():
             setattr(self, name, value)

@@ -211,6 +211,11 @@ class Spending:
                 low = middle
         return float(grid[enough])
 
+    def check(self, plan: Spent) -> None:
+        """Raise unless all that the plan says was released, and nothing else."""
+        if self.record() != plan.mechanism:
+            raise CalibrationError("what was released is not what was planned: please report this")
+
     def record(self, training: Mechanism | None = None) -> Mechanism | None:
         """Return the record of all that was released, and of ``training``; None if of nothing."""
         if not self._parts:

@@ -154,6 +154,7 @@ def evaluate(
         noisy = spending.release(part.name, part.values, sensitivity)
         std = sensitivity * spending.noise_multiplier(part.name)
         released.append(part.estimated(noisy, std, quantile))
+    spending.check(plan)
     return wanted.evaluation(
         released,
         n_samples=n_samples,
