@@ -73,16 +73,22 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Unlike `sklearn.preprocessing.MinMaxScaler` it learns nothing from the data: the map is fixed by
     ``bounds``, acts on each record alone, and so is free under any notion of neighbouring data
-    sets. Fill missing values with a public one before, by ``SimpleImputer(strategy="constant",
-    fill_value=..., keep_empty_features=True)``.
+    sets. Missing values are refused, unless ``missing`` says what to do with them.
 
     Parameters
     ----------
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        Public bounds: one pair for all columns, one a column, or one for each column name. Do not
-        take them from the data. None is an error in `fit`: there are no bounds that serve all.
+        Public bounds: one pair for all columns, one a column, or one for each column name. Where X
+        has no names, as behind `sklearn.impute.SimpleImputer`, a dict has one pair a column, in the
+        order of the columns. Do not take bounds from the data. None is an error in `fit`: there are
+        no bounds that serve all.
     feature_range : tuple (low, high), default=(0.0, 1.0)
         Range that the bounds are mapped to.
+    missing : {"error", "pass", "indicator"}, default="error"
+        What to do with NaN. "error": refuse it. "pass": hand it on, to a later step that fills it
+        with a public value. "indicator": make it the number of ``feature_range`` that is nearest to
+        0, and append a column for each column that says where it was missing, with or without any
+        NaN in it: which columns have some is private.
 
     Attributes
     ----------
@@ -90,6 +96,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Bounds of each column.
     feature_range_ : tuple (low, high)
         Range that they are mapped to.
+    missing_ : str
+        What is done with NaN.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -102,9 +110,15 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [[0.5, 1.0], [1.0, 0.5]]
     """
 
-    def __init__(self, bounds: Any = None, feature_range: tuple[float, float] = (0.0, 1.0)) -> None:
+    def __init__(
+        self,
+        bounds: Any = None,
+        feature_range: tuple[float, float] = (0.0, 1.0),
+        missing: str = "error",
+    ) -> None:
         self.bounds = bounds
         self.feature_range = feature_range
+        self.missing = missing
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns' number and names; the values of X are not used.
@@ -136,10 +150,11 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"feature_range={self.feature_range!r} must be a pair (low, high) with low < "
                 "high, both finite"
             )
+        checked_choice(self.missing, "missing", ["error", "pass", "indicator"])
         with all_or_nothing(self) as scaler:
-            validated(scaler, form_of(X), dtype=DTYPES)
+            validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))
             scaler.bounds_ = _bounds_by_column(self.bounds, "bounds", scaler)
-            scaler.feature_range_ = (low, high)
+            scaler.feature_range_, scaler.missing_ = (low, high), self.missing
         return self
 
     @by_blocks
@@ -154,13 +169,50 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            With ``missing="indicator"`` of twice as many columns: the scaled ones come first.
         """
         check_is_fitted(self, "bounds_")
-        X = validated(self, X, dtype=[np.float64, np.float32], reset=False)
+        missing = getattr(self, "missing_", "error")  # scalers of earlier versions lack it
+        finite = _finite(missing)
+        X = validated(self, X, dtype=DTYPES, reset=False, ensure_all_finite=finite)
         low, high = self.bounds_.T  # float64: bounds that are close together stay apart
         start, stop = self.feature_range_
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
+        if missing == "indicator":
+            absent = np.isnan(X)
+            scaled = np.hstack([np.where(absent, min(max(0.0, start), stop), scaled), absent])
         return scaled.astype(X.dtype, copy=False)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns of X; None: ``feature_names_in_``, or x0, x1, ...
+
+        Returns
+        -------
+        ndarray of str objects
+            With ``missing="indicator"``, those of indicators end in "_missing".
+        """
+        names = super().get_feature_names_out(input_features)
+        if self.missing_ != "indicator":
+            return names
+        return np.concatenate([names, np.array([f"{name}_missing" for name in names], object)])
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__({"missing": "error"} | state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags
+
+
+def _finite(missing):
+    """Return what scikit-learn's validation takes as ``ensure_all_finite``."""
+    return True if missing == "error" else "allow-nan"
 
 
 def _bounds_by_column(bounds, name, estimator):
@@ -173,14 +225,18 @@ def _bounds_by_column(bounds, name, estimator):
             "110)}, or (0, 1) for all"
         )
     if isinstance(bounds, dict):
-        if names is None or set(names) - set(bounds):
-            missing = (
-                "X has no column names"
-                if names is None
-                else f"no bounds for {sorted(set(names) - set(bounds))}"
+        if names is None and len(bounds) != n_features:
+            raise ValueError(
+                f"{name} is a dict by column name: X has no column names, and {n_features} columns "
+                f"for {len(bounds)} pairs. Give one pair for each column, in their order"
             )
-            raise ValueError(f"{name} is a dict by column name: {missing}")
-        bounds = [bounds[column] for column in names]
+        columns = bounds if names is None else names
+        if set(columns) - set(bounds):
+            raise ValueError(
+                f"{name} is a dict by column name: no bounds for "
+                f"{sorted(set(columns) - set(bounds))}"
+            )
+        bounds = [bounds[column] for column in columns]
     try:
         array = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

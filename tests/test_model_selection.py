@@ -16,6 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.feature_selection import RFECV
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -41,12 +42,15 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    SplineTransformer,
     StandardScaler,
 )
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdpdyn import (
     PrivateLogisticRegression,
@@ -758,6 +762,13 @@ FREE = [
     FunctionTransformer(np.arctan, np.tan, check_inverse=False),
     SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True),
     MissingIndicator(features="all"),
+    BoundsScaler((-1, 1), missing="indicator"),
+    SplineTransformer(knots=np.linspace([-1.0] * 3, [1.0] * 3, 5)),
+    FunctionTransformer(np.digitize, kw_args={"bins": [-0.5, 0.0, 0.5]}),
+    FunctionTransformer(np.clip, kw_args={"a_min": -0.5, "a_max": 0.5}),
+    TfidfTransformer(use_idf=False, sublinear_tf=False),
+    GaussianRandomProjection(2, random_state=0),
+    SparseRandomProjection(2, random_state=0),
 ]
 
 
@@ -802,6 +813,16 @@ NOT_FREE = [
     ),
     SimpleImputer(strategy="constant", keep_empty_features=True),
     MissingIndicator(),
+    SplineTransformer(),
+    SplineTransformer(knots="quantile"),
+    SplineTransformer(knots=np.linspace([-1.0] * 3, [1.0] * 3, 5), extrapolation="error"),
+    TfidfTransformer(),
+    KBinsDiscretizer(),
+    FunctionTransformer(np.digitize, kw_args={"bins": [0.0], "x": 0}),
+    FunctionTransformer(np.searchsorted, kw_args={"v": [0.0]}),
+    type("SplineTransformer", (SplineTransformer,), {"__module__": "elsewhere"})(
+        knots=np.linspace([-1.0] * 3, [1.0] * 3, 5)
+    ),
 ]
 
 

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -163,6 +164,34 @@ def test_error_names_the_column_without_bounds():
         BoundsScaler({"a": (0, 1)}).fit(frame)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_missing_values_by_choice(dtype):
+    X = np.array([[np.nan, 1.0], [5.0, np.nan], [20.0, 0.0]], dtype=dtype)
+    passed = BoundsScaler([(0, 10), (-1, 1)], missing="pass").fit(X).transform(X)
+    np.testing.assert_array_equal(passed, [[np.nan, 1.0], [0.5, np.nan], [1.0, 0.5]])
+    for start, filled in ((0.0, 0.0), (-1.0, 0.0), (2.0, 2.0)):
+        scaler = BoundsScaler([(0, 10), (-1, 1)], (start, start + 2), missing="indicator")
+        flagged = scaler.fit_transform(X)
+        assert flagged.dtype == dtype
+        np.testing.assert_array_equal(flagged[:, 2:], np.isnan(X))
+        np.testing.assert_array_equal(flagged[:, :2][np.isnan(X)], filled)
+        np.testing.assert_array_equal(flagged[2, :2], [start + 2, start + 1])
+    assert scaler.get_feature_names_out().tolist() == ["x0", "x1", "x0_missing", "x1_missing"]
+    whole = BoundsScaler((0, 1), missing="indicator").fit_transform(ROWS)
+    assert whole.shape == (3, 4), "which columns have missing values is private"
+    with pytest.raises(ValueError, match="infinity"):
+        scaler.transform([[np.inf, 0.0]])
+    with pytest.raises(ValueError, match="missing='drop' must be 'error'"):
+        BoundsScaler((0, 1), missing="drop").fit(X)
+
+
+def test_a_dict_serves_behind_steps_that_drop_names():
+    frame = pd.DataFrame({"a": [np.nan, 5.0], "b": [-1.0, 1.0]})
+    imputer = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
+    pipeline = make_pipeline(imputer, BoundsScaler({"a": (0, 10), "b": (-1, 1)}))
+    np.testing.assert_array_equal(pipeline.fit_transform(frame), [[0.0, 0.0], [0.5, 1.0]])
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_refuses_what_is_not_finite(bad):
     scaler = BoundsScaler((0, 1)).fit(ROWS)
@@ -184,7 +213,11 @@ def test_parameters_are_stored_as_given():
     scaler = BoundsScaler(bounds, feature_range=(0, 2)).fit(pd.DataFrame(ROWS, columns=["a", "b"]))
     assert scaler.bounds is bounds
     copy = clone(scaler)
-    assert copy.get_params() == {"bounds": bounds, "feature_range": (0, 2)}
+    assert copy.get_params() == {
+        "bounds": bounds,
+        "feature_range": (0, 2),
+        "missing": "error",
+    }
     assert not hasattr(copy, "bounds_")
 
 

@@ -6,7 +6,7 @@ from a kind with a rule, which may do more.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -50,18 +50,18 @@ _LEARNS = {
     ),
     "KBinsDiscretizer": (
         "learns bins from the records",
-        "use FunctionTransformer with a function of public edges, and vouch for it by row_wise",
+        "use FunctionTransformer(np.digitize, kw_args={'bins': edges}) with public edges",
     ),
-    "SplineTransformer": ("learns knots from the records", "use PolynomialFeatures"),
+    "SplineTransformer": (
+        "learns knots from the records, or refuses records beyond them",
+        "pass knots=array of public numbers, with another extrapolation than 'error'",
+    ),
     "KNNImputer": ("keeps the records and fills in from them", f"use {_IMPUTER}"),
     "IterativeImputer": ("learns from the records", f"use {_IMPUTER}"),
     "TargetEncoder": ("learns means of y", "use OneHotEncoder(categories=...)"),
     "LabelBinarizer": ("learns labels from the records", "use OneHotEncoder(categories=...)"),
     "CountVectorizer": ("learns a vocabulary from the records", "use HashingVectorizer"),
-    "TfidfTransformer": (
-        "learns how frequent words are from the records",
-        "use HashingVectorizer, which weighs words alike",
-    ),
+    "TfidfTransformer": ("learns how frequent words are from the records", "pass use_idf=False"),
     "DictVectorizer": ("learns names from the records", "use FeatureHasher"),
     "PCA": ("learns directions from the records", _ROTATES),
     "TruncatedSVD": ("learns directions from the records", _ROTATES),
@@ -122,6 +122,24 @@ _LEARNS = {
     ),
 }
 
+
+# Of these, some parameters leave nothing to be learnt but the number of columns: what they do then.
+# Parameters of seeds and of the number of components do not read records.
+_FREE_WITH: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "SplineTransformer": (
+        lambda step: not isinstance(step.knots, str) and step.extrapolation != "error",
+        "has public knots",
+    ),
+    "TfidfTransformer": (lambda step: not step.use_idf, "acts on each row by itself"),
+    "GaussianRandomProjection": (lambda step: True, "draws a map without looking at records"),
+    "SparseRandomProjection": (lambda step: True, "draws a map without looking at records"),
+}
+# numpy's functions that take each number by itself, with public arguments
+_WITH_ARGUMENTS = {
+    np.digitize: {"bins", "right"},
+    np.clip: {"a_min", "a_max"},
+    np.interp: {"xp", "fp", "left", "right", "period"},
+}
 
 _COMPOSITE = (Pipeline, FeatureUnion, ColumnTransformer)
 # what a step learns that its rows' shape says
@@ -216,6 +234,9 @@ def _verdict(step, row_wise=()):
     kind = type(step).__name__
     if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
         return Verdict(f"{kind} spends a budget of its own, which is not counted here")
+    free, why = _FREE_WITH.get(kind, (None, ""))
+    if free is not None and type(step).__module__.startswith("sklearn.") and free(step):
+        return _free(f"{kind} {why}")
     known = next((base for base in type(step).__mro__ if base.__name__ in _LEARNS), None)
     if known is not None:
         what, remedy = _LEARNS[known.__name__]
@@ -316,7 +337,9 @@ def _(step: FunctionTransformer, row_wise=()):
         )
     if step.func is None:
         return _free("FunctionTransformer hands rows on")
-    if acts_on_each_number(step.func) and not step.kw_args:
+    arguments = set(step.kw_args or {})
+    known = not arguments if acts_on_each_number(step.func) else _takes(step.func, arguments)
+    if known:
         return _free(f"FunctionTransformer({_name_of(step.func)}) acts on each number by itself")
     name = _name_of(step.func)
     if name is None:
@@ -328,17 +351,18 @@ def _(step: FunctionTransformer, row_wise=()):
     vouched = next((known for known in _names_of(step.func) if known in row_wise), "")
     if vouched:
         return _free(f"FunctionTransformer({name}) acts on each row by itself, as you say", vouched)
-    arguments = ", with kw_args," if step.kw_args else ""
+    with_arguments = ", with kw_args," if arguments else ""
     return Verdict(
-        f"FunctionTransformer({name}){arguments} may mix records: only numpy's functions of single "
-        f"numbers are known not to. If it looks at each row by itself, say row_wise=[{name!r}]"
+        f"FunctionTransformer({name}){with_arguments} may mix records: only numpy's functions of "
+        "single numbers are known not to. If it looks at each row by itself, say "
+        f"row_wise=[{name!r}]"
     )
 
 
 def misfit(step: Any, following: Any) -> str | None:
     """Say why a scaler's range and the ``data_norm`` of the next step do not fit, or None."""
     fitted = hasattr(step, "bounds_") and hasattr(following, "data_norm_")
-    if type(step) is not BoundsScaler or not fitted:
+    if type(step) is not BoundsScaler or not fitted or step.missing == "indicator":
         return None
     (low, high), root = step.feature_range_, math.sqrt(len(step.bounds_))
     nearest, farthest = abs(min(max(0.0, low), high)) * root, max(abs(low), abs(high)) * root
@@ -495,6 +519,12 @@ def acts_on_each_number(function: Any) -> bool:
         and function.signature is None
         and not all("O" in kinds for kinds in function.types)
     )
+
+
+def _takes(function, arguments):
+    """Return whether a function of numpy takes each number by itself with these arguments."""
+    known = next((names for of, names in _WITH_ARGUMENTS.items() if of is function), None)
+    return known is not None and bool(arguments) and arguments <= known
 
 
 def _name_of(function):

@@ -15,7 +15,7 @@ from skdpdyn.data.cluster.worker import Form
 def cluster_rows(
     X: Any, y: Any, numeric: bool, has_target: bool = True, exposure: Any = None
 ) -> ClusterRows:
-    """Return the rows of a Dask array or frame; nothing is computed but the lengths of a frame.
+    """Return the rows of a Dask array or frame; nothing is computed but unknown lengths.
 
     Parameters
     ----------
@@ -116,19 +116,18 @@ def _dtype(X):
 
 
 def _lengths(X):
-    """Return the number of rows of each partition, which is public; of a frame, it is computed."""
-    if _is_frame(X):
-        try:
-            return [int(n_rows) for n_rows in X.map_partitions(len).compute()]
-        except Exception as error:
-            failure = no_rows(error)
-        raise failure
-    if np.isnan(X.shape[0]):
-        raise ValueError(
-            "X has partitions whose lengths are not known. Call X.compute_chunk_sizes() before: "
-            "the number of records is public"
-        )
-    return list(X.chunks[0])
+    """Return the number of rows of each partition, which is public; computed if Dask knows none."""
+    if not _is_frame(X) and not np.isnan(X.shape[0]):
+        return list(X.chunks[0])
+    try:
+        return list(dask.compute(*(dask.delayed(_n_rows)(block) for block in _blocks(X))))
+    except Exception as error:
+        failure = no_rows(error)
+    raise failure
+
+
+def _n_rows(block):
+    return int(block.shape[0])
 
 
 class Partitions:
@@ -179,7 +178,7 @@ def _in_partitions(name, y, lengths):
         )
     if getattr(y, "ndim", None) != 1:
         raise ValueError(f"{name} should be a 1d array or a series of Dask: take one column of it")
-    if _is_frame(y) or not hasattr(y, "chunks"):
+    if _is_frame(y) or not hasattr(y, "chunks") or np.isnan(y.shape[0]):
         same = y.npartitions == len(lengths)
     else:
         same = y.shape[0] == sum(lengths)
