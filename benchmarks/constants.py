@@ -9,7 +9,7 @@ splits with today's value: of accuracy, and of flights of the log loss, with its
 Errors are standard errors over splits.
 
 For each set left out: the value with the largest mean gain on the others, and its gain on the set.
-"shares" are those of dense rows and of the curvature, all together. LEAST_STRENGTH decides nothing
+"shares" are those of dense rows and of the curvature, all together. least_strength decides nothing
 on so many rows: its half and its double are tried on the first rows of each training part, as many
 as are between the two values.
 
@@ -21,7 +21,6 @@ import argparse
 import math
 import warnings
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -41,24 +40,21 @@ from benchmarks.accuracy import (
     pendigits,
     splits,
 )
-from skdpdyn import PrivateLogisticRegression, conditioning
+from skdpdyn import PrivateLogisticRegression, rules
 from skdpdyn.datasets import load_flights
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model import parts, request
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.solvers import noisy_gd
-from skdpdyn.spending import Share
 
 EPSILONS = (0.1, 1.0)
 FACTORS = (0.5, 2.0)
-# where each is read
+# the rules that are multiplied together
 PLACES = {
-    "LEAST_STRENGTH": [(request, "LEAST_STRENGTH")],
-    "MATRIX_STRENGTH": [(conditioning, "MATRIX_STRENGTH")],
-    "NORM_QUANTILE": [(request, "NORM_QUANTILE")],
-    "_MOMENTUM_STEPS": [(noisy_gd, "_MOMENTUM_STEPS")],
-    "shares": [(conditioning, "SHARES"), (parts, "DENSE_CURVATURE")],
+    "least_strength": ["least_strength"],
+    "matrix_strength": ["matrix_strength"],
+    "kept_length": ["kept_length"],
+    "momentum_steps": ["momentum_steps"],
+    "shares": ["length_share", "mean_share", "variances_share", "moments_share", "curvature_share"],
 }
 
 
@@ -76,13 +72,9 @@ def flights(directory):
 SETS = {loader.__name__: loader for loader in (adult, magic, california, flights, pendigits)}
 
 
-def times(value, factor):
-    """Return a constant, a share, or each of a dict, times a factor."""
-    if isinstance(value, dict):
-        return {name: times(share, factor) for name, share in value.items()}
-    if isinstance(value, Share):
-        return replace(value, size=factor * value.size)
-    return factor * value
+def times(rule, factor):
+    """Return a rule whose value is a factor times that of another."""
+    return lambda *arguments: factor * rule(*arguments)
 
 
 def few_rows(epsilon, strength):
@@ -90,8 +82,7 @@ def few_rows(epsilon, strength):
     return next(
         n
         for n in range(50, 20_000, 10)
-        if conditioning.strength_of(n, Budget(epsilon, 1 / n**2).mu, Adjacency.REPLACE_ONE)
-        >= strength
+        if rules.strength_of(n, Budget(epsilon, 1 / n**2).mu, Adjacency.REPLACE_ONE) >= strength
     )
 
 
@@ -112,15 +103,15 @@ def gains(name, problem, epsilon, split, train, test):
     for constant, places in PLACES.items():
         for factor in FACTORS:
             n_rows = len(train)
-            if constant == "LEAST_STRENGTH":
-                n_rows = few_rows(epsilon, getattr(*places[0]) * math.sqrt(factor))
+            if constant == "least_strength":
+                n_rows = few_rows(epsilon, rules.least_strength() * math.sqrt(factor))
             some = (name, problem, epsilon, split, train[:n_rows], test)
             if n_rows not in today:
                 today[n_rows] = score(*some)
             with ExitStack() as patches:
-                for module, attribute in places:
-                    changed = times(getattr(module, attribute), factor)
-                    patches.enter_context(patch.object(module, attribute, changed))
+                for name_of_rule in places:
+                    changed = times(getattr(rules, name_of_rule), factor)
+                    patches.enter_context(patch.object(rules, name_of_rule, changed))
                 found[constant, factor] = score(*some) - today[n_rows]
     return found
 

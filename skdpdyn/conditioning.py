@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
+from skdpdyn import rules
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.local import LocalRows
@@ -36,36 +37,10 @@ __all__ = [
     "shrunk",
 ]
 
-# Shares of mu^2, chosen together on Adult, MAGIC, California, flights and MNIST at epsilon 0.1 and
-# 1: half or double of each moves accuracy by at most 0.3 points.
 RADIUS, MEAN, SPREAD = "row norms", "column means", "centred lengths"
 DIAGONAL, NORM = "column variances", "scaled lengths"
 MATRIX, MATRIX_NORM = "second moments", "mapped lengths"
 CURVATURE = "curvature"
-SHARES = {
-    RADIUS: Share(0.005, COUNTS),
-    MEAN: Share(0.04),
-    SPREAD: Share(0.005, COUNTS),
-    DIAGONAL: Share(0.04),
-    NORM: Share(0.005, COUNTS),
-    MATRIX: Share(0.1),
-    MATRIX_NORM: Share(0.005, COUNTS),
-}
-SPARSE_DIAGONAL = Share(0.1)
-DENSE_CURVATURE, SPARSE_CURVATURE = Share(0.005), Share(0.002)
-
-# n mu / f: below it what is learnt is noise (digits, wine, sonar, cancer, boston)
-LEAST_STRENGTH = 20.0
-# n mu / f a column, from which on the matrix pays (MAGIC +2.7 points; digits -1.0 at 2.6)
-MATRIX_STRENGTH = 5.0
-MOST_MATRIX_COLUMNS = 1000
-RADIUS_QUANTILE = 0.9
-# long rows, scaled down, bend a linear target (age: R^2 0.37 at 0.5)
-NORM_QUANTILE, RIDGE_NORM_QUANTILE = 0.5, 0.85
-# and more so the logarithm of a rate (Swedish claims: D^2 0.718 at 0.5, 0.751 here), but the noise
-# on larger norms is more than that below this n mu / f a column, of 10 columns at least
-RATE_NORM_QUANTILE, RATE_STRENGTH = 0.95, 100.0
-TARGET_QUANTILE = 0.95
 RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # crude bounds of a column may be far too wide
 RANGES = "column ranges"
 _BEYOND = 4.0  # first threshold for lengths, over their root mean square
@@ -232,11 +207,6 @@ def can_sum(n_samples: int, n_features: int, most_rows: int = 1) -> bool:
     return True
 
 
-def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:
-    """Return n mu / f: the sum over all records, in standard deviations of the noise."""
-    return n_samples * mu / adjacency.sum_sensitivity(1.0)
-
-
 def shares_of(
     n_samples: int,
     n_features: int,
@@ -249,25 +219,20 @@ def shares_of(
 ) -> dict[str, Share]:
     """Return the shares of what conditioning learns, from public numbers alone."""
     if is_sparse:
-        return {DIAGONAL: SPARSE_DIAGONAL}
-    shares = dict(SHARES)
-    if not centred:
-        del shares[MEAN], shares[SPREAD]
-    if not (matrix and pays_for_matrix(n_samples, n_features, mu, adjacency)):
-        del shares[MATRIX], shares[MATRIX_NORM]
+        return {DIAGONAL: Share(rules.variances_share(is_sparse))}
+    lengths = Share(rules.length_share(), COUNTS)
+    shares = {RADIUS: lengths}
+    if centred:
+        shares |= {MEAN: Share(rules.mean_share()), SPREAD: lengths}
+    shares |= {DIAGONAL: Share(rules.variances_share(is_sparse)), NORM: lengths}
+    if matrix and pays_for_matrix(n_samples, n_features, mu, adjacency):
+        shares |= {MATRIX: Share(rules.moments_share()), MATRIX_NORM: lengths}
     return shares
 
 
 def pays_for_matrix(n_samples: int, n_features: int, mu: float, adjacency: Adjacency) -> bool:
     """Return whether records are many enough, and columns few enough, for a full second moment."""
-    enough = strength_of(n_samples, mu, adjacency) >= MATRIX_STRENGTH * n_features
-    return enough and n_features <= MOST_MATRIX_COLUMNS
-
-
-def norm_quantile_of_rates(strength: float, n_features: int) -> float:
-    """Return the part of mapped rows that keep their length where rates are learnt."""
-    ample = strength >= RATE_STRENGTH * max(n_features, 10)
-    return RATE_NORM_QUANTILE if ample else NORM_QUANTILE
+    return rules.strength_of(n_samples, mu, adjacency) >= rules.matrix_strength(n_features)
 
 
 @dataclass(frozen=True)
@@ -282,7 +247,7 @@ class Conditioner:
         Public bound on the norm of a row.
     shares : dict of str to Share
         What each part may take, by its name; parts that are missing are not released.
-    quantile : float, default=0.5
+    quantile : float
         Part of the rows that keep their length.
     threshold : float, default=1.0
         Least second moment of a direction, in standard deviations of the noise (operator norm).
@@ -293,7 +258,7 @@ class Conditioner:
     n_samples: int
     data_norm: float
     shares: dict[str, Share]
-    quantile: float = NORM_QUANTILE
+    quantile: float
     threshold: float = 1.0
     given: Conditioning | None = None
 
@@ -320,7 +285,8 @@ class Conditioner:
         n_features, radius = rows.shape[1], self.data_norm
         if RADIUS in self.shares:
             norms = partial(rows.counts, "norms")
-            found = spending.quantile(RADIUS, norms, radius, RADIUS_QUANTILE, self.n_samples)
+            part = rules.radius_quantile()
+            found = spending.quantile(RADIUS, norms, radius, part, self.n_samples)
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if MEAN in self.shares:

@@ -62,6 +62,7 @@ LAYERS = {
     "losses.py": (6, 2),
     "objective.py": (6, 3),
     "rounding.py": (6, 4),
+    "rules.py": (6, 0),
     "data/__init__.py": (6, 11),
     "data/rows.py": (6, 5),
     "data/row_map.py": (6, 6),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpdyn import PrivateLogisticRegression
+from skdpdyn import PrivateLogisticRegression, rules
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.privacy import Adjacency
 
@@ -46,7 +46,7 @@ def test_documents_name_benchmarks_that_exist():
 def test_every_constant_is_changed_where_it_is_read():
     """And is what it was afterwards; fits that a constant does not touch are the same fit."""
     constants = importlib.import_module("benchmarks.constants")
-    before = {place: getattr(*place) for places in constants.PLACES.values() for place in places}
+    before = {name: getattr(rules, name) for names in constants.PLACES.values() for name in names}
     rng = np.random.default_rng(0)
     X = rng.normal([0.5, 0.0, 0.2], [0.1, 0.01, 0.05], (5000, 3))
     y = X[:, 1] + 0.01 * rng.normal(size=5000) > 0
@@ -58,15 +58,15 @@ def test_every_constant_is_changed_where_it_is_read():
     gains = constants.gains("flights", problem, 1.0, 0, np.arange(4000), np.arange(4000, 5000))
     touched = {name for (name, _), gain in gains.items() if gain}
     # 4,000 records are strong enough for a matrix of three columns, at half and at double
-    assert touched == set(constants.PLACES) - {"MATRIX_STRENGTH"}
+    assert touched == set(constants.PLACES) - {"matrix_strength"}
     assert all(np.isfinite(gain) for gain in gains.values())
-    assert {place: getattr(*place) for place in before} == before
+    assert {name: getattr(rules, name) for name in before} == before
     found = {
         (name, *key): [[gain, gain]] * 2 for name in constants.SETS for key, gain in gains.items()
     }
     text = constants.table(found, 2)
     assert "as is" in text
-    assert "MATRIX_STRENGTH" in text
+    assert "matrix_strength" in text
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from spending import spent
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, rules
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.losses import LOSSES, logistic, softmax
@@ -45,7 +45,6 @@ from skdpdyn.privacy.numerical import (
 )
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
-from skdpdyn.solvers.dp_sgd import LEAST_BATCH
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bound": "tightest"}
 each_adjacency = pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -202,7 +201,7 @@ def test_least_batches():
     assert record_of(DPSGD(), problem(n_samples=100)).sampling_probability == 1.0
     assert (
         record_of(DPSGD(), problem(n_samples=1000), epsilon=0.01).sampling_probability
-        == LEAST_BATCH / 1000
+        == rules.least_batch() / 1000
     )
 
 

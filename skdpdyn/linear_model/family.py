@@ -28,9 +28,8 @@ class Family:
         How targets are read: `Labels` or `Numbers` of `skdpdyn.linear_model`.
     clip : callable
         ``clip(n_parameters, strength) -> float``: the bound on the norm of a residual that
-        clip="auto" stands for. ``n_parameters`` includes intercepts; ``strength`` is the number of
-        records times mu, twice that under add_remove. A smaller clip means less noise and another
-        loss.
+        clip="auto" stands for. ``n_parameters`` includes intercepts; ``strength`` is n mu / f, see
+        `skdpdyn.rules`. A smaller clip means less noise and another loss.
     conditioned_clip : callable or None, default=None
         The same on conditioned rows; None: ``clip``.
     kept_length : callable or None, default=None

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
+from skdpdyn import rules
 from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.linear_model.family import Family
@@ -172,8 +173,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     family = Family(
         logistic,
         Labels(most=2),
-        # half of the largest gradient halves the noise and hardly changes the classifier
-        clip=lambda n_parameters, strength: 0.5,
+        clip=lambda n_parameters, strength: rules.logistic_clip(),
         twin=lambda: import_module("sklearn.linear_model").LogisticRegression(),
     )
 

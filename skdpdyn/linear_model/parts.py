@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpdyn.conditioning import (
-    CURVATURE,
-    DENSE_CURVATURE,
-    SPARSE_CURVATURE,
-    TARGET_QUANTILE,
-    Conditioner,
-    learn_curvature,
-    shares_of,
-)
+from skdpdyn import rules
+from skdpdyn.conditioning import CURVATURE, Conditioner, learn_curvature, shares_of
 from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.linear_model.request import Request
@@ -28,8 +21,6 @@ if TYPE_CHECKING:
     from skdpdyn.linear_model.targets import Target
 
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
-COUNTS_SHARE = Share(0.01)  # the number of records of each class
-TARGET_SHARES = {TARGET_MEAN: Share(0.01), TARGET_SCALE: Share(0.01, COUNTS)}
 
 
 @dataclass
@@ -143,10 +134,9 @@ class NumberUnits(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        shares = dict(TARGET_SHARES)
-        if not request.fit_intercept:
-            del shares[TARGET_MEAN]
-        return shares
+        size = rules.target_share()
+        mean = {TARGET_MEAN: Share(size)} if request.fit_intercept else {}
+        return mean | {TARGET_SCALE: Share(size, COUNTS)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -156,7 +146,8 @@ class NumberUnits(TargetUnits):
             total = float(spending.release(TARGET_MEAN, rows.target_sum(), sensitivity))
             mean = min(max(total / n_samples, -1.0), 1.0)
         distances = partial(rows.counts, "distances", centre=mean)
-        scale = spending.quantile(TARGET_SCALE, distances, 2.0, TARGET_QUANTILE, n_samples)
+        part = rules.target_quantile()
+        scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
         learning.rows, learning.units = rows.with_target(mean, scale), (mean, scale)
 
 
@@ -172,7 +163,7 @@ class ClassWeights(Part):
         if not request.buys_weights:
             return {}
         request.check_buys("class_weight='private'", "Pass {label: weight}")
-        return {CLASS_COUNTS: COUNTS_SHARE}
+        return {CLASS_COUNTS: Share(rules.class_counts_share())}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -192,7 +183,7 @@ class Curvature(Part):
         """See `Part.share`."""
         if not request.adapts:
             return {}
-        return {CURVATURE: SPARSE_CURVATURE if request.is_sparse else DENSE_CURVATURE}
+        return {CURVATURE: Share(rules.curvature_share(request.is_sparse))}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""

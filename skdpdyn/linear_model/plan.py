@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
-from skdpdyn.conditioning import LARGEST_SPREAD, strength_of
+from skdpdyn import rules
+from skdpdyn.conditioning import LARGEST_SPREAD
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.linear_model.parts import DIAGNOSTICS, PARTS
 from skdpdyn.linear_model.request import Request
@@ -12,12 +13,8 @@ from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import judge, least_noise
 from skdpdyn.privacy.checks import is_auto
-from skdpdyn.solvers.base import AUTO_FORGETTING
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.spending import ROUNDS_DOWN, TRAINING, Share, Spent, scaled_to, total_of
-
-# parts of mu^2 if the schedule learns nothing: the rounded sum of the shares
-_DENSE_SHARE, _MATRIX_SHARE = 0.1, 0.2
 
 
 @dataclass(frozen=True)
@@ -112,8 +109,7 @@ def _wanted(request: Request) -> float | None:
         return float(request.conditioning)
     if request.adapts:
         return None
-    # sparse rows too, because the spending must not depend on sparsity
-    return _MATRIX_SHARE if request.pays_for_matrix else _DENSE_SHARE
+    return rules.map_share(request.pays_for_matrix)
 
 
 def _objective(request: Request, training: Budget) -> Objective:
@@ -127,7 +123,7 @@ def _objective(request: Request, training: Budget) -> Objective:
     else:
         n_parameters = n_parameters_of(loss, request.n_features, scaling)
         mu = solver.gaussian_mu(training, n_parameters)
-        strength = 2 * strength_of(request.n_samples, mu, training.adjacency)
+        strength = rules.strength_of(request.n_samples, mu, training.adjacency)
         clip = solver.auto_clip(loss, request.auto_clip(n_parameters, strength))
         clip *= row_norm_of(data_norm, scaling)
     objective = Objective(
@@ -144,7 +140,7 @@ def _objective(request: Request, training: Budget) -> Objective:
     if request.alpha is not None:
         return objective
     if request.adapts:
-        alpha = AUTO_FORGETTING / conditioned_time(objective, training.mu, training.adjacency)
+        alpha = rules.forgetting() / conditioned_time(objective, training.mu, training.adjacency)
     else:
         alpha = solver.auto_alpha(objective, training, request.bound)
     return replace(objective, alpha=alpha)

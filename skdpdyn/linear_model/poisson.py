@@ -8,26 +8,26 @@ from typing import Any, Self
 
 import numpy as np
 
+from skdpdyn import rules
 from skdpdyn.base import (
     all_or_nothing,
     by_blocks,
     scored,
     silent_arithmetic,
 )
-from skdpdyn.conditioning import TARGET_QUANTILE, norm_quantile_of_rates
 from skdpdyn.data.base import target_rounding
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
-from skdpdyn.linear_model.parts import TARGET_SCALE, TARGET_SHARES, TargetUnits
+from skdpdyn.linear_model.parts import TARGET_SCALE, TargetUnits
 from skdpdyn.linear_model.targets import (
     Counts,
     exposures,
     residual_limit,
 )
 from skdpdyn.losses import poisson
-from skdpdyn.spending import Share
+from skdpdyn.spending import COUNTS, Share
 
 BASE_RATE = "base rate"
 _TRIALS = 10  # halvings that find the base rate, to a sixteenth of an octave
@@ -57,8 +57,9 @@ class CountUnits(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        base = {BASE_RATE: Share(0.01, _TRIALS)} if request.fit_intercept else {}
-        scale = {TARGET_SCALE: TARGET_SHARES[TARGET_SCALE]} if request.adapts else {}
+        size = rules.target_share()
+        base = {BASE_RATE: Share(size, _TRIALS)} if request.fit_intercept else {}
+        scale = {TARGET_SCALE: Share(size, COUNTS)} if request.adapts else {}
         return base | scale
 
     def learn(self, learning, spending):
@@ -69,7 +70,8 @@ class CountUnits(TargetUnits):
             rate = _base_rate(rows, n_samples, spending)
         if TARGET_SCALE in spending.shares:
             residuals = partial(rows.counts, "residuals", centre=rate)
-            found = spending.quantile(TARGET_SCALE, residuals, largest, TARGET_QUANTILE, n_samples)
+            part = rules.target_quantile()
+            found = spending.quantile(TARGET_SCALE, residuals, largest, part, n_samples)
             unit = max(found, 1 / largest)  # 1, in counts
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
 
@@ -245,9 +247,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     family = Family(
         _loss,
         Counts(),
-        # a lower bound on residuals makes rates too low: counts are skewed
-        clip=lambda n_parameters, strength: 1.0,
-        kept_length=norm_quantile_of_rates,
+        clip=lambda n_parameters, strength: rules.rate_clip(),
+        kept_length=rules.kept_length_of_rates,
         units=CountUnits(),
         twin=lambda: import_module("sklearn.linear_model").PoissonRegressor(),
     )

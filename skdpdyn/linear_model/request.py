@@ -5,16 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from skdpdyn import rules
 from skdpdyn.base import check_n_jobs, check_verbose
-from skdpdyn.conditioning import (
-    LEAST_STRENGTH,
-    NORM_QUANTILE,
-    RIDGE_NORM_QUANTILE,
-    Conditioning,
-    can_sum,
-    pays_for_matrix,
-    strength_of,
-)
+from skdpdyn.conditioning import Conditioning, can_sum, pays_for_matrix
 from skdpdyn.data.persons import MOST_ROWS, auto_rows
 from skdpdyn.linear_model.family import Family
 from skdpdyn.losses import Loss
@@ -34,15 +27,6 @@ from skdpdyn.spending import ROUNDS_DOWN
 if TYPE_CHECKING:
     from skdpdyn.linear_model.base import PrivateLinearModel
 
-# Defaults in units of data_norm, chosen on public data sets of 160 to 36,000 rows at epsilon 0.1 to
-# 10: a small intercept column leaves the norm to the features.
-AUTO_INTERCEPT_SCALING = 0.25  # times data_norm
-# On conditioned rows, whose largest second moment is 0.02 to 0.4, a column of 0.25 would be the one
-# that limits steps (flights' log loss 0.510 at 0.25, 0.507 at 0.15; at 0.1 Adult and MAGIC lose 0.1
-# points)
-CONDITIONED_INTERCEPT_SCALING = 0.15
-# times the clip, for sparse rows with more columns than n mu / f (news at epsilon 0.1)
-SPARSE_CLIP = 0.4
 # floating point can square these, and multiply them by the shape of any data
 _SMALLEST, _LARGEST = 1e-50, 1e50
 
@@ -79,8 +63,8 @@ class Request:
 
     @property
     def strength(self) -> float:
-        """N mu / f, see `skdpdyn.conditioning.strength_of`."""
-        return strength_of(self.n_samples, self.mu, self.budget.adjacency)
+        """N mu / f, see `skdpdyn.rules.strength_of`."""
+        return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
 
     @property
     def given(self) -> Conditioning | None:
@@ -119,8 +103,8 @@ class Request:
             return True
         if not (self._can_map and self.solver.adapts and self._can_sum):
             return False
-        strength = strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
-        return strength >= LEAST_STRENGTH
+        strength = rules.strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
+        return strength >= rules.least_strength()
 
     @property
     def _can_map(self):
@@ -163,16 +147,17 @@ class Request:
         """Part of mapped rows that keep their length."""
         if self.family.kept_length is not None:
             return self.family.kept_length(self.strength, self.n_features)
-        return NORM_QUANTILE if self.bounded else RIDGE_NORM_QUANTILE
+        return rules.kept_length(self.bounded)
 
     def auto_clip(self, n_parameters: int, strength: float) -> float:
         """Return the bound on residuals that clip="auto" stands for."""
         family = self.family
         if not self.maps:
             return family.clip(n_parameters, strength)
-        few = self.is_sparse and self.adapts and self.n_features > self.strength
         clip = (family.conditioned_clip or family.clip)(n_parameters, strength)
-        return clip * (SPARSE_CLIP if few else 1.0)
+        if self.is_sparse and self.adapts:
+            clip *= rules.sparse_clip(self.strength, self.n_features)
+        return clip
 
     @property
     def scaling(self) -> float:
@@ -180,8 +165,7 @@ class Request:
         if not self.fit_intercept:
             return 0.0
         if self.intercept_scaling is None:
-            auto = CONDITIONED_INTERCEPT_SCALING if self.maps else AUTO_INTERCEPT_SCALING
-            return auto * (1.0 if self.maps else self.data_norm)
+            return rules.intercept_scaling(self.maps) * (1.0 if self.maps else self.data_norm)
         return self.intercept_scaling / (self.data_norm if self.maps else 1.0)
 
     @property

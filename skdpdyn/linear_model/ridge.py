@@ -2,24 +2,12 @@
 
 from importlib import import_module
 
+from skdpdyn import rules
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.parts import NumberUnits
 from skdpdyn.linear_model.targets import Numbers
 from skdpdyn.losses import squared
-
-# clip="auto" bounds the residual by AUTO_RESIDUAL over the number of parameters, in half-ranges of
-# the target, because more parameters take more noise; LEAST and MOST limit it. From n mu of
-# AMPLE_STRENGTH a parameter on, noise matters less and the residual grows. Chosen on thirteen
-# public data sets of 7 to 156 columns, at epsilon 0.1 to 10.
-AUTO_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL, AMPLE_STRENGTH = 2.5, 1 / 16, 1 / 4, 40.0
-# On conditioned rows, in units of the 95 % quantile of the target's distance from its mean
-CONDITIONED_RESIDUAL = 0.25
-
-
-def _clip(n_parameters, strength):
-    ample = max(1.0, strength / (AMPLE_STRENGTH * n_parameters))
-    return min(max(AUTO_RESIDUAL / n_parameters, LEAST_RESIDUAL) * ample, MOST_RESIDUAL)
 
 
 class PrivateRidge(PrivateLinearRegressor):
@@ -175,8 +163,8 @@ class PrivateRidge(PrivateLinearRegressor):
     family = Family(
         squared,
         Numbers(),
-        clip=_clip,
-        conditioned_clip=lambda n_parameters, strength: CONDITIONED_RESIDUAL,
+        clip=lambda n_parameters, strength: rules.ridge_clip(strength, n_parameters),
+        conditioned_clip=lambda n_parameters, strength: rules.mapped_ridge_clip(),
         units=NumberUnits(),
         twin=lambda: import_module("sklearn.linear_model").Ridge(),
     )

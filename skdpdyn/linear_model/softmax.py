@@ -1,13 +1,12 @@
 """Private softmax regression."""
 
-import math
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from skdpdyn import losses
+from skdpdyn import losses, rules
 from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.linear_model.family import Family
@@ -185,7 +184,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     family = Family(
         _loss,
         Labels(),
-        clip=lambda n_parameters, strength: math.sqrt(0.5),  # half of the largest gradient
+        clip=lambda n_parameters, strength: rules.softmax_clip(),
         twin=lambda: import_module("sklearn.linear_model").LogisticRegression(),
     )
 

@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from skdpdyn import rules
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.targets import Labels
@@ -170,7 +171,6 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     family = Family(
         hinge,
         Labels(most=2),
-        # clipped lower, it loses 0.2 to 0.6 points on Adult at epsilon 1
-        clip=lambda n_parameters, strength: 1.0,
+        clip=lambda n_parameters, strength: rules.hinge_clip(),
         twin=lambda: import_module("sklearn.svm").LinearSVC(),
     )

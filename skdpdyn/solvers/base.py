@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skdpdyn import rules
 from skdpdyn.data.base import Rows
 from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator
@@ -17,14 +18,10 @@ from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
-# alpha x training time: weak enough not to matter, while it makes the loss strongly convex
-AUTO_FORGETTING = 0.1
-
 # Where only composition holds, only the true curvature of the data limits a step. With several
 # outputs, which share the probability, it is at most half of the bound: 2 / (half of the bound).
 LONG_STEPS = 2.0
 
-_LONGEST = 3.0  # times the curvature-aware time: longer training gains little
 _MOST_STEPS = 10**9  # largest number that a user may ask for
 _SMALLEST = 1e-50  # step size; the reciprocal of the largest
 _LEAST_PROBABILITY = 1e-9  # least probability that a record is in a batch
@@ -49,7 +46,7 @@ def cooled_training_time(
     factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **sizes)
     cooling = factor > 1 if cooling is None else cooling
     time = training_time(objective, budget)
-    return time * min(max(factor, 1.0), _LONGEST) if cooling else time, cooling
+    return time * min(max(factor, 1.0), rules.longest_cooled()) if cooling else time, cooling
 
 
 class StepConstants(TypedDict):
@@ -159,7 +156,7 @@ class Solver(BaseEstimator, ABC):
         bound : str
             The bound that will judge it.
         """
-        return AUTO_FORGETTING / training_time(objective, budget)
+        return rules.forgetting() / training_time(objective, budget)
 
     @abstractmethod
     def mechanism(self, objective: Objective, budget: Budget, bound: str) -> Callable[[float], Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn import rules
 from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
@@ -28,10 +29,6 @@ from skdpdyn.solvers.base import (
     training_time,
 )
 from skdpdyn.solvers.steps import Steps, descend
-
-# noise on a batch's sum, over one record's effect on it, at which sampling amplifies in full
-ENOUGH_NOISE = 4.0
-LEAST_BATCH = 64
 
 
 class DPSGD(Solver):
@@ -212,11 +209,11 @@ class DPSGD(Solver):
             # With little amplification lost, mu = (S / C) q sqrt(n_steps) / noise_multiplier
             batch_size = (
                 n_samples
-                * ENOUGH_NOISE
+                * rules.batch_noise(is_poisson=True)
                 * budget.mu
                 / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             )
-            batch_size = max(batch_size, LEAST_BATCH)
+            batch_size = max(batch_size, rules.least_batch())
             # with all records the guarantee has an exact closed form
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0
         return checked_batch_size(self.batch_size, n_samples) / n_samples

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn import rules
 from skdpdyn.chunks import largest_number_in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.noise import Generator
@@ -23,7 +24,6 @@ from skdpdyn.privacy.schedules import (
 )
 from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
-    AUTO_FORGETTING,
     Solver,
     check_stable,
     checked_cooling,
@@ -36,30 +36,15 @@ from skdpdyn.solvers.base import (
 )
 from skdpdyn.solvers.steps import Steps, descend
 
-# over the learnt curvature: 1 and 4 train alike where steps are cooled; 2 is the limit
-_LONG_STEP = 1.9
-# sqrt(24 R) steps with momentum do the work of R plain steps. On Adult, MAGIC, California, flights,
-# pen digits and MNIST at epsilon 1 and 10 (R from 65 to 1,086) scores are within one standard error
-# of those of R steps, and log losses no worse; with 12 in place of 24 some scores lose 0.1 points.
-_MOMENTUM_STEPS = 24.0
-# R if all directions are alike and one output is learnt: longer training gains nothing
-# (MAGIC and California at epsilon 10, 50 columns alike at 1,000,000 rows)
-_EQUAL_STEPS = 64.0
-# R at most, so that time grows with the rows and no faster. Where the noise would let pay for more
-# (pen digits, flights and Adult at epsilon 100 and 1,000: R up to 14,000), accuracies are within
-# 0.001 and log losses within 0.005 of those of as many steps; with 1,000 they lose 0.005 and 0.02.
-_MOST_STEPS = 3000.0
-_RIDGE_TIME = 0.6  # a squared loss, whose residuals have the scale of the target, needs less
-
 
 def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> float:
     """Return the training time that pays on conditioned rows: n mu over the sensitivity.
 
     In units in which the loss of one output has the logistic one's curvature, 1/4, and that of
-    several softmax's, 1/2. Half or double costs 0.1 points at epsilon 1, 0.5 at 0.1.
+    several softmax's, 1/2.
     """
     unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.typical)
-    factor = unit if math.isfinite(objective.loss.lipschitz) else _RIDGE_TIME * unit
+    factor = unit * rules.training_time(math.isfinite(objective.loss.lipschitz))
     return factor * objective.n_samples * mu / adjacency.sum_sensitivity(objective.lipschitz)
 
 
@@ -135,7 +120,7 @@ class NoisyGD(Solver):
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
-        return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
+        return rules.forgetting() / self._time(objective, budget, bound)[0]
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
@@ -204,13 +189,12 @@ class NoisyGD(Solver):
             nothing but composition holds for it, and `solve` adds exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
-        longest = _LONG_STEP / (objective.typical * top + 2 * objective.alpha)
+        longest = rules.long_step() / (objective.typical * top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
-        plain = min(time / (mean * longest), _MOST_STEPS)
-        if equal and objective.n_outputs == 1:
-            plain = min(plain, _EQUAL_STEPS)
-        n_steps = max(math.ceil(min(plain, math.sqrt(_MOMENTUM_STEPS * plain))), MIN_STEPS)
+        equal = equal and objective.n_outputs == 1
+        plain = min(time / (mean * longest), rules.most_steps(equal))
+        n_steps = max(math.ceil(min(plain, math.sqrt(rules.momentum_steps() * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,

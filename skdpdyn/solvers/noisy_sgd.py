@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from skdpdyn import rules
 from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import FixedBatches, FreshBatches
@@ -21,7 +22,6 @@ from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
 from skdpdyn.rounding import public_radius, reach, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
-    AUTO_FORGETTING,
     Solver,
     check_stable,
     checked_cooling,
@@ -37,18 +37,12 @@ from skdpdyn.solvers.steps import Steps, descend
 
 _SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
-# On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592
-# passes; with one epoch, 0.01 and 0.003 below.
-_EPOCHS = 16
 # most batches of an epoch; longer runs take more epochs, because the privacy loss of every
 # position must be computed
 _BATCHES = 128
 # most steps on cooled batches, which are small: four times as many as full-batch steps take a
 # tenth of their time
 _MAX_STEPS = 40_000
-# noise on fresh batches, over one record's effect on the sum, at which sampling amplifies nearly
-# in full
-_ENOUGH_NOISE = 2.0
 
 
 class NoisySGD(Solver):
@@ -200,7 +194,7 @@ class NoisySGD(Solver):
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
-        return AUTO_FORGETTING / self._time(objective, budget, bound)[0]
+        return rules.forgetting() / self._time(objective, budget, bound)[0]
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
@@ -227,7 +221,8 @@ class NoisySGD(Solver):
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
             least_epochs = max(
-                least_epochs, math.ceil(_ENOUGH_NOISE * budget.mu * math.sqrt(n_steps))
+                least_epochs,
+                math.ceil(rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps)),
             )
         batch_size, n_batches, n_epochs = self._batches(
             sampling, objective.n_samples, n_steps, least_epochs
@@ -403,7 +398,7 @@ class NoisySGD(Solver):
         """Return batch size, batches per epoch and epochs, for about ``n_steps`` steps."""
         down = sampling == "without_replacement"
         n_epochs = (
-            min(n_steps, max(_EPOCHS, least_epochs))
+            min(n_steps, max(rules.least_epochs(), least_epochs))
             if is_auto(self.n_epochs)
             else int(self.n_epochs)
         )

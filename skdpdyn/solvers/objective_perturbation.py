@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn import rules
 from skdpdyn.data.base import Rows
 from skdpdyn.losses import Loss
 from skdpdyn.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
@@ -23,11 +24,6 @@ from skdpdyn.solvers.minimise import (
     minimise,
 )
 
-# The penalty alone keeps the noise out of the directions that the data leave flat: alpha x training
-# time is this times (parameters / signal^2)^(1/5), chosen on public data sets of 208 to 70,000 rows
-# and 8 to 20,000 columns at epsilon 0.1 to 10.
-AUTO_SHRINKAGE = 2.5
-AUTO_TILT = 0.25  # largest part of epsilon that alpha="auto" lets the Jacobian have
 # times 1/sqrt(n): standard deviation of a raw prediction caused by the noise on the output
 _NEGLIGIBLE = 0.01
 _LEAST_ALPHA = 1e-9  # times the curvature, for alpha="auto"
@@ -105,12 +101,10 @@ class ObjectivePerturbation(Solver):
         """
         mu = self.gaussian_mu(budget, objective.n_parameters)
         time = training_time(objective, budget, mu=mu, tolerable_noise=1.0)
-        shrinkage = (
-            AUTO_SHRINKAGE * (objective.n_parameters / (time * objective.curvature) ** 2) ** 0.2
-        )
+        shrinkage = rules.shrinkage(objective.n_parameters, time * objective.curvature)
         trace, rank = objective.trace, _rank(objective)
         # curvature of the record
-        largest = rank * math.expm1(min(AUTO_TILT * budget.epsilon / rank, 700.0))
+        largest = rank * math.expm1(min(rules.tilt() * budget.epsilon / rank, 700.0))
         return max(
             shrinkage / time,
             trace / (largest * objective.n_samples),

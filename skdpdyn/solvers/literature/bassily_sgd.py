@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn import rules
 from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
@@ -14,7 +15,7 @@ from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import as_float, is_auto
 from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
-from skdpdyn.solvers.base import AUTO_FORGETTING, Solver, checked_steps, radius_of
+from skdpdyn.solvers.base import Solver, checked_steps, radius_of
 from skdpdyn.solvers.steps import Steps, descend
 
 _MOST_STEPS = 100_000  # limit of "auto": a few seconds
@@ -64,7 +65,7 @@ class BassilySGD(Solver):
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`: the penalty alone limits the noise."""
-        return super().auto_alpha(objective, budget, bound) / AUTO_FORGETTING
+        return super().auto_alpha(objective, budget, bound) / rules.forgetting()
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
