@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from site_tools import write_inventory
+from site_tools import resolve_short, write_inventory
 
 import skdpdyn
 from skdpdyn.exceptions import PrivacyLeakWarning
@@ -76,3 +76,9 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "api": []}
 copyright = "the skdpdyn developers, BSD-3-Clause"
+nitpicky = True  # a name that does not exist is an error
+
+
+def setup(app):
+    """Look for names that Sphinx does not find."""
+    app.connect("missing-reference", resolve_short)

@@ -1,11 +1,16 @@
-"""What the site is built with: scikit-learn's names without a download, and the gallery's order."""
+"""What the site is built with: names without a download, short names, the gallery's order."""
 
+import functools
 import importlib
 import inspect
+import pkgutil
 import zlib
 from pathlib import Path
 
 import sklearn
+from docutils.utils import get_source_line
+
+import skdpdyn
 
 HEADER = f"""# Sphinx inventory version 2
 # Project: scikit-learn
@@ -14,14 +19,21 @@ HEADER = f"""# Sphinx inventory version 2
 """
 
 
+def is_of(value: object, module: str) -> bool:
+    """Return whether a value is defined in a module, which has no list of what it exports."""
+    return getattr(value, "__module__", None) == module
+
+
 def public_names():
     """Yield pairs (dotted name, role) of all that scikit-learn's modules export."""
-    for module in sorted({"sklearn.base", *(f"sklearn.{name}" for name in sklearn.__all__)}):
+    text = "sklearn.feature_extraction.text"
+    for module in sorted({"sklearn.base", text, *(f"sklearn.{name}" for name in sklearn.__all__)}):
         try:
             exported = importlib.import_module(module)
         except ImportError:
             continue  # a function of sklearn itself, such as clone
-        for name in sorted(getattr(exported, "__all__", [])):
+        own = [name for name, value in vars(exported).items() if is_of(value, module)]
+        for name in sorted(getattr(exported, "__all__", own)):
             try:
                 value = getattr(exported, name)
             except ImportError:
@@ -39,6 +51,43 @@ def write_inventory(path: Path):
     ]
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(HEADER.encode() + zlib.compress("".join(lines).encode()))
+
+
+@functools.cache
+def own_names() -> dict[str, object]:
+    """Return all that the package defines, public or not, by the last part of its name."""
+    names: dict[str, object] = {}
+    for found in pkgutil.walk_packages(skdpdyn.__path__, "skdpdyn."):
+        if not found.name.endswith("__main__"):
+            module = importlib.import_module(found.name)
+            names |= {**vars(module), found.name.rpartition(".")[2]: module}
+    return names
+
+
+def exists(name: str) -> bool:
+    """Return whether the package has this name, in full or without its modules."""
+    first, *rest = name.removeprefix("skdpdyn.").split(".")
+    value = getattr(skdpdyn, first, None) if name.startswith("skdpdyn.") else None
+    value = own_names().get(first) if value is None else value
+    for part in rest:
+        annotated = getattr(value, "__annotations__", {})
+        value = getattr(value, part, annotated.get(part))
+    return value is not None
+
+
+def resolve_short(app, env, node, contnode):
+    """Link a name without its modules; show one that has no page, but exists, as it is written.
+
+    What scikit-learn's docstrings mark, of methods that estimators inherit, is theirs.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    node["refspecific"] = True
+    link = env.get_domain("py").resolve_xref(
+        env, node["refdoc"], app.builder, "obj", node["reftarget"], node, contnode
+    )
+    inherited = "docstring of sklearn" in str(get_source_line(node)[0])
+    return link or (contnode if inherited or exists(node["reftarget"]) else None)
 
 
 # Examples of a section of the gallery, easiest first; others follow by name

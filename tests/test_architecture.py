@@ -121,6 +121,7 @@ LAYERS = {
     "evaluation/scoring.py": (9, 10),
     "evaluation/__init__.py": (9, 11),
     "onnx.py": (9, 6),
+    "__main__.py": (10, 1),
     "datasets/__init__.py": (9, 1),
     "datasets/_pandas.py": (8, 0),
     "datasets/_*.py": (9, 0),

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 import skdpdyn
+from skdpdyn.__main__ import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,3 +36,11 @@ def test_one_version_everywhere():
     assert f"\n## {skdpdyn.__version__} (" in (ROOT / "CHANGELOG.md").read_text()
     extras = set(re.findall(r"^(\w+) = \[", project.split("optional-dependencies]")[1], re.M))
     assert {"plot", "test", "dev", "doc", "onnx"} <= extras
+
+
+def test_an_installation_says_what_it_is(capsys):
+    main()
+    said = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
+    assert said["skdpdyn"].strip() == skdpdyn.__version__
+    assert said["pandas"].strip()[0].isdigit()
+    assert Path(said["compiled kernels"].strip()).is_dir() or numba.config.DISABLE_JIT

@@ -7,8 +7,8 @@ were shown. But only the last one is, and what the first steps revealed is drown
 the later ones: by the bounds of Langevin dynamics and of shifted interpolation, the loss converges.
 The second is exact for a quadratic, and never above the others.
 
-(`solver="noisy_gd"` without conditioning releases the last iterate so. The default trains for a few
-dozen long steps, for which composition is the least bound.)
+(``solver="noisy_gd"`` without conditioning releases the last iterate so. The default trains for a
+few dozen long steps, for which composition is the least bound.)
 """
 
 import matplotlib.pyplot as plt

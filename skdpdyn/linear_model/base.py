@@ -38,8 +38,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, and name
     its `Family` as the class attribute ``family``.
 
-    A fit goes through few hands: `read` checks X and y, `plan` finds what the budget pays for, and
-    `fit` buys it, has the solver run its record, and publishes what was learnt.
+    A fit goes through few hands: ``read`` checks X and y, `plan` finds what the budget pays for,
+    and `fit` buys it, has the solver run its record, and publishes what was learnt.
 
     Examples
     --------

@@ -271,8 +271,8 @@ def search_privacy(
     Parameters
     ----------
     search : search of scikit-learn or estimator
-        A `GridSearchCV`, fitted or not; or a fitted `RandomizedSearchCV`, `HalvingGridSearchCV` or
-        `HalvingRandomSearchCV`. Or the estimator that
+        A `GridSearchCV`, fitted or not; or a fitted ``RandomizedSearchCV``,
+        ``HalvingGridSearchCV`` or ``HalvingRandomSearchCV``. Or the estimator that
         ``cross_validate``, ``cross_val_score`` or ``cross_val_predict`` was given, fitted or not:
         one fit a split, where ``learning_curve`` makes several. Pipelines may hold a
         `PrivateScaler`, which is counted too.
