@@ -28,7 +28,7 @@ from skdpdyn.exceptions import (
 from skdpdyn.noise import seed_leaks, source_of
 from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.privacy.report import PrivacyReport
+from skdpdyn.privacy.report import Assumed, PrivacyReport
 
 DTYPES: list[Any] = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
@@ -381,9 +381,7 @@ class PrivateEstimatorMixin:
             delta=self.delta_,
             bound=self.bound_,
             alternatives={name: other for name, other in others.items() if name != self.bound_},
-            public=self._public_facts(),
-            randomness=source_of(self.leaks_),
-            leaks=self.leaks_,
+            assumed=Assumed(self._public_facts(), source_of(self.leaks_), self.leaks_),
             diagnostics=reported(getattr(self, "diagnostics_", {})),
         )
 

@@ -34,7 +34,7 @@ from skdpdyn.privacy import Budget, GaussianDP, ObjectivePerturbation, privacy_r
 from skdpdyn.privacy.checks import as_float, checked_flag
 from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.privacy.report import PrivacyReport
+from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.spending import Share, Spending, planned, training_of, warn_of_weak_budget
 
 __all__ = ["PrivateSummary", "private_summary"]
@@ -187,9 +187,11 @@ class PrivateSummary:
             self.own_privacy_,
             delta=self.delta_,
             bound="composition",
-            public=(f"n_samples={self.n_samples}", "the model and its parameters"),
-            randomness=source_of(self.leaks_),
-            leaks=self.leaks_,
+            assumed=Assumed(
+                (f"n_samples={self.n_samples}", "the model and its parameters"),
+                source_of(self.leaks_),
+                self.leaks_,
+            ),
         )
 
     def __repr__(self) -> str:

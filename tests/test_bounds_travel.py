@@ -20,6 +20,7 @@ from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
+    Assumed,
     Composition,
     CyclicBatches,
     Gaussian,
@@ -419,8 +420,7 @@ def test_report_says_what_was_spent_and_assumed():
         delta=1e-6,
         bound=best.bound,
         alternatives=best.alternatives,
-        public=["n <b>"],
-        leaks=["seed"],
+        assumed=Assumed(public=["n <b>"], leaks=["seed"]),
     )
     stored = json.loads(json.dumps(report.as_dict()))
     assert stored["spent"]["epsilon"] == best.epsilon(1e-6)

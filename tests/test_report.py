@@ -10,16 +10,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from sklearn.pipeline import make_pipeline
 from test_bounds_travel import RECORDS
 from test_models import LOGISTIC
 from test_solvers_conformance import DEFAULTS, model
 
+import skdpdyn
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
+    Assumed,
+    Composition,
     Gaussian,
     GaussianDP,
     Ledger,
@@ -29,63 +33,17 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.__main__ import main
+from skdpdyn.privacy.deployment import schema
 from skdpdyn.privacy.serialization import checksum
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "doc" / "report_schema.json").read_text())
-TYPES = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "null": type(None),
-    "number": (int, float),
-}
-SILENT = {"$schema", "title", "description", "$defs"}
 
 
-def validate(value, schema, where="report"):
-    """Hold a value against the parts of JSON Schema that doc/report_schema.json uses; an unknown
-    keyword is an error.
-    """
-    for keyword, argument in schema.items():
-        if keyword == "$ref":
-            validate(value, SCHEMA["$defs"][argument.removeprefix("#/$defs/")], where)
-        elif keyword == "type":
-            names = [argument] if isinstance(argument, str) else argument
-            matches = [isinstance(value, TYPES[name]) for name in names]
-            assert any(matches), f"{where}: {value!r} is no {argument}"
-            assert not isinstance(value, bool) or "boolean" in names, where
-        elif keyword == "enum":
-            assert value in argument, where
-        elif keyword == "anyOf":
-            failures = 0
-            for option in argument:
-                try:
-                    validate(value, option, where)
-                except AssertionError:
-                    failures += 1
-            assert failures < len(argument), f"{where}: {value!r}"
-        elif keyword == "minimum":
-            assert value >= argument, where
-        elif keyword == "maximum":
-            assert value <= argument, where
-        elif keyword == "pattern":
-            assert re.search(argument, value), where
-        elif keyword == "items":
-            for number, item in enumerate(value):
-                validate(item, argument, f"{where}[{number}]")
-        elif keyword == "required":
-            assert value.keys() >= set(argument), where
-        elif keyword == "properties":
-            for name in argument.keys() & value.keys():
-                validate(value[name], argument[name], f"{where}.{name}")
-        elif keyword == "additionalProperties":
-            others = value.keys() - schema.get("properties", {}).keys()
-            assert argument or not others, f"{where}: {others}"
-            for name in others:
-                validate(value[name], argument, f"{where}.{name}")
-        else:
-            assert keyword in SILENT, keyword
+def validate(value, schema=SCHEMA):
+    """Hold a value against a JSON Schema, dates included."""
+    kind = jsonschema.validators.validator_for(schema)
+    kind.check_schema(schema)
+    kind(schema, format_checker=kind.FORMAT_CHECKER).validate(value)
 
 
 def numbers(value, path=()):
@@ -120,7 +78,7 @@ def report_of(record):
         delta=1e-6,
         bound=best.bound,
         alternatives=best.alternatives,
-        public=["n=7"],
+        assumed=Assumed(public=["n=7"]),
     )
 
 
@@ -406,6 +364,96 @@ def test_displays_follow_the_reader_in_light_and_dark(fitted, tmp_path):
     share = ledger.epsilon / 4
     assert f'<progress value="{share:.4f}">' in ledger._repr_html_()
     page = total._repr_html_()
-    assert f"<b>ε={total.epsilon(1e-6):.6g}</b>" in page.split("<details>")[0]
+    assert f"<b>ε={seeded.epsilon_:.6g}</b>together, at δ = 0.0001" in page
+    assert f"epsilon at delta={seeded.delta_:g}" in repr(total)
     assert "NOT PRIVATE: random_state=3" in page
     assert "BoundsScaler scales by public bounds" in page.split("<details>")[1]
+
+
+# --- the registry of deployments
+
+DEPLOYMENT = {
+    "name": "Length of stay",
+    "data_curators": ["A hospital"],
+    "description": "Coefficients of a regression.",
+    "intended_use": "Planning of beds.",
+    "data_product_region": "Sweden",
+    "publication_date": "2026-03-31",
+    "data_product_sector": "Healthcare",
+    "release_type_details": "The records are not used again.",
+    "preprocessing_and_hyperparameter_tuning": "None but for public bounds.",
+    "access_control": "Two statisticians, on one server.",
+    "justification": "Beds are counted in tens.",
+    "registry_authors": ["A statistician"],
+}
+
+
+def entries(record):
+    """All fields of a record, by name."""
+    return {
+        name: value for section in record["deployment"].values() for name, value in section.items()
+    }
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_the_registry_takes_reports_of_all_records(record):
+    report = report_of(record)
+    registered = report.to_registry(**DEPLOYMENT)
+    validate(json.loads(json.dumps(registered)), schema())
+    spent, found = report.sections["spent"], entries(registered)
+    assert found["privacy_parameters"] == {"epsilon": spent["epsilon"], "delta": 1e-6}
+    assert "n=7" in found["unprotected_quantities"]
+    assert skdpdyn.__version__ in found["mechanisms"]
+    assert found["mechanisms"].endswith("Access control: Two statisticians, on one server.")
+
+
+def test_the_card_and_the_page_have_the_fields_of_the_registry(fitted):
+    report = fitted.privacy_report()
+    found = entries(report.to_registry(**DEPLOYMENT))
+    card, page = report.to_model_card(**DEPLOYMENT), report._repr_html_()
+    for name, value in found.items():
+        assert f"- {name.replace('_', ' ')}: " in card
+        assert f"<td>{name.replace('_', ' ')}</td>" in page
+        if isinstance(value, str):
+            assert value.splitlines()[0] in card
+    assert "- intended use: not stated" in report.to_model_card()
+
+
+def test_a_record_of_the_registry_names_what_is_missing_or_wrong(fitted):
+    report = fitted.privacy_report()
+    with pytest.raises(ValueError, match="than a report knows: give") as error:
+        report.to_registry()
+    assert set(DEPLOYMENT) == set(re.sub(".* give ", "", str(error.value)).split(", "))
+    for name, value, message in (
+        ("colour", "red", "colour: no field of a deployment"),
+        ("data_product_sector", "Fishing", "must be one of Technology, Healthcare"),
+        ("registry_authors", "A statistician", "must be a list of names"),
+        ("publication_date", "31.3.2026", "must be a date"),
+        ("justification", "", "must be a text"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            report.to_registry(**DEPLOYMENT | {name: value})
+    infinite = privacy_report(
+        Gaussian(10.0), composition(Gaussian(10.0)), delta=0.0, bound="composition"
+    )
+    with pytest.raises(ValueError, match="epsilon is infinite at this delta"):
+        infinite.to_registry(**DEPLOYMENT)
+
+
+def test_reports_have_the_promise_first_and_equal_parts_once(fitted):
+    report = privacy_report(
+        both := Composition((Gaussian(20.0),) * 28 + (Gaussian(10.0),)),
+        composition(both),
+        delta=1e-6,
+        bound="composition",
+    )
+    text, card, page = str(report), report.to_model_card(), report._repr_html_()
+    assert text.splitlines()[1].startswith("  epsilon: ")
+    for line in ("protected: one record", "neighbours: replace_one", "trusted: whoever runs"):
+        assert line in text
+        assert line in page.split("<details>")[0]
+    once = "Gaussian: 28 times Gaussian(noise_multiplier=20, adjacency=replace_one)"
+    for shown in (text, card):
+        assert shown.count("noise_multiplier=20,") == shown.count("28 times") > 0
+        assert once in shown
+    assert check_report(report.to_json())

@@ -14,7 +14,7 @@ from skdpdyn.privacy import privacy_report
 from skdpdyn.privacy.checks import as_float
 from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.privacy.report import PrivacyReport
+from skdpdyn.privacy.report import Assumed, PrivacyReport
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -99,9 +99,11 @@ class PrivateEvaluation(ABC):
             self.privacy_,
             delta=self.delta_,
             bound="composition",
-            public=(f"n_samples={self.n_samples}", "the model", "thresholds, classes and bounds"),
-            randomness=source_of(self.leaks_),
-            leaks=self.leaks_,
+            assumed=Assumed(
+                (f"n_samples={self.n_samples}", "the model", "thresholds, classes and bounds"),
+                source_of(self.leaks_),
+                self.leaks_,
+            ),
         )
 
     def __repr__(self) -> str:

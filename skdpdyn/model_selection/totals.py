@@ -60,6 +60,8 @@ class PrivacyTotal:
         Leaks that the total does not cover.
     free : tuple of (str, str) pairs, default=()
         Steps that cost nothing, and why.
+    asked : float or None, default=None
+        Delta at which epsilon is shown: the largest at which a part was asked for. None: 1e-6.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class PrivacyTotal:
     parts: tuple[tuple[str, Guarantee], ...]
     leaks: tuple[str, ...] = ()
     free: tuple[tuple[str, str], ...] = ()
+    asked: float | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "guarantee" not in self.__dict__:
@@ -121,24 +124,29 @@ class PrivacyTotal:
             }
         )
 
-    def report(self, delta: Any = 1e-6) -> Any:
+    def report(self, delta: float | None = None) -> str:
         """Return the parts and the total as a table.
 
         Parameters
         ----------
-        delta : float, default=1e-6
-            Delta at which epsilon is read.
+        delta : float or None, default=None
+            Delta at which epsilon is read. None: ``asked``, or 1e-6 if no part was asked for one.
 
         Returns
         -------
         str
         """
+        delta = self._shown_at if delta is None else delta
         rows = [(f"{name}: {why}" if name else why, "0") for name, why in self.free]
         rows += [*self._rows(delta), ("together", f"{self.guarantee.epsilon(delta):.6g}")]
         width = max(len(name) for name, _ in rows)
         lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({whose(self.guarantee)})"]
         lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
         return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
+
+    @property
+    def _shown_at(self):
+        return 1e-6 if self.asked is None else self.asked
 
     def _rows(self, delta):
         """Return the name and the epsilon of each part, equal ones once."""
@@ -150,7 +158,7 @@ class PrivacyTotal:
         ]
 
     def _repr_html_(self):
-        delta = 1e-6
+        delta = self._shown_at
         epsilon = f"ε={self.guarantee.epsilon(delta):.6g}"
         return page(
             "privacy of all parts together",
@@ -238,12 +246,13 @@ def total_privacy(
     free = tuple(
         dict.fromkeys((part.name, part.why) for part in everything if part.guarantee is None)
     )
+    asked = max((part.asked for part in everything if part.asked is not None), default=None)
     if not parts:
-        return PrivacyTotal(GaussianDP(0.0, unit=unit or "record"), (), leaks, free)
+        return PrivacyTotal(GaussianDP(0.0, unit=unit or "record"), (), leaks, free, asked)
     sums = [composed([part.guarantee for part in release]) for release in released if release]
     if len({guarantee.adjacency for guarantee in sums}) > 1:
         raise ValueError("releases of unlike adjacency have no total: account all under one")
-    return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks, free)
+    return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks, free, asked)
 
 
 def search_privacy(
@@ -378,6 +387,9 @@ def search_privacy(
         total.with_unit(unit),
         tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
         tuple(dict.fromkeys(leaks)),
+        asked=max(
+            _budget(step, n_samples).delta for step in private_steps(fits.estimator, row_wise)
+        ),
     )
 
 
@@ -402,7 +414,8 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
             f"{candidate}: what a fit costs depends on the number of columns, which candidates "
             "may change"
         )
-    return composed([_whole_budget(step, n_samples) for step in steps])
+    budgets = [_budget(step, n_samples) for step in steps]
+    return composed([GaussianDP(budget.mu, budget.adjacency) for budget in budgets])
 
 
 @plans_pipelines
@@ -411,12 +424,11 @@ def _planned(estimator, n_samples, n_features):
     return _cost_of_fit(estimator, {}, n_samples, n_features, ())
 
 
-def _whole_budget(step, n_samples):
-    """Return the whole budget of a step as a guarantee."""
-    budget = Budget.for_samples(
+def _budget(step, n_samples):
+    """Return the whole budget of a step."""
+    return Budget.for_samples(
         step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency
     )
-    return GaussianDP(budget.mu, budget.adjacency)
 
 
 def _most_spent(spent, who_trains, refit):
@@ -444,6 +456,7 @@ class _Found:
     why: str = ""
     refused: bool = False
     vouched: str = ""
+    asked: float | None = None
 
     def of(self, unit):
         """Return the release as it counts for a unit; None: for its own."""
@@ -456,14 +469,15 @@ def _found(item, name="", row_wise=()):
     if isinstance(item, Guarantee):
         yield _Found(_named(name, kind), item)
     elif isinstance(item, PrivacyTotal):
-        yield _Found(_named(name, "a total"), item.guarantee, item.leaks)
+        yield _Found(_named(name, "a total"), item.guarantee, item.leaks, asked=item.asked)
         yield from (_Found(step, why=why) for step, why in item.free)
     elif isinstance(getattr(item, "guarantee", None), Guarantee):  # an answer of `tightest`
         yield _Found(_named(name, type(item.guarantee).__name__), item.guarantee)
     elif hasattr(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
         kind = kind if type(item) is not FrozenEstimator else type(item.estimator).__name__
-        yield _Found(_named(name, kind), item.privacy_, leaks)
+        asked = getattr(item, "delta_", None)
+        yield _Found(_named(name, kind), item.privacy_, leaks, asked=asked)
     elif is_fitted_search(item):
         yield _of_search(item, name, row_wise)
     elif hasattr(item, "privacy_cost"):
@@ -542,7 +556,8 @@ def _of_search(item, name, row_wise):
     except ValueError as error:
         why = f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
         return _Found(name, why=why, refused=True)
-    return _Found(_named(name, type(item).__name__), total.guarantee, total.leaks)
+    kind = type(item).__name__
+    return _Found(_named(name, kind), total.guarantee, total.leaks, asked=total.asked)
 
 
 def _inside(item, name, row_wise, attribute):

@@ -35,13 +35,14 @@ from skdpdyn.privacy.mechanisms import (
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP
-from skdpdyn.privacy.report import check_report, privacy_report
+from skdpdyn.privacy.report import Assumed, check_report, privacy_report
 from skdpdyn.privacy.serialization import from_json, to_json
 
 __all__ = [
     "ACCOUNTANTS",
     "Adjacency",
     "ApproximateDP",
+    "Assumed",
     "Budget",
     "Composition",
     "CyclicBatches",

@@ -3,10 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
-from itertools import groupby
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,16 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
-from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
+from skdpdyn.privacy.card import as_rows, model_card
+from skdpdyn.privacy.deployment import record_of
 from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of
 from skdpdyn.privacy.serialization import VERSION, checksum, from_dict, load_json, to_dict
+from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, neighbours_of, parts_of, shown, summary
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 
-NEIGHBOURS = {
-    "replace_one": "one record changed at will; the number of records is public",
-    "add_remove": "one record's contribution there or not; the public normaliser stays",
-}
-
-LEAKS = "not private in this run"
-NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
 NO_THEOREM = "has no theorem for"  # text of errors of accountants without a theorem
 
 NOT_COVERED = (
@@ -42,6 +36,31 @@ NOT_COVERED = (
     "inferences from the population, which hold for people who are not in the data too",
     "those who can read memory, timings or intermediate iterates of the training process",
 )
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What a guarantee stands on, and where it does not hold.
+
+    Parameters
+    ----------
+    public : sequence of str, default=()
+        Facts that were taken as public.
+    randomness : str, default="not told"
+        Source of the noise, and whom it protects against.
+    leaks : sequence of str, default=()
+        Exceptions to the guarantee in this run.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import Assumed
+    >>> len(Assumed(public=["n_samples=1000", "n_features=3"]).public)
+    2
+    """
+
+    public: Sequence[str] = ()
+    randomness: str = "not told"
+    leaks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +81,7 @@ class PrivacyReport:
     sections: dict[str, Any]
     stored: dict[str, Any]
 
-    def as_dict(self) -> Mechanism:
+    def as_dict(self) -> dict[str, Any]:
         """Return a plain dict that JSON takes; doc/report_schema.json describes it.
 
         Returns
@@ -90,91 +109,83 @@ class PrivacyReport:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
-    def to_model_card(self) -> str:
+    def to_model_card(self, **deployment: Any) -> str:
         """Return the privacy section of a model card, in Markdown.
 
-        It says what was promised, to whom, under which assumptions, and how to check it from
-        ``mechanism_`` alone.
+        It says what was promised, to whom, under which assumptions, what the registry of
+        deployments asks, and how to check it from ``mechanism_`` alone.
+
+        Parameters
+        ----------
+        **deployment : dict
+            What only who deploys knows, see `to_registry`. Fields that nobody gives are "not
+            stated".
 
         Returns
         -------
         str
         """
-        spent, theorem, assumed = (
-            self.sections[title] for title in ("spent", "theorem", "assumed")
-        )
-        mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
-        leaks = assumed[LEAKS]
-        relation, unit = str(guarantee.adjacency), guarantee.unit
-        lines = ["# Privacy", ""]
-        if not leaks:
-            lines += [f"Not private in this run: {NONE_SEEN}.", ""]
-        else:
-            lines += ["**NOT PRIVATE in this run. What follows does not hold for:**", ""]
-            lines += [*_bullets(leaks), ""]
-        lines += [
-            "## What was promised",
-            "",
-            (
-                f"The release is ({_shown(spent['epsilon'])}, "
-                f"{_shown(spent['delta'])})-differentially private"
-            )
-            + (
-                f", and {_shown(spent['mu'])}-Gaussian differentially private"
-                if "mu" in spent
-                else ""
-            )
-            + ".",
-            "",
-            (
-                f"Someone who knows all {unit}s but one, and guesses about that one from what was "
-                "released, has at most:"
-            ),
-            "",
-            *_bullets(
-                f"{name}: {_shown(value)}" for name, value in self.sections["attacker"].items()
-            ),
-            "",
-            "## To whom",
-            "",
-            (
-                f"To every single {unit}. Neighbouring data sets ({relation}): "
-                f"{_neighbours(relation, unit)}."
-            ),
-            "",
-            "Not protected against:",
-            "",
-            *_bullets(self.sections["not protected against"].values()),
-            "",
-            "## Under which assumptions",
-            "",
-            "Public, and not read off the records:",
-            "",
-            *_bullets(assumed["public"] or ["nothing was named"]),
-            "",
-            f"Randomness: {assumed['randomness']}.",
-            "",
-            (
-                f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of "
-                "what ran:"
-            ),
-            "",
-            *_bullets(
-                f"{name}: {_shown(value)}" for name, value in theorem.items() if name != "bound"
-            ),
-            "",
-            *_measured(self.sections.get("diagnostics", {})),
-            "## How to check it",
-            "",
-            *_how_to_check(mechanism, guarantee, theorem["bound"], spent),
-        ]
-        return "\n".join(lines) + "\n"
+        return model_card(self, deployment)
+
+    def to_registry(self, **deployment: Any) -> dict[str, Any]:
+        """Return a record for the Differential Privacy Deployments Registry, of tier 3.
+
+        The report fills what it knows: the unit, neighbours, parameters, mechanisms, composition,
+        floating point, timing, the version, and what is public. Who deploys says the rest, and may
+        say more of anything.
+
+        Parameters
+        ----------
+        **deployment : dict
+            Fields by their names in the registry's schema. Needed are ``name``, ``data_curators``
+            (list of str), ``description``, ``intended_use``, ``data_product_region``,
+            ``publication_date`` ("2026-03-31"), ``data_product_sector``,
+            ``release_type_details`` (will the records be used again?),
+            ``preprocessing_and_hyperparameter_tuning`` (and who paid for it),
+            ``justification``, ``registry_authors`` (list of str), and ``access_control``, which the
+            registry has among the mechanisms. ``sources``, ``notes`` and ``url_slug`` may be given.
+
+        Returns
+        -------
+        dict
+            What YAML and JSON take; ``skdpdyn/privacy/registry_schema.json`` describes it.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown or not of its kind: by its name.
+
+        Examples
+        --------
+        >>> from skdpdyn.privacy import Gaussian, composition, privacy_report
+        >>> release = Gaussian(10.0)
+        >>> report = privacy_report(release, composition(release), delta=1e-6, bound="composition")
+        >>> record = report.to_registry(
+        ...     name="Length of stay",
+        ...     data_curators=["A hospital"],
+        ...     description="Mean length of stay in a year.",
+        ...     intended_use="Planning of beds.",
+        ...     data_product_region="Sweden",
+        ...     publication_date="2026-03-31",
+        ...     data_product_sector="Healthcare",
+        ...     release_type_details="The records of the year are not used again.",
+        ...     preprocessing_and_hyperparameter_tuning="None but for public bounds.",
+        ...     access_control="Two statisticians, on one server.",
+        ...     justification="Less noise would not change the number of beds.",
+        ...     registry_authors=["A statistician"],
+        ... )
+        >>> record["url_slug"]
+        'length-of-stay-a-hospital-2026'
+        >>> round(record["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"], 6)
+        0.396857
+        """
+        return record_of(self, deployment)
 
     def __str__(self) -> str:
         lines = []
         for title, entries in self._readable().items():
             lines.append(title)
-            lines += [f"  {name}: {_shown(value)}" for name, value in entries.items()]
+            lines += [f"  {name}: {shown(value)}" for name, value in entries.items()]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -183,32 +194,41 @@ class PrivacyReport:
         sections = self._readable()
         spent, leaks = sections["spent"], self.sections["assumed"][LEAKS]
         figures = [
-            (f"ε={_shown(spent['epsilon'])}", f"spent, at δ = {_shown(spent['delta'])}"),
+            (f"ε={shown(spent['epsilon'])}", f"spent, at δ = {shown(spent['delta'])}"),
             *attackers_reach(from_dict(self.stored["guarantee"])),
         ]
+        tables = {
+            title: [(name, shown(value)) for name, value in entries.items()]
+            for title, entries in sections.items()
+        }
         return page(
             "privacy report",
             figures,
             leaks=leaks,
-            lines=[f"neighbours: {spent['neighbours']}"] + [f"{LEAKS}: {NONE_SEEN}"] * (not leaks),
-            folded=[
-                (title, [(name, _shown(value)) for name, value in entries.items()])
-                for title, entries in sections.items()
+            lines=[
+                *(f"{name}: {spent[name]}" for name in ("protected", "neighbours", "trusted")),
+                *[f"{LEAKS}: {NONE_SEEN}"] * (not leaks),
             ],
+            folded=[*tables.items(), ("deployment", as_rows(self, {}))],
         )
 
     def _readable(self) -> dict[str, Any]:
-        """Return the sections for people: leaks in words, and only bounds that could apply."""
-        sections = dict(self.sections)
-        assumed = sections["assumed"]
-        sections["assumed"] = {**assumed, LEAKS: assumed[LEAKS] or NONE_SEEN}
-        others = sections.pop("other bounds", {})
+        """Return the sections for people: the promise first, and only bounds that could apply."""
+        sections = {title: dict(entries) for title, entries in self.sections.items()}
+        mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
+        spent, theorem = sections["spent"], sections["theorem"]
+        promise = {name: spent.pop(name) for name in ("epsilon", "delta", "mu") if name in spent}
+        whom = {"protected": f"one {guarantee.unit}"} | spent
+        sections["spent"] = promise | whom | {"trusted": TRUST}
+        if parts := parts_of(mechanism):
+            for name in ("parts", "mechanisms"):
+                theorem.pop(name, None)
+            theorem |= {f"part {i}, {name}": words for i, (name, words) in enumerate(parts, 1)}
+        sections["assumed"][LEAKS] = sections["assumed"][LEAKS] or NONE_SEEN
+        others = sections.get("other bounds", {})
         able = {name: value for name, value in others.items() if NO_THEOREM not in str(value)}
-        if not able:
-            return sections
-        position = list(self.sections).index("other bounds")
-        entries = list(sections.items())
-        return dict([*entries[:position], ("other bounds", able), *entries[position:]])
+        sections["other bounds"] = able
+        return {title: entries for title, entries in sections.items() if entries}
 
 
 def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
@@ -240,17 +260,6 @@ _GROUPS_OF_UNITS = (
 )
 
 
-def _neighbours(relation: str, unit: str) -> str:
-    """Say which data sets are neighbours."""
-    return NEIGHBOURS[relation].replace("record", unit)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return "; ".join(map(_shown, value)) or "nothing"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 def privacy_report(
     mechanism: Mechanism,
     guarantee: Guarantee,
@@ -258,9 +267,7 @@ def privacy_report(
     delta: float,
     bound: str,
     alternatives: dict[str, Any] | None = None,
-    public: Any = (),
-    randomness: str = "not told",
-    leaks: Any = (),
+    assumed: Assumed = Assumed(),
     diagnostics: dict[str, Any] | None = None,
 ) -> PrivacyReport:
     """Report on a release, from public values only.
@@ -277,12 +284,8 @@ def privacy_report(
         Name of the accountant that proved the guarantee.
     alternatives : dict or None, default=None
         Other accountants' guarantees or errors, as ``tightest(...).alternatives``.
-    public : sequence of str, default=()
-        Facts that were taken as public.
-    randomness : str, default="not told"
-        Source of the noise, and whom it protects against.
-    leaks : sequence of str, default=()
-        Exceptions to the guarantee in this run.
+    assumed : Assumed, default=Assumed()
+        What the guarantee stands on, and where it does not hold.
     diagnostics : dict or None, default=None
         Further noisy numbers about the records, by name. The guarantee covers them.
 
@@ -305,12 +308,12 @@ def privacy_report(
     >>> round(report.as_dict()["attacker"]["true positive rate at 1% false positives"], 6)
     0.011111
     """
-    leaks = [*leaks, *getattr(guarantee, "leaks", ())]
+    leaks = [*assumed.leaks, *getattr(guarantee, "leaks", ())]
     guarantee = getattr(guarantee, "guarantee", guarantee)  # an answer of `tightest`, or a total
     unit = guarantee.unit
     spent: dict[str, Any] = {} if unit == "record" else {"protected": f"one {unit}, with all rows"}
     spent |= {
-        "neighbours": f"{guarantee.adjacency}: {_neighbours(guarantee.adjacency, unit)}",
+        "neighbours": f"{guarantee.adjacency}: {neighbours_of(guarantee.adjacency, unit)}",
         "epsilon": float(guarantee.epsilon(delta)),
         "delta": float(delta),
     }
@@ -330,8 +333,8 @@ def privacy_report(
         "other bounds": others,
         "diagnostics": diagnostics or {},
         "assumed": {
-            "public": [*public],
-            "randomness": randomness,
+            "public": [*assumed.public],
+            "randomness": assumed.randomness,
             LEAKS: leaks,
         },
         "not protected against": {
@@ -432,7 +435,7 @@ def _recompute(report: dict[str, Any]) -> None:
     delta = spent.get("delta")
     if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
         raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
-    if _proof(mechanism, guarantee, bound, delta) is None:
+    if proof_of(mechanism, guarantee, bound, delta) is None:
         raise ValueError(
             f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record"
         )
@@ -443,7 +446,7 @@ def _recompute(report: dict[str, Any]) -> None:
         for name in lacks - report["theorem"].keys():
             again["theorem"].pop(name, None)
     for title in ("spent", "attacker", "theorem"):
-        _compare(report[title], again[title], title, max(_ROUNDING, guarantee.accuracy))
+        _compare(report[title], again[title], title, max(ROUNDING, guarantee.accuracy))
     for name, claimed in report.get("other bounds", {}).items():
         _compare_other(name, claimed, mechanism, delta)
 
@@ -452,8 +455,6 @@ _FIRST = 1  # version of the records of 0.2, the first whose reports were stored
 _UNITS = 3  # version from which on a guarantee has its unit
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
 _ASSUMED = {"public", "randomness", LEAKS}
-_ROUNDING = 1e-9  # by which another machine's numbers may differ
-_ROOM = 5e-9  # part of mu that a fit with a learnt map keeps for rounding
 
 
 def _restored(stored: dict[str, Any], name: str) -> Any:
@@ -494,43 +495,6 @@ def _arguments(record: Any, stored: dict[str, Any]) -> list[str]:
     return [f"{name}={getattr(record, name)!r}" for name in kept]
 
 
-def _forms(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
-    """Return the forms of a bound by their options; for parts judged one by one, `tightest`."""
-    if isinstance(bound, str) and bound == MIXED:
-        return {f", delta={delta!r}": lambda mechanism: tightest(mechanism, delta=delta).guarantee}
-    if not isinstance(bound, str) or bound not in ACCOUNTANTS:
-        raise ValueError(f"theorem, bound: {bound!r} is none of {', '.join(ACCOUNTANTS)}")
-    judge = ACCOUNTANTS[bound]
-    forms = {"": judge}
-    if judge.sharper:
-        options = ", ".join(f"{name}={value!r}" for name, value in judge.sharper.options.items())
-        forms[f", {options}"] = partial(judge, **judge.sharper.options)
-    return forms
-
-
-def _proof(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> str | None:
-    """Return the options by which a bound proves a guarantee of a record, or None."""
-    for options, form in _forms(bound, delta).items():
-        try:
-            # what a record is of was up to the fit
-            proved = form(mechanism).with_unit(guarantee.unit)
-        except UnsupportedMechanismError:
-            continue
-        if _agree(to_dict(proved), to_dict(guarantee), _ROUNDING) or _declares(guarantee, proved):
-            return options
-    return None
-
-
-def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
-    """Return whether a fit declared slightly more than its record costs, which is also true."""
-    if not (isinstance(guarantee, GaussianDP) and isinstance(proved, GaussianDP)):
-        return False
-    a_little_more = proved.mu <= guarantee.mu <= proved.mu * (1 + _ROOM)
-    return a_little_more and _agree(
-        to_dict(replace(guarantee, mu=proved.mu)), to_dict(proved), _ROUNDING
-    )
-
-
 def _compare(
     claimed: dict[str, Any], computed: dict[str, Any], title: str, tolerance: float
 ) -> None:
@@ -541,7 +505,7 @@ def _compare(
                 f"{title}, {name}: it is "
                 f"{'missing' if name in computed else 'no entry of such a report'}"
             )
-        if not _agree(claimed[name], computed[name], tolerance):
+        if not agree(claimed[name], computed[name], tolerance):
             raise ValueError(
                 f"{title}, {name}: the report says {claimed[name]!r}, its record {computed[name]!r}"
             )
@@ -550,14 +514,14 @@ def _compare(
 def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> None:
     """Compare another bound's epsilon, or its refusal, with the record."""
     answers = []
-    for form in _forms(name, delta).values():
+    for form in forms_of(name, delta).values():
         try:
             other = form(mechanism)
         except UnsupportedMechanismError as error:
             answers.append(str(error))
             continue
         answers.append(_plain(float(other.epsilon(delta))))
-        if _agree(claimed, answers[-1], max(_ROUNDING, other.accuracy)):
+        if agree(claimed, answers[-1], max(ROUNDING, other.accuracy)):
             return
     reworded = (
         isinstance(claimed, str)
@@ -570,78 +534,6 @@ def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> Non
         )
 
 
-def _agree(one: Any, other: Any, tolerance: float) -> bool:
-    """Return whether two plain values are equal, numbers up to a relative tolerance."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _agree(one[name], other[name], tolerance) for name in one
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(
-            _agree(*pair, tolerance) for pair in zip(one, other, strict=True)
-        )
-    if type(one) in (int, float) and type(other) in (int, float):
-        return math.isclose(one, other, rel_tol=tolerance)
-    return type(one) is type(other) and one == other
-
-
-def _how_to_check(
-    mechanism: Any, guarantee: Guarantee, bound: str, spent: dict[str, Any]
-) -> list[str]:
-    """Return lines of Markdown that prove the promise again."""
-    options = (
-        _proof(mechanism, guarantee, bound, spent["delta"])
-        if bound in {MIXED, *ACCOUNTANTS}
-        else None
-    )
-    lines = ["From the record alone, without the data:", "", "```python"]
-    if options is None:
-        lines = [
-            "The guarantee is not that of the record alone: it is a total of several releases.",
-            "",
-            "```python",
-        ]
-        lines += [
-            "from skdpdyn.privacy import from_json",
-            "",
-            f"guarantee = from_json({json.dumps(to_dict(guarantee))!r})",
-        ]
-    else:
-        lines += [
-            f"from skdpdyn.privacy import {bound}",
-            "",
-            f"guarantee = {bound}(model.mechanism_{options})",
-        ]
-    lines += [f"guarantee.epsilon({spent['delta']!r})  # {spent['epsilon']!r}", "```", ""]
-    return [
-        *lines,
-        (
-            "Or from the stored report, which holds the same record: `python -m skdpdyn.privacy "
-            "check report.json`."
-        ),
-        "It proves the guarantee again and recomputes every number above.",
-    ]
-
-
-def _measured(diagnostics: dict[str, Any]) -> list[str]:
-    """Lines of Markdown on what was bought to know of the records."""
-    if not diagnostics:
-        return []
-    entries = (f"{name}: {_shown(value)}" for name, value in diagnostics.items())
-    return [
-        "## What is known of the records",
-        "",
-        "With noise, paid for:",
-        "",
-        *_bullets(entries),
-        "",
-    ]
-
-
-def _bullets(texts: Any) -> list[str]:
-    return [f"- {text}" for text in texts]
-
-
 def _plain(value: Any) -> Any:
     """Return copies of dicts and lists in which infinite numbers are texts."""
     if isinstance(value, dict):
@@ -651,37 +543,15 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _summary(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return f"{value.size} values from {value.min():.6g} to {value.max():.6g}"
-    if isinstance(value, tuple) and all(map(is_dataclass, value)):
-        return "; ".join(map(_in_words, value))
-    return value if value is None or isinstance(value, (int, float)) else str(value)
-
-
 def _contents(record: Any) -> dict[str, Any]:
     """Return the fields of a record; of one whose parts have names, these with what each ran."""
-    if getattr(record, "names", None) is None:
-        return {
-            field.name: _summary(getattr(record, field.name))
-            for field in fields(record)
-            if field.name != "names"
-        }
-    runs = groupby(zip(record.names, record.mechanisms, strict=True))
-    counted = [(name, part, len([*same])) for (name, part), same in runs]
+    if getattr(record, "names", None) is not None:
+        return {"parts": [f"{name}: {words}" for name, words in parts_of(record)]}
     return {
-        "parts": [
-            f"{name}: {f'{count} times ' if count > 1 else ''}{_in_words(part)}"
-            for name, part, count in counted
-        ]
+        field.name: summary(getattr(record, field.name))
+        for field in fields(record)
+        if field.name != "names"
     }
-
-
-def _in_words(record: Any) -> str:
-    """Return a record of several as its type and its fields."""
-    entries = {field.name: _summary(getattr(record, field.name)) for field in fields(record)}
-    words = ", ".join(f"{name}={_shown(value)}" for name, value in entries.items())
-    return f"{type(record).__name__}({words})"
 
 
 def _other(other: Guarantee, delta: float) -> Any:

@@ -1,0 +1,183 @@
+"""A deployment as the Differential Privacy Deployments Registry asks for it, of tier 3.
+
+A report fills what it knows; who deploys says the rest. The registry publishes a schema, see
+``registry_schema.json`` beside this file for its address and date.
+"""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skdpdyn.privacy.serialization import from_dict
+from skdpdyn.privacy.words import LEAKS, TRUST, in_words, neighbours_of, parts_of, shown
+
+if TYPE_CHECKING:
+    from skdpdyn.privacy.report import PrivacyReport
+
+SCHEMA = Path(__file__).with_name("registry_schema.json")
+_SLUG = "url_slug"  # of the record itself, not of its deployment
+_ACCESS = "access_control"  # a part of what the registry has under "mechanisms"
+_TIMING = (
+    "Timing: not covered. The release itself answers no query; whoever can time, or read the "
+    "memory of, the training process is not protected against."
+)
+_PLATFORM = (
+    "Platform: every sum runs over fixed parts of the rows in a fixed order, so that the number "
+    "of threads changes no bit; side channels of the machine are not covered."
+)
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """Return the schema of a record.
+
+    Returns
+    -------
+    dict
+        A JSON Schema, draft 7.
+    """
+    found: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return found
+
+
+def sections() -> dict[str, dict[str, Any]]:
+    """Return the fields of each section of a deployment, with what the schema says of them."""
+    whole = schema()["properties"]["deployment"]["properties"]
+    return {name: section["properties"] for name, section in whole.items()}
+
+
+def known(report: "PrivacyReport") -> dict[str, Any]:
+    """Return the fields of a deployment that a report can fill, by their names in the schema."""
+    spent, assumed = report.sections["spent"], report.sections["assumed"]
+    mechanism, guarantee = (from_dict(report.stored[name]) for name in ("mechanism", "guarantee"))
+    public, leaks = "; ".join(assumed["public"]) or "nothing was named", assumed[LEAKS]
+    delta, mu = spent["delta"], spent.get("mu")
+    parts = parts_of(mechanism)
+    together = "".join(f", {name}" for name, _ in parts)
+    composed = f": one after another{together}" if parts else ""
+    return {
+        "data_product_type": "Machine learning model",
+        "variant_name": "Approximate DP" if delta else "Pure DP",
+        "data_domain": f"All data sets that share what is public: {public}.",
+        "unprotected_quantities": "\n".join(
+            [f"Public, and not protected: {public}.", *(f"NOT PRIVATE: {leak}." for leak in leaks)]
+        ),
+        "privacy_unit": guarantee.unit,
+        "privacy_unit_details": (
+            f"{guarantee.adjacency}: {neighbours_of(str(guarantee.adjacency), guarantee.unit)}."
+        ),
+        "privacy_parameters": {"epsilon": spent["epsilon"], "delta": delta},
+        "privacy_parameters_details": "; ".join(
+            [f"mu={shown(mu)} of Gaussian differential privacy"] * (mu is not None)
+            + [f"{name}: {shown(value)}" for name, value in report.sections["attacker"].items()]
+        ),
+        "model_name": "Central",
+        "model_name_details": f"Trust: {TRUST}.",
+        "actors": f"{TRUST[0].upper()}{TRUST[1:]}.",
+        "release_type": "One release",
+        "data_source_type": "Static",
+        "data_source_type_details": "The fit read one data set.",
+        "access_type": "Non-interactive",
+        "access_type_details": "Whoever has the release asks nothing of the records.",
+        "post_processing": (
+            "What was released is turned into units of the columns by what is public or released."
+        ),
+        "composition": (
+            f"By the bound `{report.sections['theorem']['bound']}`, of the record of all that was "
+            f"released{composed}."
+        ),
+        "mechanisms": "\n".join(
+            [
+                *[
+                    f"- {name}: {words}"
+                    for name, words in parts or [("record", in_words(mechanism))]
+                ],
+                f"Implementation: skdpdyn {sys.modules['skdpdyn'].__version__}.",
+                f"Noise and floating point: {assumed['randomness']}.",
+                _TIMING,
+                _PLATFORM,
+            ]
+        ),
+    }
+
+
+def fields_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return all fields of a deployment by section, None where nobody has said what they are.
+
+    Raises
+    ------
+    ValueError
+        If there is no field of a given name, or it may not hold such a value.
+    """
+    whole = sections()
+    names = {name for section in whole.values() for name in section} | {_ACCESS, _SLUG}
+    unknown = sorted(given.keys() - names)
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: no field of a deployment: {sorted(names)}")
+    values = known(report) | dict(given)
+    if _ACCESS in given:
+        values["mechanisms"] += f"\nAccess control: {given[_ACCESS]}"
+    found = {
+        title: {name: values.get(name) for name in section} for title, section in whole.items()
+    }
+    for title, section in whole.items():
+        for name, allowed in section.items():
+            if found[title][name] is not None:
+                _check(name, found[title][name], allowed)
+    return found
+
+
+def record_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of the registry.
+
+    Raises
+    ------
+    ValueError
+        If a field is missing, all of them by name; or as `fields_of` does.
+    """
+    found = fields_of(report, given)
+    optional = {"sources", "notes"}
+    missing = [
+        name
+        for section in found.values()
+        for name, value in section.items()
+        if value is None and name not in optional
+    ]
+    missing += [_ACCESS] * (_ACCESS not in given and "mechanisms" not in given)
+    if missing:
+        raise ValueError(
+            f"the registry asks for more than a report knows: give {', '.join(missing)}"
+        )
+    basic = found["basic"]
+    words = f"{basic['name']} {basic['data_curators'][0]} {basic['publication_date'][:4]}"
+    slug = given.get(_SLUG, re.sub("[^a-z0-9]+", "-", words.lower()).strip("-"))
+    deployment = {
+        title: {name: value for name, value in section.items() if value is not None}
+        for title, section in found.items()
+    }
+    return {_SLUG: slug, "status": "Draft", "tier": 3, "deployment": deployment}
+
+
+def _check(name: str, value: Any, allowed: dict[str, Any]) -> None:
+    """Raise unless a field may hold a value, in the words of who fills the form."""
+    if "enum" in allowed and value not in allowed["enum"]:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(allowed['enum'])}")
+    if "$ref" in allowed:
+        good = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+        if not good:
+            raise ValueError(f"{name}={value!r} must be a list of names")
+    if allowed.get("type") == "string" and not (isinstance(value, str) and value):
+        raise ValueError(f"{name}={value!r} must be a text")
+    if allowed.get("format") == "date":
+        try:
+            date.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"{name}={value!r} must be a date, as 2026-03-31") from None
+    if name == "privacy_parameters" and not math.isfinite(value["epsilon"]):
+        raise ValueError("epsilon is infinite at this delta: there is no promise to register")

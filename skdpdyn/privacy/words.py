@@ -1,0 +1,58 @@
+"""Words of reports: what is shown of a record, a guarantee and the assumptions behind it."""
+
+from collections import Counter
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+NEIGHBOURS = {
+    "replace_one": "one record changed at will; the number of records is public",
+    "add_remove": "one record's contribution there or not; the public normaliser stays",
+}
+TRUST = (
+    "whoever runs the fit sees the records and is trusted; whoever is shown the release is not, "
+    "whatever else they know, all other records included"
+)
+LEAKS = "not private in this run"
+NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
+
+
+def neighbours_of(relation: str, unit: str) -> str:
+    """Say which data sets are neighbours."""
+    return NEIGHBOURS[relation].replace("record", unit)
+
+
+def shown(value: Any) -> str:
+    """Return a value of a report as text."""
+    if isinstance(value, list):
+        return "; ".join(map(shown, value)) or "nothing"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def summary(value: Any) -> Any:
+    """Return a field of a record as a plain value; of arrays, their ends."""
+    if isinstance(value, np.ndarray):
+        return f"{value.size} values from {value.min():.6g} to {value.max():.6g}"
+    if isinstance(value, tuple) and all(map(is_dataclass, value)):
+        return "; ".join(map(in_words, value))
+    return value if value is None or isinstance(value, (int, float)) else str(value)
+
+
+def in_words(record: Any) -> str:
+    """Return a record as its type and its fields."""
+    entries = {field.name: summary(getattr(record, field.name)) for field in fields(record)}
+    words = ", ".join(f"{name}={shown(value)}" for name, value in entries.items())
+    return f"{type(record).__name__}({words})"
+
+
+def parts_of(record: Any) -> list[tuple[str, str]]:
+    """Return name and words of each part of a composition, equal parts once with their number."""
+    parts = getattr(record, "mechanisms", None)
+    if parts is None:
+        return []
+    names = record.names or [type(part).__name__ for part in parts]
+    return [
+        (name, f"{count} times {in_words(part)}" if count > 1 else in_words(part))
+        for (name, part), count in Counter(zip(names, parts, strict=True)).items()
+    ]
