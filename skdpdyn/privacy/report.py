@@ -267,7 +267,7 @@ def privacy_report(
     delta: float,
     bound: str,
     alternatives: dict[str, Any] | None = None,
-    assumed: Assumed = Assumed(),
+    assumed: Assumed | None = None,
     diagnostics: dict[str, Any] | None = None,
 ) -> PrivacyReport:
     """Report on a release, from public values only.
@@ -284,8 +284,8 @@ def privacy_report(
         Name of the accountant that proved the guarantee.
     alternatives : dict or None, default=None
         Other accountants' guarantees or errors, as ``tightest(...).alternatives``.
-    assumed : Assumed, default=Assumed()
-        What the guarantee stands on, and where it does not hold.
+    assumed : Assumed or None, default=None
+        What the guarantee stands on, and where it does not hold. None: nothing was told.
     diagnostics : dict or None, default=None
         Further noisy numbers about the records, by name. The guarantee covers them.
 
@@ -308,6 +308,7 @@ def privacy_report(
     >>> round(report.as_dict()["attacker"]["true positive rate at 1% false positives"], 6)
     0.011111
     """
+    assumed = assumed or Assumed()
     leaks = [*assumed.leaks, *getattr(guarantee, "leaks", ())]
     guarantee = getattr(guarantee, "guarantee", guarantee)  # an answer of `tightest`, or a total
     unit = guarantee.unit
