@@ -4,6 +4,7 @@ none.
 
 import importlib
 import math
+import re
 import sys
 from itertools import product
 from pathlib import Path
@@ -166,9 +167,41 @@ def test_what_the_noise_hides_is_not_answered():
     assert not summary.answered.any()
     assert np.all(np.isnan(summary.coef))
     assert np.all(summary.sufficient_epsilon > 0.01)
-    assert str(summary).count("not enough information; epsilon=0.0") == 4
-    assert summary._repr_html_().count("not enough information") == 4
+    told = r"nothing seen: |not enough information; epsilon=0\.0"
+    assert len(re.findall(told, str(summary))) == 4
+    assert len(re.findall("nothing seen|not enough information", summary._repr_html_())) == 4
     assert summary.own_privacy_.epsilon(summary.delta_) == pytest.approx(0.01)  # charged
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.0, 30.0])
+@pytest.mark.parametrize(
+    ("columns", "told"), [([0, 0, 1], "collinear"), ([0, None, 1], "constant")]
+)
+def test_columns_that_tell_nothing_are_named_and_not_advised_on(columns, told, epsilon):
+    """An eigenvalue of 0 is taken for information if its noise is above 2.4 standard deviations."""
+    rows = np.tile(X, (5, 1))
+    rows = np.column_stack([np.full(len(rows), 0.2) if j is None else rows[:, j] for j in columns])
+    model = ridge(epsilon=1.0).fit(rows, np.tile(TARGET, 5))
+    summary = private_summary(model, rows, np.tile(TARGET, 5), epsilon=epsilon, random_state=1)
+    hidden = ("x0", "x1") if told == "collinear" else ("x1",)
+    assert summary.hidden[1] == hidden
+    assert np.isinf(summary.sufficient_epsilon[1])
+    assert f"nothing seen: {', '.join(hidden)} may be {told}" in str(summary)
+    if epsilon > 1:
+        assert np.isfinite(summary.std_err[2])
+
+
+def test_coding_moves_errors_no_further_than_noise_does():
+    """Columns in 0..1 in place of -1..1: as many answers, and errors in the same units."""
+    rows, target = np.tile(2 * X, (20, 1)), np.tile(Y, 20)
+    tables = []
+    for coded in (rows, (rows + 1) / 2):
+        model = logistic(data_norm=3**0.5, clip=2 * 3**0.5, random_state=0).fit(coded, target)
+        tables.append(private_summary(model, coded, target, epsilon=1.0, random_state=0))
+    assert all(table.answered.all() for table in tables)
+    # the model's own noise is twice as large in these units where rows have half the spread
+    ratio = tables[1].std_err[:3] / 2 / tables[0].std_err[:3]
+    assert np.all((ratio > 0.8) & (ratio < 2.2))
 
 
 @pytest.mark.slow
@@ -179,6 +212,7 @@ def test_a_column_of_zeros_takes_nothing_from_the_others():
     summary = private_summary(model, rows, target, epsilon=4.0)
     assert summary.answered.tolist() == [True, True, True, False, True]
     assert np.isnan(summary.sufficient_epsilon).tolist() == summary.answered.tolist()
+    assert summary.hidden[3] == ("x3",)
     linear = ridge(epsilon=1.0).fit(rows, np.tile(TARGET, 20))
     assert not private_summary(linear, rows, np.tile(TARGET, 20), epsilon=4.0).answered[3]
 
@@ -309,7 +343,7 @@ def test_table():
     np.testing.assert_allclose(
         (table["0.95]"] - table["[0.05"]) / table["std err"], 2 * 1.6448536, rtol=1e-6
     )
-    assert np.all((summary.p_value < 0.1) == (summary.conf_int[:, 0] * summary.conf_int[:, 1] > 0))
+    assert np.all((summary.pvalues < 0.1) == (summary.conf_int().prod(axis=1) > 0))
     assert list(summary.to_frame()) == list(table)[:6]
     text = summary.as_text(odds_ratios=True)
     assert len({len(line) for line in text.splitlines()[1:8]}) == 1

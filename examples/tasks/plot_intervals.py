@@ -99,7 +99,7 @@ else:
 plt.style.use("tableau-colorblind10")
 figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 places = np.arange(len(summary.names))
-half_width = summary.conf_int[:, 1] - summary.coef
+half_width = summary.conf_int()[:, 1] - summary.coef
 ax.errorbar(summary.coef, places, xerr=half_width, fmt="o", capsize=3, label="private, 95 %")
 if estimates.size:
     ax.errorbar(

@@ -200,9 +200,7 @@ class Numbers(Targets):
         """See `Targets.read`."""
         y = None if y is None else numbers_of(y)
         bounds, leaks = self.bounds_of(model, y)
-        encode = partial(
-            numbers_within, bounds=bounds, units=_scaling(*bounds, model.fit_intercept)
-        )
+        encode = partial(numbers_within, bounds=bounds, units=scaling(*bounds, model.fit_intercept))
         return Target(
             None if y is None else encode(y),
             model.family.loss_of(bounds),
@@ -245,7 +243,7 @@ class Numbers(Targets):
 
     def published(self, attributes, coef, intercept, centred):
         """See `Targets.published`."""
-        centre, half_range = _scaling(*attributes["target_bounds_"], centred)
+        centre, half_range = scaling(*attributes["target_bounds_"], centred)
         coef = coef[0] * coef.dtype.type(half_range)
         return {"coef_": coef, "intercept_": float(intercept[0]) * half_range + centre}
 
@@ -305,7 +303,7 @@ def clipped_by(bounds: tuple[float, float], y: np.ndarray | None) -> dict[str, A
     return {"flags": flags, "clipped": None if y is None else flags(y)}
 
 
-def _scaling(low, high, centred):
+def scaling(low, high, centred):
     """Return the centre and half-range that map the target's bounds to [-1, 1]."""
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 

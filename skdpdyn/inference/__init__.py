@@ -1,0 +1,6 @@
+"""Standard errors and confidence intervals for coefficients that are learnt with noise."""
+
+from skdpdyn.inference.summary import private_summary
+from skdpdyn.inference.table import PrivateSummary
+
+__all__ = ["PrivateSummary", "private_summary"]

@@ -1,0 +1,236 @@
+"""Coordinates in which rows are alike in all directions, a noisy matrix there, and its inverse."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.conditioning import LARGEST_SPREAD, Conditioner, shares_of
+from skdpdyn.data.base import sum_rounding
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import mapping_error
+from skdpdyn.privacy import Budget
+from skdpdyn.rules import least_strength, strength_of
+from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, scaled_to
+
+CONDITIONING_SHARE = 0.15  # part of mu^2 for coordinates
+KEPT = 0.95  # part of the rows that count in full
+ABOVE_NOISE = 1.0  # standard deviations above the norm of its noise: an eigenvalue that counts
+SEEN = 1.0  # the same above the norm of noise in all directions that do not count
+# A coefficient is refused if this part of it, squared, lies in directions that are not carried
+LEAST_PART = 0.01
+LARGEST_VARIANCE_NOISE = 0.25  # standard deviation of the noise on a variance, over the variance
+_NAMED, _MOST_NAMES = 0.3, 4  # least load of a column over the largest, and how many are named
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Coordinates (weights @ (u - centre), constant) of rows u of the unit ball.
+
+    They are public: chosen without the records, or released before. A row whose squared length is
+    above ``square`` has a weight below 1, so that weight * length^2 is at most that. Such a weight
+    depends on the row alone, not on its target (Mallows), so it moves no estimand of a model that
+    is right, while shortening the row would.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (n_features,)
+        What is subtracted; zeros without an intercept.
+    weights : ndarray of shape (n_features, n_features)
+        The matrix.
+    constant : float
+        The constant's coordinate; 0 without an intercept.
+    """
+
+    centre: np.ndarray
+    weights: np.ndarray
+    constant: float
+
+    @property
+    def square(self) -> float:
+        """Largest squared length of a row that has weight 1."""
+        return 1 + self.constant**2
+
+    def of_unit(self, constant: float) -> np.ndarray:
+        """Return the matrix that makes coordinates of rows (u, constant)."""
+        if not self.constant:
+            return self.weights
+        shift = -(self.weights @ self.centre)[:, None] / constant
+        last = np.append(np.zeros(len(shift)), self.constant / constant)
+        return np.vstack([np.hstack([self.weights, shift]), last])
+
+    def blocks(self, rows: LocalRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield which rows, their coordinates, and their weights, those of persons included."""
+        with one_blas_thread():
+            for part, block in rows.mapped_blocks():
+                block = block.toarray() if sparse.issparse(block) else block
+                columns = [(block - self.centre) @ self.weights.T]
+                columns += [np.full(len(block), self.constant)] * (self.constant > 0)
+                z = np.column_stack(columns)
+                weight = self.square / np.maximum(self.square, np.einsum("ij,ij->i", z, z))
+                yield part, z, weight * rows.weight[part] if rows.weight.size else weight
+
+
+def shares_of_coordinates(rows: LocalRows, budget: Budget, intercept: bool) -> dict[str, Share]:
+    """Return what learning coordinates takes, from public numbers; nothing of few records."""
+    n_samples, mu = rows.n_records, budget.mu * ROUNDS_DOWN
+    if rows.is_sparse or strength_of(n_samples, mu, budget.adjacency) < least_strength():
+        return {}
+    options = {"is_sparse": False, "centred": intercept}
+    shares = shares_of(n_samples, rows.shape[1], mu, budget.adjacency, **options)
+    return scaled_to(shares, CONDITIONING_SHARE)
+
+
+def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> Coordinates:
+    """Buy coordinates if ``spending`` has shares for them; ``rows`` have a map to the unit ball."""
+    n_features, radius = rows.shape[1], rows.map.radius
+    constant = 1 / math.sqrt(n_features) if intercept else 0.0
+    options = {"is_sparse": False, "centred": intercept}
+    names = shares_of(rows.n_records, n_features, spending.mu, spending.adjacency, **options)
+    shares = {name: share for name, share in spending.shares.items() if name in names}
+    if not shares:
+        return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
+    plain = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
+    plain.persons, plain.most_rows = rows.persons, rows.most_rows
+    conditioner = Conditioner(
+        n_samples=rows.n_records, data_norm=radius, shares=shares, quantile=KEPT
+    )
+    found = conditioner.learn(plain, spending).map
+    weights = np.diag(found.weights) if found.is_diagonal else found.weights
+    centre = np.zeros(n_features) if found.centre is None else found.centre
+    return Coordinates(centre / radius, weights * (radius / found.norm), constant)
+
+
+def rounding_of(rows: LocalRows, theta: np.ndarray) -> float:
+    """Return how much sums over rows in coordinates may round, whose terms depend on ``theta``."""
+    n_features = rows.shape[1] + 1
+    of_terms = 4 * mapping_error(n_features, LARGEST_SPREAD) * (1 + float(np.linalg.norm(theta)))
+    return sum_rounding(rows.n_records, n_features, of_terms, rows.most_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A symmetric matrix, and the standard deviation of its noise on the diagonal."""
+
+    matrix: np.ndarray
+    std: float
+
+    @property
+    def noise_norm(self) -> float:
+        """About the norm of the noise, as an operator."""
+        return self.std * math.sqrt(2 * len(self.matrix))
+
+    @property
+    def positive(self) -> np.ndarray:
+        """The nearest matrix without negative eigenvalues."""
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(self.matrix)
+            return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """The inverse of a noisy matrix in the directions that carry, and the other directions.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        The inverse; 0 in other directions.
+    weak, blind : ndarray of shape (n_directions, m)
+        Directions that do not carry, and those of them in which nothing but noise is seen.
+    factor : float
+        By how much mu is too small for all directions to carry in which something is seen.
+    """
+
+    matrix: np.ndarray
+    weak: np.ndarray
+    blind: np.ndarray
+    factor: float
+
+
+def inverted(moment: Moment) -> Inverse:
+    """Return the inverse of a noisy matrix, by tests of its eigenvalues against their noise."""
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(moment.matrix)
+    least = moment.noise_norm + ABOVE_NOISE * moment.std
+    n_weak = int(np.count_nonzero(values < least))
+    # of k directions that hold nothing, the largest eigenvalue is about the norm of their noise
+    n_blind = n_weak
+    while n_blind and values[n_blind - 1] > moment.std * (math.sqrt(2 * n_blind) + SEEN):
+        n_blind -= 1
+    factor = least / values[n_blind] if n_blind < n_weak else math.nan
+    strong = vectors[:, n_weak:]
+    matrix = (strong / values[n_weak:]) @ strong.T
+    return Inverse(matrix, vectors[:, :n_weak].T, vectors[:, :n_blind].T, float(factor))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Parameters with the covariance of their errors; NaN where there is not enough information.
+
+    ``factor`` says by how much mu is too small for each of these, infinite where nothing is seen,
+    and ``hidden`` which columns may be the reason.
+    """
+
+    params: np.ndarray
+    cov: np.ndarray
+    factor: np.ndarray
+    hidden: tuple[tuple[str, ...], ...]
+
+
+def estimates(
+    theta: np.ndarray,
+    covariance: np.ndarray,
+    inverse: Inverse,
+    units: np.ndarray,
+    names: Sequence[str],
+    scores: Moment | None = None,
+) -> Estimates:
+    """Return estimates of ``units @ theta``, or why there is none.
+
+    Parameters
+    ----------
+    theta, covariance : ndarray of shape (m,), (m, m)
+        Estimates in coordinates, and the covariance of their errors.
+    inverse : Inverse
+        What carries.
+    units : ndarray of shape (n_params, m)
+        Each parameter as a sum of coordinates' parameters.
+    names : sequence of str
+        Names of the parameters.
+    scores : Moment or None, default=None
+        The noisy covariance of scores, if there is one.
+
+    Returns
+    -------
+    Estimates
+    """
+    sizes = np.sum(units**2, axis=1)
+    weak, blind = (np.sum((units @ of.T) ** 2, axis=1) for of in (inverse.weak, inverse.blind))
+    factor = np.where(weak > LEAST_PART * sizes, inverse.factor, math.nan)
+    factor[blind > LEAST_PART * sizes] = math.inf
+    cov = units @ covariance @ units.T
+    if scores is not None:
+        spread = np.sum((units @ inverse.matrix) ** 2, axis=1)
+        noise = scores.std * spread / np.diag(cov) / LARGEST_VARIANCE_NOISE
+        factor = np.fmax(factor, np.where(noise > 1, noise, math.nan))
+    # directions in units of parameters, without which a change of them would not be seen
+    hidden = tuple(
+        _named(units @ (inverse.blind.T @ (inverse.blind @ unit)), names) if nothing else ()
+        for unit, nothing in zip(units, np.isinf(factor), strict=True)
+    )
+    unknown = ~np.isnan(factor)
+    cov[unknown], cov[:, unknown] = math.nan, math.nan
+    return Estimates(np.where(unknown, math.nan, units @ theta), cov, factor, hidden)
+
+
+def _named(loads: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the largest loads, intercepts left out."""
+    loads = np.array(
+        [0.0 if n.endswith("intercept") else abs(x) for n, x in zip(names, loads, strict=True)]
+    )
+    large = [name for name, load in zip(names, loads, strict=True) if load > _NAMED * loads.max()]
+    return tuple(large[:_MOST_NAMES] + ["..."] * (len(large) > _MOST_NAMES))

@@ -1,0 +1,311 @@
+"""The table of coefficients with their standard errors, and how it is shown."""
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from skdpdyn.evaluation.estimates import Estimate
+from skdpdyn.inference.directions import Estimates
+from skdpdyn.noise import source_of
+from skdpdyn.privacy import GaussianDP, privacy_report
+from skdpdyn.privacy.checks import as_float, checked_flag
+from skdpdyn.privacy.display import whose
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.report import Assumed, PrivacyReport
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateSummary:
+    """A table of coefficients with their standard errors, as `private_summary` returns it.
+
+    Everything in it was released: it may be shown to anybody.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Name of each coefficient; the intercept is the last.
+    coef : ndarray of shape (n_coefficients,)
+        Estimates without the penalty's pull towards 0; NaN where there is not enough information.
+    std_err : ndarray of shape (n_coefficients,)
+        Standard errors, of sampling and of all noise together; NaN likewise.
+    cov : ndarray of shape (n_coefficients, n_coefficients)
+        Covariance of the estimates' errors; NaN likewise.
+    sufficient_epsilon : ndarray of shape (n_coefficients,)
+        Where there is not enough information: about which epsilon could give it, infinite where
+        nothing but noise was seen. NaN elsewhere.
+    hidden : tuple of tuple of str
+        Where nothing but noise was seen: columns that may be collinear or constant.
+    confidence : float
+        Probability that an interval covers.
+    title : str
+        Title of the table.
+    estimand : str
+        Sentence that says which numbers the coefficients estimate.
+    n_samples : int
+        Number of records, or of persons, public.
+    privacy_ : Guarantee
+        Guarantee of the model and this table together, for the unit that the model protects.
+    own_privacy_ : Guarantee
+        Guarantee of this table alone.
+    mechanism_ : Composition
+        Record of the releases for the table.
+    delta_ : float
+        Delta at which epsilon is shown.
+    leaks_ : tuple of str, default=()
+        Leaks of the model or the table that the guarantees do not cover.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateRidge
+    >>> from skdpdyn.inference import private_summary
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+    >>> y = X @ [3.0, -2.0] + 10
+    >>> model = PrivateRidge(epsilon=0.5, target_bounds=(7.0, 13.0), conditioning=None).fit(X, y)
+    >>> summary = private_summary(model, X, y, epsilon=1.0)
+    >>> summary.names, summary.conf_int().shape
+    (('x0', 'x1', 'intercept'), (3, 2))
+    >>> difference = summary.contrast({"x0": 1, "x1": -1})
+    >>> bool(abs(difference.value - 5.0) < 3 * (difference.high - difference.low))
+    True
+    """
+
+    names: tuple[str, ...]
+    coef: np.ndarray
+    std_err: np.ndarray
+    cov: np.ndarray
+    sufficient_epsilon: np.ndarray
+    hidden: tuple[tuple[str, ...], ...]
+    confidence: float
+    title: str
+    estimand: str
+    n_samples: int
+    privacy_: Guarantee
+    own_privacy_: Guarantee
+    mechanism_: Any
+    delta_: float
+    leaks_: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, found: Estimates, **public: Any) -> "PrivateSummary":
+        """Return the table of estimates; ``public`` are its other fields."""
+        mu = public["own_privacy_"].mu
+        epsilon = [
+            factor
+            if not math.isfinite(factor)
+            else GaussianDP(mu * factor).epsilon(public["delta_"])
+            for factor in found.factor.tolist()
+        ]
+        return cls(
+            coef=found.params,
+            std_err=np.sqrt(np.diag(found.cov)),
+            cov=found.cov,
+            sufficient_epsilon=np.array(epsilon),
+            hidden=found.hidden,
+            **public,
+        )
+
+    @property
+    def answered(self) -> np.ndarray:
+        """Whether there is enough information on each coefficient, of shape (n_coefficients,)."""
+        return np.isfinite(self.std_err)
+
+    @property
+    def params(self) -> np.ndarray:
+        """Estimates, as statsmodels calls them: ``coef``."""
+        return self.coef
+
+    @property
+    def bse(self) -> np.ndarray:
+        """Standard errors, as statsmodels calls them: ``std_err``."""
+        return self.std_err
+
+    @property
+    def tvalues(self) -> np.ndarray:
+        """Each coefficient over its standard error."""
+        return self.coef / self.std_err
+
+    @property
+    def pvalues(self) -> np.ndarray:
+        """Probability of a larger absolute value of ``tvalues`` if the coefficient were 0."""
+        return 2 * special.ndtr(-np.abs(self.tvalues))
+
+    def conf_int(self, alpha: float | None = None) -> np.ndarray:
+        """Return the lower and upper ends of the intervals.
+
+        Parameters
+        ----------
+        alpha : float or None, default=None
+            Probability that an interval does not cover. None: 1 - ``confidence``.
+
+        Returns
+        -------
+        ndarray of shape (n_coefficients, 2)
+        """
+        width = self._quantile(alpha) * self.std_err
+        return np.column_stack([self.coef - width, self.coef + width])
+
+    def cov_params(self) -> np.ndarray:
+        """Return the covariance of the estimates' errors, of shape (n_coefficients,) twice."""
+        return self.cov
+
+    def contrast(self, weights: Mapping[str, float]) -> Estimate:
+        """Return a weighted sum of coefficients with its interval, such as a difference.
+
+        Parameters
+        ----------
+        weights : dict of str to float
+            Weight of each coefficient, by its name; absent ones weigh 0.
+
+        Returns
+        -------
+        Estimate
+            NaN if one of them has no estimate.
+
+        Raises
+        ------
+        ValueError
+            If a name is not one of ``names``.
+        """
+        unknown = sorted(set(weights) - set(self.names))
+        if unknown:
+            raise ValueError(f"weights has {unknown}, which are not in names={self.names!r}")
+        chosen = [self.names.index(name) for name in weights]
+        of = np.array([as_float(weight) for weight in weights.values()])
+        value = float(of @ self.coef[chosen])
+        width = self._quantile(None) * math.sqrt(of @ self.cov[np.ix_(chosen, chosen)] @ of)
+        return Estimate(value, value - width, value + width)
+
+    def _quantile(self, alpha):
+        alpha = 1 - self.confidence if alpha is None else as_float(alpha)
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha={alpha!r} must be in (0, 1): how often intervals do not cover")
+        return special.ndtri(1 - alpha / 2)
+
+    def to_frame(self, *, odds_ratios: bool = False) -> Any:
+        """Return the table as a pandas DataFrame.
+
+        Parameters
+        ----------
+        odds_ratios : bool, default=False
+            Whether to add the exponentials of coefficients and intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each coefficient, by its name.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(dict(self._columns(odds_ratios)), index=list(self.names))
+
+    def as_text(self, *, odds_ratios: bool = False) -> str:
+        """Return the table as text, which is what ``print`` shows.
+
+        Parameters
+        ----------
+        odds_ratios : bool, default=False
+            Whether to add the exponentials of coefficients and intervals.
+
+        Returns
+        -------
+        str
+        """
+        columns = self._columns(odds_ratios)
+        width = max(12, *map(len, self.names)) + 1
+        lines = ["".join([" " * width, *(f"{name:>12}" for name, _ in columns)])]
+        lines += ["-" * len(lines[0])]
+        for i, name in enumerate(self.names):
+            cells = [f"{values[i]:>12.4g}" for _, values in columns]
+            lines.append(
+                f"{name:<{width}}" + ("".join(cells) if self.answered[i] else self._why(i))
+            )
+        rule = "=" * len(lines[0])
+        return "\n".join([self.title, rule, *lines, rule, *self._notes()])
+
+    def privacy_report(self) -> PrivacyReport:
+        """Report on what was released for this table; the model reports on itself.
+
+        Returns
+        -------
+        PrivacyReport
+        """
+        return privacy_report(
+            self.mechanism_,
+            self.own_privacy_,
+            delta=self.delta_,
+            bound="composition",
+            assumed=Assumed(
+                (f"n_samples={self.n_samples}", "the model and its parameters"),
+                source_of(self.leaks_),
+                self.leaks_,
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self):
+        columns = self._columns(False)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in ["", *(n for n, _ in columns)])
+        rows = []
+        for i, name in enumerate(self.names):
+            cells = "".join(f"<td>{values[i]:.4g}</td>" for _, values in columns)
+            if not self.answered[i]:
+                cells = f'<td colspan="{len(columns)}">{html.escape(self._why(i))}</td>'
+            rows.append(f"<tr><th>{html.escape(name)}</th>{cells}</tr>")
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        caption = f"<caption>{html.escape(self.title)}</caption>"
+        return f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>{notes}"
+
+    def _columns(self, odds_ratios):
+        """Return the pairs (name, values) of the table."""
+        checked_flag(odds_ratios, "odds_ratios")
+        low, high = (f"{end:.4g}" for end in ((1 - self.confidence) / 2, (1 + self.confidence) / 2))
+        low_end, high_end = self.conf_int().T
+        columns = [
+            ("coef", self.coef),
+            ("std err", self.std_err),
+            ("z", self.tvalues),
+            ("P>|z|", self.pvalues),
+            (f"[{low}", low_end),
+            (f"{high}]", high_end),
+        ]
+        if odds_ratios:
+            with np.errstate(over="ignore"):
+                columns += [
+                    ("odds ratio", np.exp(self.coef)),
+                    (f"odds [{low}", np.exp(low_end)),
+                    (f"odds {high}]", np.exp(high_end)),
+                ]
+        return columns
+
+    def _why(self, i):
+        if math.isinf(self.sufficient_epsilon[i]):
+            may_be = "collinear" if len(self.hidden[i]) > 1 else "constant"
+            return f"  nothing seen: {', '.join(self.hidden[i])} may be {may_be}, or noise hides it"
+        return f"  not enough information; epsilon={self.sufficient_epsilon[i]:.2g} could give it"
+
+    def _notes(self):
+        own, both = (
+            float(guarantee.epsilon(self.delta_))
+            for guarantee in (self.own_privacy_, self.privacy_)
+        )
+        where = f"(delta={self.delta_:.3g}, {whose(self.own_privacy_)})"
+        return [
+            self.estimand,
+            f"spent: epsilon={own:.6g} for this table, {both:.6g} with the model {where}",
+            *(f"NOT PRIVATE: {leak}" for leak in self.leaks_),
+        ]
+
+
+def names_of(model: Any) -> tuple[str, ...]:
+    """Return the names of a fitted model's columns, and "intercept" if it has one."""
+    names = getattr(model, "feature_names_in_", None)
+    names = [f"x{i}" for i in range(model.n_features_in_)] if names is None else list(names)
+    return (*names, "intercept") if model.intercept_scaling_ else tuple(names)
