@@ -432,7 +432,7 @@ def learn_ranges(rows: LocalRows, crude: np.ndarray, spending: Spending) -> np.n
         origin = min(max(0.0, low), high)
         values = np.abs(np.clip(rows.X[:, column].astype(np.float64), low, high) - origin)
         farthest = max(high - origin, origin - low)
-        counts = partial(rows.counts_of, values)
+        counts = partial(rows.with_numbers(values).counts, "distances")
         reach = spending.quantile(
             RANGES, counts, farthest, RANGE_QUANTILE, n_samples, RANGE_OCTAVES
         )

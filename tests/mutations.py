@@ -260,8 +260,8 @@ MUTATIONS = [
     ),
     Mutation(
         "rates of counts with half of their noise",
-        "rows.residual_sum(2.0**middle), sensitivity)",
-        "rows.residual_sum(2.0**middle), 0.5)",
+        "rows.target_sum(2.0**middle), sensitivity)",
+        "rows.target_sum(2.0**middle), 0.5)",
         "tests/test_spent.py -k Poisson",
     ),
     Mutation(

@@ -3,7 +3,7 @@
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn import chunks
-from skdpdyn.data.row_map import RowMap, block_size
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.rows import edges_of
 from skdpdyn.kernels.passes import Gradients, Point
+from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 from skdpdyn.objective import Objective
 
@@ -20,7 +22,10 @@ _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
 _LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
 _MOST_SINGLE = 1e30
-_MOST_MOMENT_CHUNKS = 64
+_LEAST_CHUNK, _LARGEST_CHUNK = 1024, 4096  # rows that statistics add up one after the other
+_MULTIPLE = 64  # rows that they map at a time
+_CHUNK_NUMBERS = 1 << 22  # in the rows of a chunk
+_STORED = 32  # values that a CSR row is taken to store
 
 
 class Rows(ABC):
@@ -31,9 +36,8 @@ class Rows(ABC):
     same bits wherever they are.
 
     A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `open_sums`, which `gradient`
-    rests on, `counts` and `summed`. One whose rows come to this process derives from
-    `RowsInPieces`, which asks for the pieces in place of the last two. Most sources read rows in
-    order: they derive from `skdpdyn.data.streamed.StreamedRows`, which asks for one method.
+    rests on, and `summed`, which all else does. Most sources read rows in order: they derive from
+    `skdpdyn.data.streamed.StreamedRows`, which asks for one method.
 
     Attributes
     ----------
@@ -48,7 +52,7 @@ class Rows(ABC):
     draws : bool
         Whether `gradient` takes chosen rows, for solvers that draw batches.
     n_threads : int
-        Number of threads of `gradient`; its bits do not depend on it.
+        Number of threads of sums, whose bits do not depend on it.
     has_exposure : bool
         Whether targets of counts come with their exposures, as arrays of two columns.
     most_rows : int
@@ -86,43 +90,8 @@ class Rows(ABC):
         """
 
     @abstractmethod
-    def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
-        """Return how many rows are within each of some thresholds, by weight.
-
-        Parameters
-        ----------
-        of : {"norms", "lengths", "distances", "residuals"}
-            Which numbers to compare: norms of rows of X, their norms under the map, distances of
-            the targets from ``centre``, or of counts from ``centre`` times their exposure.
-        thresholds : ndarray of shape (n_thresholds,)
-            Numbers in increasing order.
-        centre : float, default=0.0
-            Point that distances of targets are measured from; the rate of counts.
-
-        Returns
-        -------
-        sequence of n_thresholds numbers
-            Exact counts, so that one record moves each by at most 1.
-        """
-
-    @abstractmethod
-    def summed(self, terms: str, shape: tuple[int, ...], *arguments: Any) -> np.ndarray:
-        """Return the sum of what a method of `LocalRows` yields for all rows, chunk by chunk.
-
-        Parameters
-        ----------
-        terms : str
-            Name of the method, such as "outer_terms".
-        shape : tuple of int
-            Shape of each term.
-        *arguments : object
-            What the method takes.
-
-        Returns
-        -------
-        ndarray of that shape
-            Terms of each chunk of `moment_edges` are added in order, and then the chunks.
-        """
+    def summed(self, statistic: Statistic) -> np.ndarray:
+        """Return a statistic of all rows: sums of chunks of `moment_edges`, added up in order."""
 
     def batches(self, size: int, n_epochs: int) -> Iterator[Any]:
         """Yield batches of rows in their order, epoch after epoch, each a `LocalRows`.
@@ -218,10 +187,6 @@ class Rows(ABC):
     def weighted_by_class(self, weights: np.ndarray) -> "Rows":
         """Return the same rows, each with the weight of its class: targets are codes of classes."""
 
-    @abstractmethod
-    def class_counts(self, n_classes: int) -> Any:
-        """Return how many rows each class has, by weight."""
-
     def with_map(self, map: RowMap) -> "Rows":
         """Return the same rows under another map."""
         self._check_map(map)
@@ -255,14 +220,8 @@ class Rows(ABC):
         return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
 
     def moment_edges(self) -> np.ndarray:
-        """Return where the chunks of sums for conditioning begin and end: at multiples of a block.
-
-        The size of a chunk follows from the public number of records alone. There are at most
-        64 chunks, or as many times that as the most rows of a record.
-        """
-        n_rows, size = self.shape[0], block_size(self.shape[1])
-        step = -(-self.n_records // (_MOST_MOMENT_CHUNKS * size)) * size
-        return np.append(np.arange(0, n_rows, step), n_rows)
+        """Return where the chunks of statistics begin and end, see `moment_chunk`."""
+        return edges_of(self.shape[0], moment_chunk(self.n_records, self.shape[1], self.is_sparse))
 
     def check(self, objective) -> None:
         """Refuse rows that are not those of the objective; compiled loops do not look.
@@ -333,19 +292,48 @@ class Rows(ABC):
         of_terms = None if self.map is None else 4 * self.map.error
         return sum_rounding(self.n_records, self.shape[1], of_terms, self.most_rows)
 
-    # --- sums for conditioning --------------------------------------------------------------------
-    # Rows are summed a block at a time, in float64. See `sum_rounding`.
+    # --- statistics -------------------------------------------------------------------------------
 
-    def target_sum(self) -> float:
-        """Return the weighted sum of the targets; it rounds by at most `target_rounding`."""
-        return float(self.summed("target_terms", ()))
+    def counts(
+        self, of: str, thresholds: np.ndarray, centre: float = 0.0, *, keep: bool = False
+    ) -> np.ndarray:
+        """Return how many rows are within each of some thresholds, by weight.
 
-    def residual_sum(self, rate: float) -> float:
-        """Return the weighted sum of residuals of counts, clipped to [-1, 1], at one rate of all.
+        Parameters
+        ----------
+        of : {"norms", "lengths", "distances"}
+            Which numbers to compare: norms of rows of X, their norms under the map, or distances of
+            the targets from ``centre``, times their exposure where they have one.
+        thresholds : ndarray of shape (n_thresholds,)
+            Numbers in increasing order.
+        centre : float, default=0.0
+            Point that distances of targets are measured from.
+        keep : bool, default=False
+            Whether rows in memory keep what training needs of each under this map.
 
-        Like targets within [-1, 1], they round by at most `target_rounding`.
+        Returns
+        -------
+        ndarray of shape (n_thresholds,)
+            Exact counts, so that one record moves each by at most 1: weights are rounded down to a
+            public unit in whose multiples sums are exact.
         """
-        return float(self.summed("residual_terms", (), rate))
+        grain = 2.0 ** (53 - self.n_records.bit_length())
+        which = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[of]
+        return self.summed(
+            Statistic(COUNTS, which, thresholds=thresholds, centre=centre, grain=grain, keep=keep)
+        )
+
+    def class_counts(self, n_classes: int) -> np.ndarray:
+        """Return how many rows each class has, by weight: targets are codes of classes."""
+        return np.diff(self.counts("distances", np.arange(n_classes)), prepend=0.0)
+
+    def target_sum(self, centre: float = 0.0) -> float:
+        """Return the sum of the targets' distances from a centre, with their signs, by weight.
+
+        Each is multiplied by its exposure and clipped to [-1, 1]: the sum rounds by at most
+        `target_rounding`.
+        """
+        return float(self.summed(Statistic(SUM, "targets", centre=centre))[0])
 
     def column_sums(self, radius: float | None = None) -> np.ndarray:
         """Return the sum of ``weight * x`` over all rows x, without the map.
@@ -361,7 +349,7 @@ class Rows(ABC):
             Its rounding in two runs together is at most `sum_rounding` times the largest norm of
             a term.
         """
-        return self.summed("row_terms", (self.shape[1],), radius)
+        return self.summed(Statistic(SUM, "rows", math.inf if radius is None else radius))
 
     def column_squares(self) -> np.ndarray:
         """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
@@ -372,7 +360,7 @@ class Rows(ABC):
             Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
             a term.
         """
-        return self.summed("square_terms", (self.shape[1],))
+        return self.summed(Statistic(SQUARES, "mapped"))
 
     def second_moment(self, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
@@ -389,8 +377,7 @@ class Rows(ABC):
             Symmetric. The Frobenius norm of its rounding in two runs together is at most
             `sum_rounding` times 1 + constant**2, the largest norm of a term.
         """
-        size = self.shape[1] + (constant > 0)
-        return _symmetric(self.summed("outer_terms", (size, size), constant))
+        return self.summed(Statistic(OUTER, "mapped", constant=constant))
 
     def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> np.ndarray:
         """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
@@ -407,9 +394,7 @@ class Rows(ABC):
         ndarray of shape (n_buckets, n_buckets), one more with a constant
             Symmetric; it rounds as `second_moment` does.
         """
-        size = projection.shape[1] + (constant > 0)
-        terms = self.summed("sketch_terms", (size, size), projection, constant)
-        return _symmetric(terms)
+        return self.summed(Statistic(OUTER, "mapped", constant=constant, projection=projection))
 
     def products(self, radius: float, constant: float = 0.0) -> np.ndarray:
         """Return the sums of z z' and z y over rows scaled into a ball, with a constant appended.
@@ -427,45 +412,26 @@ class Rows(ABC):
             The products of columns, symmetric, and in the last column those with the targets,
             clipped to [-1, 1].
         """
-        size = self.shape[1] + (constant > 0)
-        terms = self.summed("product_terms", (size, size + 1), radius, constant)
-        terms[:, :-1] = _symmetric(terms[:, :-1])
-        return terms
+        return self.summed(Statistic(OUTER, "rows", radius, constant=constant, targets=True))[:-1]
 
 
 class RowsInPieces(Rows):
     """Rows that come to this process, a piece at a time."""
 
     @abstractmethod
-    def pieces(self) -> Iterator[tuple[Any, bool]]:
-        """Yield all rows in order, and whether a chunk of `moment_edges` ends with the piece.
+    def pieces(self) -> Iterator[Any]:
+        """Yield all rows in order: pieces of whole chunks of `moment_edges`.
 
-        Each piece is a `LocalRows` under this object's map, begins at a multiple of
-        `skdpdyn.data.row_map.block_size` rows after the beginning of its chunk, and lies within it.
+        Each piece is a `LocalRows` under this object's map.
         """
 
-    def counts(self, of, thresholds, centre=0.0):
-        """See `Rows.counts`."""
-        within = np.zeros(len(thresholds) + 1, np.int64)
-        for piece, _ in self.pieces():
-            places = np.searchsorted(thresholds, piece.numbers(of, centre))
-            within += np.bincount(places, minlength=len(within))
-        return np.cumsum(within[:-1]).tolist()
-
-    def class_counts(self, n_classes):
-        """See `Rows.class_counts`."""
-        return np.sum([piece.class_counts(n_classes) for piece, _ in self.pieces()], axis=0)
-
-    def summed(self, terms, shape, *arguments):
+    def summed(self, statistic):
         """See `Rows.summed`."""
-        total, of_chunk = Total(shape), Total(shape)
-        for piece, ends in self.pieces():
-            for term in getattr(piece, terms)(*arguments):
-                of_chunk.add(term)
-            if ends:
-                total.add(of_chunk.value())
-                of_chunk = Total(shape)
-        return total.value()
+        total = Total((statistic.n_sums(self.shape[1]),))
+        size = moment_chunk(self.n_records, self.shape[1], self.is_sparse)
+        for piece in self.pieces():
+            piece.add_to(total, statistic, edges_of(piece.shape[0], size))
+        return statistic.answer(total.value(), self.shape[1])
 
 
 class TargetsElsewhere(Rows):
@@ -501,8 +467,14 @@ class TargetsElsewhere(Rows):
         return rows
 
 
-def _symmetric(total):
-    return (total + total.T) / 2
+def moment_chunk(n_records: int, n_features: int, is_sparse: bool) -> int:
+    """Return how many rows statistics add up one after the other, from public numbers alone.
+
+    A 64th of the records, or 1,024 to 4,096 rows, or fewer where these would be large.
+    """
+    size = min(max(n_records // 64, _LEAST_CHUNK), _LARGEST_CHUNK)
+    held = min(n_features, _STORED) if is_sparse else n_features
+    return max(min(size, _CHUNK_NUMBERS // held) // _MULTIPLE, 1) * _MULTIPLE
 
 
 def sum_rounding(
@@ -510,9 +482,9 @@ def sum_rounding(
 ) -> float:
     """Return how much sums over rows may round in two runs together, over their largest term.
 
-    A block of m rows rounds by m/2 eps times their weight at most, the sums of blocks and of
-    chunks as `skdpdyn.chunks.in_order` says: a function of public numbers and of the map
-    alone.
+    A chunk of m rows rounds by (m + 2)/2 eps times their weight at most, see
+    `skdpdyn.kernels.statistics`, and the sum of chunks as `skdpdyn.chunks.in_order` says: a
+    function of public numbers and of the map alone.
 
     Parameters
     ----------
@@ -532,9 +504,8 @@ def sum_rounding(
     ValueError
         If sums in float64 cannot tell one record among so many.
     """
-    size = block_size(n_features)
     of_terms = (2 * n_features + 32) * _EPS if of_terms is None else of_terms
-    sums = max(size, n_samples) * largest_number_of_terms(n_samples, n_features, most_rows)
+    sums = n_samples * largest_number_of_terms(n_samples, n_features, most_rows)
     rounding = sums * _EPS + 2 * n_samples * of_terms
     if not rounding < 0.5:
         raise ValueError(
@@ -549,15 +520,17 @@ def target_rounding(n_samples: int, most_rows: int = 1) -> float:
     Each product with a weight is rounded once, and the sum of a chunk twice, by n eps/2 in all each
     time; sums of chunks round as `skdpdyn.chunks.in_order` says.
     """
-    of_chunks = chunks.in_order(0, _MOST_MOMENT_CHUNKS * most_rows + 1)
+    of_chunks = chunks.in_order(0, n_samples * most_rows / _LEAST_CHUNK + 1)
     return 2 * (of_chunks + 3) * n_samples * float(_EPS)
 
 
 def largest_number_of_terms(n_samples: int, n_features: int, most_rows: int = 1) -> float:
-    """Return how many rows, summed one after the other, round as much as blocks and chunks do."""
-    size = block_size(n_features)
-    of_chunks = chunks.in_order(0, _MOST_MOMENT_CHUNKS * most_rows + 1)
-    return chunks.in_order(size + 16, n_samples * most_rows / size + 1) + of_chunks
+    """Return how many rows, summed one after the other, round as much as chunks do.
+
+    Whatever the kind of the rows: those of CSR rows are the larger chunks.
+    """
+    largest, least = (moment_chunk(n_samples, n_features, kind) for kind in (True, False))
+    return chunks.in_order(largest + 2, n_samples * most_rows / least + 1)
 
 
 def rounding_objective(objective, row_map: RowMap | None):

@@ -1,26 +1,34 @@
 """Rows in memory: arrays and CSR arrays, with factors and limits for kernels."""
 
 import copy
-import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.blas import one_blas_thread
 from skdpdyn.chunks import LEAST_SUMMED, in_order
-from skdpdyn.data.base import RowsInPieces
+from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
-from skdpdyn.data.row_map import block_size, norms_of_mapped, scaled_csr
-from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.kernels.lengths import compiled_limit
+from skdpdyn.data.row_map import RowMap, scaled_csr
+from skdpdyn.data.rows import canonical_rows, inner_radius, largest_square, numbers_of_rows
 from skdpdyn.kernels.passes import BatchSums, LocalSums
+from skdpdyn.kernels.statistics import (
+    ROWS,
+    Ball,
+    RowPass,
+    Statistic,
+    TargetPass,
+    add_up,
+    compiled_limit,
+    in_threads,
+)
+from skdpdyn.kernels.sums import Total
 
 _EPS = np.finfo(np.float64).eps
-_AT_ONCE = 1 << 16  # rows whose factors are computed at a time
+_AT_ONCE = 1 << 16  # rows whose limits are computed at a time
 
 
 class BoundedRows(NamedTuple):
@@ -37,7 +45,7 @@ class BoundedRows(NamedTuple):
     weight: np.ndarray
 
 
-class LocalRows(RowsInPieces):
+class LocalRows(Rows):
     """Rows in memory with their targets, the weight of each, and the public map they go through.
 
     X is not copied, unless it is a CSR array with duplicate or unsorted entries.
@@ -92,13 +100,17 @@ class LocalRows(RowsInPieces):
                 )
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
-        self.exposure = np.empty(0) if exposure is None else exposure
+        self.exposure = (
+            np.empty(0) if exposure is None else np.ascontiguousarray(exposure, dtype=np.float64)
+        )
         if exposure is not None and not (
-            exposure.shape == self.shape[:1] and np.all((exposure > 0) & np.isfinite(exposure))
+            self.exposure.shape == self.shape[:1]
+            and np.all((self.exposure > 0) & np.isfinite(self.exposure))
         ):
             raise ValueError("exposure must hold one finite number > 0 for each row of X")
         self._check_map(map)
         self.map: Any = map  # RowMap or None
+        self._kept: list = []  # a map, and factors and lengths of rows under it
 
     def weighted_by(self, factor: np.ndarray) -> "LocalRows":
         """Return the same rows with weights times ``factor``, a number in [0, 1] for each row."""
@@ -109,10 +121,6 @@ class LocalRows(RowsInPieces):
     def weighted_by_class(self, weights: np.ndarray) -> "LocalRows":
         """See `Rows.weighted_by_class`."""
         return self.weighted_by(weights[self.y.astype(np.intp)])
-
-    def class_counts(self, n_classes: int) -> list[float]:
-        """See `Rows.class_counts`."""
-        return [self.count(self.y == code) for code in range(n_classes)]
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
@@ -150,36 +158,29 @@ class LocalRows(RowsInPieces):
             rows = getattr(rows, name)(*arguments)
         return rows
 
+    def with_numbers(self, y: np.ndarray) -> "LocalRows":
+        """Return the same rows with other targets."""
+        rows = copy.copy(self)
+        rows.y = y.astype(self.dtype, copy=False)
+        return rows
+
     def with_target(self, centre: float, scale: float) -> "LocalRows":
         """See `Rows.with_target`."""
-        rows = copy.copy(self)
-        rows.y = self._targets((self.y.astype(np.float64) - centre) / scale)
-        return rows
+        return self.with_numbers((self.y.astype(np.float64) - centre) / scale)
 
     def with_rate(self, rate: float, unit: float) -> "LocalRows":
         """See `Rows.with_rate`."""
-        rows = copy.copy(self)
-        rows.y = self._targets(self.y.astype(np.float64) / rate)
+        rows = self.with_numbers(self.y.astype(np.float64) / rate)
         rows.exposure = self.exposure * rate / unit
         return rows
-
-    def _targets(self, y):
-        """Return targets in the precision of X."""
-        return y.astype(self.dtype, copy=False)
 
     def part(self, first: int, last: int) -> "LocalRows":
         """Return rows first, ..., last - 1 under the same map, with targets and weights."""
         part, rows = copy.copy(self), slice(first, last)
         part.X, part.y = self.X[rows], self.y[rows]
         part.weight, part.exposure = self.weight[rows], self.exposure[rows]
-        if "norms" in vars(self):
-            part.__dict__["norms"] = self.norms[rows]
+        part._kept = []
         return part
-
-    def pieces(self):
-        """See `RowsInPieces.pieces`: a chunk at a time."""
-        for first, last in pairwise(self.moment_edges().tolist()):
-            yield self.part(first, last), True
 
     def open_sums(self, what) -> LocalSums | BatchSums:
         """See `Rows.open_sums`."""
@@ -212,11 +213,6 @@ class LocalRows(RowsInPieces):
 
     # --- the numbers of each row ------------------------------------------------------------------
 
-    @cached_property
-    def norms(self) -> np.ndarray:
-        """Norm of each row of X, without the map."""
-        return row_norms(self.X)
-
     def factors(self, data_norm: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ``scale``, ``offset`` and norm of each row, see `RowMap.factors`.
 
@@ -230,12 +226,23 @@ class LocalRows(RowsInPieces):
         ValueError
             If there is a map and ``data_norm`` is not 1, or a row is too large.
         """
+        return self._divided(*self._lengths(data_norm))
+
+    def _lengths(self, data_norm):
+        """Return factors and lengths of rows before they are divided by the map's norm."""
         if self.map is None:
-            scale = row_factors(self.norms, data_norm, self.X)
-            return scale, np.empty(0), scale * self.norms
+            ball = Ball(inner_radius(data_norm, self.X), largest_square(self.X))
+            return numbers_of_rows(self.X, ball)
         if data_norm != 1:
             raise ValueError(f"data_norm={data_norm!r}: mapped rows are in the unit ball. Use 1.0")
-        return self.map.factors(self.X)
+        return self.map.lengths(self.X)
+
+    def _divided(self, factors, lengths):
+        return (
+            (factors, np.empty(0), lengths)
+            if self.map is None
+            else self.map.divided(factors, lengths)
+        )
 
     def bounded(self, objective, n_chunks=64, dtype=None, aligned=True) -> BoundedRows:
         """Return factors and limits that bound each row's gradient, for kernels.
@@ -287,26 +294,40 @@ class LocalRows(RowsInPieces):
         return self.bounded_without_room(what.objective)
 
     def _bounded(self, objective, room):
-        if self.map is not None:  # of no more use, and beside X in memory for the whole run
-            vars(self).pop("norms", None)
-        n_rows = self.shape[0]
+        n_rows, kept = self.shape[0], self._taken()
         has_centre = self.map is not None and self.map.centre is not None
-        scale, offset = np.empty(n_rows), np.empty(n_rows if has_centre else 0)
-        limit = np.empty(n_rows, self.dtype)
-        of_limit = objective.clip, objective.intercept_scaling, objective.loss.lipschitz
-        for first in range(0, n_rows, _AT_ONCE):
+        scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
+        limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.name)
+        of_limit = objective.clip, objective.intercept_scaling, objective.loss.lipschitz, 1 - room
+
+        def bound(first):
             part = slice(first, first + _AT_ONCE)
-            scale[part], offset[part], limits = self.part(first, part.stop).factors(
-                objective.data_norm
+            numbers = (
+                (scale[part], offset[part])
+                if kept
+                else self.part(first, part.stop)._lengths(objective.data_norm)
             )
-            with np.errstate(all="ignore"):
-                compiled_limit()(limits, *of_limit)
-                if self.exposure.size:
-                    limits /= self.exposure[part]
-                limits *= 1 - room
-                limit[part] = rounded_down(limits, self.dtype)
+            scale[part], moved, norms = self._divided(*numbers)
+            if has_centre:
+                offset[part] = moved
+            compiled(norms, self.exposure[part], limit[part], *of_limit)
+
+        for _ in in_threads(bound, range(0, n_rows, _AT_ONCE), self.n_threads):
+            pass
         weight = self._weighted(self.exposure) if self.exposure.size else self.weight
-        return BoundedRows(scale, limit, offset, weight)
+        return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
+
+    def _taken(self):
+        """Take what is known of each row under this map, which is then no longer known."""
+        if self._kept and self.map is not None and self.map.moves_like(self._kept[0]):
+            _, *kept = self._kept
+            self._kept.clear()
+            return kept
+        self._kept.clear()
+        return None
+
+    def _weighted(self, factor):
+        return factor * self.weight if self.weight.size else factor
 
     def _allowance(self, objective, n_chunks, dtype, aligned):
         mapping = 0
@@ -317,152 +338,85 @@ class LocalRows(RowsInPieces):
 
     # --- sums for conditioning --------------------------------------------------------------------
 
-    def count(self, chosen: np.ndarray) -> float:
-        """Return the weight of the chosen rows, the number of them where all weigh 1.
+    def summed(self, statistic: Statistic) -> np.ndarray:
+        """See `Rows.summed`, in as many threads as the rows say."""
+        total = Total((statistic.n_sums(self.shape[1]),))
+        self.add_to(total, statistic, self.moment_edges())
+        return statistic.answer(total.value(), self.shape[1])
 
-        Weights are rounded down to a public unit in whose multiples sums are exact: a record moves
-        a count by 1 at most, to the last digit.
-        """
-        if not self.weight.size:
-            return float(np.count_nonzero(chosen))
-        unit = 2.0 ** (53 - self.n_records.bit_length())
-        return float(np.sum(np.floor(self.weight[chosen] * unit))) / unit
+    def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
+        """Add the sums of chunks of a statistic to those before them, in order."""
+        if statistic.of == "targets":
+            run: Any = TargetPass(self.y, self.exposure, self.weight, statistic)
+        elif statistic.of == "mapped" and self.map is None:
+            raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
+        elif self.is_sparse and not self._takes_sparse(statistic):
+            for first, last in pairwise(edges.tolist()):
+                rows, one = self.part(first, last)._made_dense(statistic)
+                rows.add_to(total, one, np.array([0, last - first]))
+            return
+        else:
+            run = self._pass(statistic)
+        add_up(run, edges, total, self.n_threads)
 
-    def numbers(self, of: str, centre: float = 0.0) -> np.ndarray:
-        """Return the number of each row that `Rows.counts` compares."""
-        if of == "distances":
-            return np.abs(self.y - centre)
-        if of == "residuals":
-            return np.abs(self.exposure * centre - self.y * self.exposure)
-        if of == "norms":
-            return self.norms
-        lengths = np.empty(self.shape[0])
-        for first in range(0, len(lengths), _AT_ONCE):  # factors, which come with them, go at once
-            part = slice(first, first + _AT_ONCE)
-            _, lengths[part] = self.map.lengths(self.X[part])
-        return lengths
+    def _takes_sparse(self, statistic):
+        diagonal = statistic.of != "mapped" or self.map.is_diagonal
+        return diagonal and statistic.projection is None
 
-    def counts(self, of: str, thresholds: np.ndarray, centre: float = 0.0) -> Sequence[float]:
-        """See `Rows.counts`: they are counted when they are asked for."""
-        return self.counts_of(self.numbers(of, centre), thresholds)
+    def _made_dense(self, statistic):
+        """Return dense rows, or the sketches of rows, and the statistic of them."""
+        rows, to = copy.copy(self), statistic.projection
+        if to is None:
+            rows.X = self.X.toarray().astype(self.dtype, copy=False)
+            return rows, statistic
+        scale, _, _ = self.factors()
+        rows.X = (scaled_csr(self.X, scale, self.map.weights) @ to).toarray()
+        rows.map = RowMap(None, np.ones(to.shape[1]), norm=1.0, radius=1.0)
+        return rows, replace(statistic, projection=None)
 
-    def counts_of(self, numbers: np.ndarray, thresholds: np.ndarray) -> Sequence[float]:
-        """Return how many of some numbers, of one row each, are within thresholds, by weight."""
-        return _Counts(self, numbers, thresholds)
+    def _pass(self, statistic):
+        """Return the pass over rows."""
+        row_map = self.map if statistic.of == "mapped" else None
+        if row_map is not None:
+            ball, of_map = row_map.ball(self.X), (row_map.centre, row_map.weights)
+        else:
+            ball, of_map = (
+                Ball(inner_radius(statistic.radius, self.X), largest_square(self.X)),
+                (None, None),
+            )
+        kept: Any = (np.empty(0), np.empty(0))
+        if statistic.keep:
+            kept = np.empty(self.shape[0]), np.empty(self.shape[0])
+            self._kept[:] = row_map, *kept
+        return RowPass(
+            self.X,
+            ball._replace(constant=statistic.constant, grain=statistic.grain),
+            statistic.what,
+            centre=of_map[0],
+            weights=of_map[1],
+            thresholds=statistic.thresholds,
+            y=self.y if statistic.targets else None,
+            row_weight=self.weight,
+            kept=kept,
+        )
 
-    def target_terms(self):
-        """Yield the sum of the targets, by weight, rounded once."""
-        yield math.fsum(self._weighted(self.y))
-
-    def residual_terms(self, rate: float):
-        """Yield the sum of residuals of counts, clipped to [-1, 1], by weight, rounded once."""
-        residuals = np.clip(self.exposure * rate - self.y * self.exposure, -1.0, 1.0)
-        yield math.fsum(self._weighted(residuals))
-
-    def row_terms(self, radius: float | None = None):
-        """Yield ``sum(weight * x)`` of each block of rows, scaled into the ball of ``radius``."""
-        factor = np.ones(self.shape[0])
-        if radius is not None:
-            factor = row_factors(self.norms, radius, self.X)
-        factor, size = self._weighted(factor), block_size(self.shape[1])
-        with one_blas_thread():
-            for first in range(0, self.shape[0], size):
-                part = slice(first, first + size)
-                yield factor[part] @ self.X[part].astype(np.float64, copy=False)
-
-    def square_terms(self):
-        """Yield ``sum(weight * z**2)`` of each block of mapped rows z."""
-        for part, rows in self.mapped_blocks():
-            weight = self._weighted(np.ones(rows.shape[0]), part)
-            if sparse.issparse(rows):
-                squares = rows.data**2 * np.repeat(weight, np.diff(rows.indptr))
-                yield np.bincount(rows.indices, weights=squares, minlength=self.shape[1])
-            else:
-                yield np.einsum("i,ij,ij->j", weight, rows, rows)
-
-    def outer_terms(self, constant: float = 0.0):
-        """Yield ``sum(weight * outer(z, z))`` of each block of mapped rows z with ``constant``."""
-        with one_blas_thread():
-            for part, rows in self.mapped_blocks():
-                weight = np.sqrt(self._weighted(np.ones(rows.shape[0]), part))
-                if sparse.issparse(rows):
-                    rows = scaled_csr(rows, weight)
-                    yield (rows.T @ rows).toarray()
-                else:
-                    if constant:
-                        rows = np.column_stack([rows, np.full(len(rows), constant)])
-                    rows *= weight[:, None]
-                    yield rows.T @ rows
-
-    def sketch_terms(self, projection: sparse.csr_array, constant: float = 0.0):
-        """Yield ``sum(weight * outer(s, s))`` over the sketches s of each block of mapped rows."""
-        with one_blas_thread():
-            for part, mapped in self.mapped_blocks():
-                sketch = (mapped @ projection).toarray()
-                lengths = np.linalg.norm(sketch, axis=1)
-                sketch *= ((1 - 1e-9) / np.maximum(lengths, 1.0))[:, None]
-                if constant:
-                    sketch = np.column_stack([sketch, np.full(len(sketch), constant)])
-                weight = self._weighted(np.ones(len(sketch)), part)
-                sketch *= np.sqrt(weight)[:, None]
-                yield sketch.T @ sketch
-
-    def product_terms(self, radius: float, constant: float = 0.0):
-        """Yield the products of each block of rows, see `Rows.products`."""
-        scale, size = row_factors(self.norms, radius, self.X), block_size(self.shape[1])
-        with one_blas_thread():
-            for first in range(0, self.shape[0], size):
-                part = slice(first, first + size)
-                target = np.clip(self.y[part], -1, 1)
-                # the root, because both factors of the product are weighted
-                weight = np.sqrt(self._weighted(np.ones(len(target)), part))
-                factor, target, column = scale[part] * weight, target * weight, constant * weight
-                if not self.is_sparse:
-                    rows = self.X[part] * factor[:, None]
-                    if constant:
-                        rows = np.column_stack([rows, column])
-                    yield np.column_stack([rows.T @ rows, rows.T @ target])
-                    continue
-                rows = scaled_csr(self.X[part], factor)
-                if constant:
-                    rows = sparse.hstack([rows, sparse.csr_array(column[:, None])], format="csr")
-                yield np.column_stack([(rows.T @ rows).toarray(), rows.T @ target])
-
-    def _weighted(self, factor, part=slice(None)):
-        return factor * self.weight[part] if self.weight.size else factor
-
-    def mapped_blocks(self):
-        """Yield which rows, and these rows mapped."""
+    def mapped_blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Yield which rows, and these rows mapped, some at a time."""
         if self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
-        for part, factor, rows in self.map.blocks(self.X):
-            scale, _, _ = self.map.divided(factor.copy(), norms_of_mapped(rows))
-            divisor = np.divide(scale, factor, out=np.zeros_like(scale), where=factor > 0)
-            if sparse.issparse(rows):
-                rows = scaled_csr(rows, divisor)
-            else:
-                rows *= divisor[:, None]
-            yield part, rows
-
-
-class _Counts(Sequence):
-    """Weighted numbers of rows within thresholds, counted on access."""
-
-    def __init__(self, rows, numbers, thresholds):
-        self._rows, self._numbers, self._thresholds = rows, numbers, thresholds
-
-    def __len__(self):
-        return len(self._thresholds)
-
-    def __getitem__(self, place):
-        return self._rows.count(self._numbers <= self._thresholds[place])
-
-
-def rounded_down(numbers: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return numbers >= 0 in another precision, none larger than before."""
-    with np.errstate(all="ignore"):
-        rounded = numbers.astype(dtype, copy=False)
-        return np.where(rounded > numbers, np.nextafter(rounded, rounded.dtype.type(0)), rounded)
+        for first, last in pairwise(self.moment_edges().tolist()):
+            rows = self.part(first, last)
+            if self.is_sparse and self.map.is_diagonal:
+                scale, _, _ = rows.factors()
+                yield slice(first, last), scaled_csr(rows.X, scale, self.map.weights)
+                continue
+            X = rows.X.toarray() if self.is_sparse else rows.X
+            mapped = np.empty((1, X.size))
+            run = RowPass(
+                X, self.map.ball(X), ROWS, centre=self.map.centre, weights=self.map.weights
+            )
+            run(np.array([0, len(X)]), 0, 1, mapped, np.empty((0, 0)))
+            yield slice(first, last), mapped.reshape(X.shape)
 
 
 def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> LocalRows:

@@ -1,28 +1,18 @@
 """A public map of rows, learnt before training: what conditioning does to each row by itself."""
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.blas import one_blas_thread
-from skdpdyn.data.rows import (
-    inner_radius,
-    largest_square,
-    refuse_long,
-    row_factors,
-    row_norms,
-)
-from skdpdyn.kernels import lengths as of_dense
+from skdpdyn.data.rows import inner_radius, largest_square, numbers_of_rows
+from skdpdyn.kernels.statistics import Ball, compiled_divide
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_ERROR = 1e-3  # largest rounding error of a mapped row
 _ZERO = 1e-140  # rows of a smaller norm, whose square may not be a normal number, count as zero
-_BLOCK_NUMBERS = 1 << 22  # numbers in the mapped rows that are held at a time
-_MULTIPLE = 192  # a block's rows are a multiple of it, to suit BLAS on any processor
 
 
 def mapping_error(n_features: int, spread: float) -> float:
@@ -136,23 +126,44 @@ class RowMap:
 
         The parts are norm(W) norm(scale x) + norm(W) norm(offset centre). Sums over mapped rows are
         differences of sums of the parts, and round as these do. Coordinates that are only
-        multiplied round by themselves: there it is 1.
+        multiplied round by themselves: there it is 1. As products round by their sizes, the norm is
+        that of the matrix of sizes of W, at most the root of its 1-norm times its infinity-norm.
         """
         if self.is_exact:
             return 1.0
-        with one_blas_thread():
-            largest = np.linalg.norm(self.weights, np.inf if self.is_diagonal else 2)
+        sizes = np.abs(self.weights)
+        largest = float(np.max(sizes))
+        if not self.is_diagonal:
+            largest = math.sqrt(float(np.max(sizes.sum(axis=0)) * np.max(sizes.sum(axis=1))))
         length = self.radius + (0.0 if self.centre is None else float(np.linalg.norm(self.centre)))
-        return max(1.0, float(largest) * length / self.norm) * (1 + 4 * self.n_features * _EPS)
+        return max(1.0, largest * length / self.norm) * (1 + 4 * self.n_features * _EPS)
 
     @property
     def error(self) -> float:
         """Bound on the rounding of a mapped row and of its norm.
 
         A norm of d terms rounds by d eps/2 at most, a product with a matrix by d eps/2 times
-        the norms of what is multiplied, and the few other operations by eps/2 each.
+        the norms of what is multiplied, see `spread`, and the few other operations by eps/2 each.
         """
         return mapping_error(self.n_features, self.spread)
+
+    def moves_like(self, other: "RowMap") -> bool:
+        """Return whether the other map differs in ``norm`` at the most."""
+        return (
+            np.array_equal(self.centre, other.centre)
+            and np.array_equal(self.weights, other.weights)
+            and self.radius == other.radius
+        )
+
+    def ball(self, X) -> Ball:
+        """Return the numbers of this map as kernels read them, for rows of the precision of X."""
+        unit, full = (_ZERO if self.unit else 0.0), float(not self._is_triangular)
+        radius, most = inner_radius(self.radius, X), largest_square(X)
+        return Ball(radius, most, self.norm, 1 - self.error, unit, full)
+
+    @cached_property
+    def _is_triangular(self) -> bool:
+        return self.is_diagonal or not np.any(np.tril(self.weights, -1))
 
     def factors(self, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the numbers of each row: mapped it is ``scale * (W x) - offset * (W centre)``.
@@ -193,28 +204,11 @@ class RowMap:
         factor : ndarray of shape (n_samples,)
         lengths : ndarray of shape (n_samples,)
         """
-        self._check(X)
-        if of_dense.takes(X):
-            radius = inner_radius(self.radius, X)
-            *found, within = of_dense.dense_lengths(X, radius, largest_square(X), *self._padded)
-            if not within:
-                refuse_long(X)
-            return tuple(found)
-        factor, lengths = np.empty(X.shape[0]), np.empty(X.shape[0])
-        for part, factor_there, rows in self.blocks(X):
-            factor[part], lengths[part] = factor_there, norms_of_mapped(rows)
-        return factor, lengths
-
-    @cached_property
-    def _padded(self):
-        """Return minus the centre, and the transpose of W, as compiled code takes them."""
-        n_features = self.n_features
-        shift = np.zeros(-(-n_features // 8) * 8)
-        if self.centre is not None:
-            shift[:n_features] = -self.centre
-        weights = np.zeros(self.weights.shape[:-1] + shift.shape)
-        weights[..., :n_features] = self.weights.T
-        return shift, weights
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} columns: the map is of {self.n_features}")
+        if sparse.issparse(X) and self.centre is not None:
+            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+        return numbers_of_rows(X, self.ball(X), self.centre, self.weights)
 
     def divided(
         self, factor: np.ndarray, lengths: np.ndarray
@@ -223,47 +217,11 @@ class RowMap:
 
         Both arrays are written over.
         """
-        offset = np.empty(0 if self.centre is None else factor.size)
-        of_map = self.norm, 1 - self.error, self.error, self.is_exact, self.unit, _ZERO
-        with np.errstate(all="ignore"):
-            of_dense.compiled_divide()(factor, lengths, offset, *of_map)
-        return factor, offset, lengths
-
-    def blocks(self, X) -> Iterator[tuple[slice, np.ndarray, Any]]:
-        """Yield which rows, their factors, and W (factor x - centre), for some rows at a time.
-
-        The bits of a row do not depend on the rows beside it, nor on its place: products of dense
-        rows with a matrix are always of equally many rows.
-        """
-        self._check(X)
-        size = block_size(self.n_features)
-        for first in range(0, X.shape[0], size):
-            part = slice(first, min(first + size, X.shape[0]))
-            rows = X[part]
-            factor = row_factors(row_norms(rows), self.radius, X)
-            yield part, factor, self._mapped(rows, factor, size)
-
-    def _check(self, X):
-        if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} columns: the map is of {self.n_features}")
-        if sparse.issparse(X) and self.centre is not None:
-            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
-
-    def _mapped(self, rows, factor, size):
-        if sparse.issparse(rows):
-            if not self.is_diagonal:
-                return scaled_csr(rows, factor) @ self.weights.T
-            return scaled_csr(rows, factor, self.weights)
-        # a matrix always takes equally many rows, the last of which are zero
-        padded = np.zeros((len(rows) if self.is_diagonal else size, self.n_features))
-        scaled = padded[: len(rows)]
-        np.multiply(rows, factor[:, None], out=scaled)
-        if self.centre is not None:
-            scaled -= self.centre
-        if self.is_diagonal:
-            return np.multiply(scaled, self.weights, out=scaled)
-        with one_blas_thread():
-            return (padded @ self.weights.T)[: len(scaled)]
+        told, unit = np.empty(factor.size), (_ZERO if self.unit else 0.0)
+        compiled_divide()(
+            factor, lengths, told, self.norm, 1 - self.error, self.error, self.is_exact, unit
+        )
+        return factor, lengths if self.centre is not None else np.empty(0), told
 
     def coefficients(self, coef: np.ndarray) -> np.ndarray:
         """Return W' coef: what rows of X are multiplied by, before ``scale``.
@@ -327,25 +285,9 @@ def _frozen(array, name):
     return array
 
 
-def block_size(n_features: int) -> int:
-    """Return how many rows are looked at together, from the public number of columns."""
-    return max(1, min(4096, _BLOCK_NUMBERS // n_features) // _MULTIPLE) * _MULTIPLE
-
-
 def scaled_csr(rows, factor, weights=None):
     """Return CSR rows times ``factor``, their columns times ``weights``, in float64."""
     values = rows.data * np.repeat(factor, np.diff(rows.indptr))
     if weights is not None:
         values *= weights[rows.indices]
     return sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-
-
-def norms_of_mapped(rows):
-    """Return the norm of each mapped row."""
-    if not sparse.issparse(rows):
-        return np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    squares = np.zeros(rows.shape[0])
-    filled = np.flatnonzero(np.diff(rows.indptr))  # reduceat takes an empty row for one value
-    if filled.size:
-        squares[filled] = np.add.reduceat(rows.data**2, rows.indptr[filled])
-    return np.sqrt(squares)

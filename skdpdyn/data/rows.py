@@ -5,9 +5,11 @@ import math
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.kernels import lengths
+from skdpdyn.kernels.statistics import Ball, RowPass, add_up
+from skdpdyn.kernels.sums import Total
 
 _EPS = np.finfo(np.float64).eps
+_AT_ONCE = 1 << 12  # rows between two looks at interrupts
 
 
 def canonical_rows(X):
@@ -100,41 +102,35 @@ def row_norms(X):
         If a row is too large for its norm to be computed. That is a precondition on every single
         row, like being finite.
     """
-    with np.errstate(over="ignore"):
-        if sparse.issparse(X):
-            squares = _squared_norms(canonical_rows(X))
-        elif lengths.takes(X):
-            squares = lengths.squared_norms(X)
-        else:
-            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    if not np.all(squares <= largest_square(X)):
-        refuse_long(X)
-    return np.sqrt(squares, out=squares)
+    X = canonical_rows(X)
+    return numbers_of_rows(X, Ball(math.inf, largest_square(X)))[1]
+
+
+def numbers_of_rows(X, ball, centre=None, weights=None):
+    """Return the factor of each canonical row into a ball, and its length under a map.
+
+    A length is a function of its own row alone, to the last bit.
+    """
+    kept = np.empty(X.shape[0]), np.empty(X.shape[0])
+    dense = sparse.issparse(X) and weights is not None and weights.ndim == 2
+    step = _AT_ONCE if dense else max(1, X.shape[0])
+    for first in range(0, X.shape[0], step):
+        part = slice(first, first + step)
+        rows, numbers = X[part].toarray() if dense else X, tuple(of[part] for of in kept)
+        run = RowPass(rows, ball, centre=centre, weights=weights, kept=numbers)
+        edges = edges_of(rows.shape[0], _AT_ONCE)
+        add_up(run, edges, Total((1,)))
+    return kept
+
+
+def edges_of(n_rows, size):
+    """Return where chunks of equal size begin and end."""
+    return np.append(np.arange(0, n_rows, size), n_rows)
 
 
 def largest_square(X):
     """Return the largest square of a norm that the precision of X can train on."""
     return float(np.finfo(X.dtype).max)
-
-
-def refuse_long(X):
-    """Refuse rows whose norm cannot be computed."""
-    raise ValueError(
-        f"X holds rows whose norm exceeds {math.sqrt(largest_square(X)):.2g}, the largest that "
-        f"{X.dtype} can train on: rescale X"
-    )
-
-
-def _squared_norms(X, slab=1 << 14):
-    """Return the squared norms of CSR rows, computed a slab of rows at a time."""
-    squares = np.zeros(X.shape[0])
-    for first in range(0, X.shape[0], slab):
-        edges = X.indptr[first : first + slab + 1]
-        values = X.data[edges[0] : edges[-1]].astype(np.float64)
-        filled = np.flatnonzero(np.diff(edges))  # reduceat takes an empty row for one value
-        if filled.size:
-            squares[first + filled] = np.add.reduceat(values**2, edges[filled] - edges[0])
-    return squares
 
 
 def row_factors(norms, data_norm, X):

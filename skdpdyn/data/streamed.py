@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpdyn.data.base import RowsInPieces, TargetsElsewhere
+from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.row_map import block_size
+from skdpdyn.data.rows import edges_of
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total
 
@@ -77,14 +77,10 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def pieces(self):
         """See `RowsInPieces.pieces`: as many rows as are summed at a time."""
-        size = block_size(self.shape[1])
-        edges, ends = [0], set()
-        for first, last in pairwise(self.moment_edges().tolist()):
-            step = max(1, self._rows_at_a_time() // size) * size
-            edges += [*range(first + step, last, step), last]
-            ends.add(last)
-        for last, X, y in self._portions(edges):
-            yield self._piece(X, y), last in ends
+        size = moment_chunk(*self.shape, self.is_sparse)
+        step = max(1, self._rows_at_a_time() // size) * size
+        for _, X, y in self._portions(edges_of(self.shape[0], step).tolist()):
+            yield self._piece(X, y)
 
     def open_sums(self, what) -> "_Sums":
         """See `Rows.open_sums`: on one thread, while one reads and one computes factors."""

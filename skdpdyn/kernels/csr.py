@@ -28,6 +28,11 @@ def rows_type(dtype):
 def rows(X):
     """Return the values of X, their columns, and each row's start and end, for the kernel."""
     X.check_format(full_check=True)  # the kernel does not check indices
+    return views(X)
+
+
+def views(X):
+    """Return what `rows` does of rows whose indices have been checked."""
     indices = (
         X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices.astype(np.uint32)
     )

@@ -69,7 +69,7 @@ class CountUnits(TargetUnits):
         if BASE_RATE in spending.shares:
             rate = _base_rate(rows, n_samples, spending)
         if TARGET_SCALE in spending.shares:
-            residuals = partial(rows.counts, "residuals", centre=rate)
+            residuals = partial(rows.counts, "distances", centre=rate)
             part = rules.target_quantile()
             found = spending.quantile(TARGET_SCALE, residuals, largest, part, n_samples)
             unit = max(found, 1 / largest)  # 1, in counts
@@ -85,7 +85,7 @@ def _base_rate(rows, n_samples, spending):
     sensitivity = spending.per_record + target_rounding(n_samples, rows.most_rows)
     for _ in range(_TRIALS):
         middle = (low + high) / 2
-        over = spending.release(BASE_RATE, rows.residual_sum(2.0**middle), sensitivity) > 0
+        over = spending.release(BASE_RATE, rows.target_sum(2.0**middle), sensitivity) < 0
         low, high = (low, middle) if over else (middle, high)
     return 2.0 ** ((low + high) / 2)
 

@@ -302,10 +302,6 @@ class ClusterRows(TargetsElsewhere):
         super().close()
         self._session.close()
 
-    def class_counts(self, n_classes: int) -> np.ndarray:
-        """See `Rows.class_counts`."""
-        return np.sum(self._asked("classes", n_classes), axis=0)
-
     def open_sums(self, what) -> "_Sums":
         """See `Rows.open_sums`; on the threads that each worker has.
 
@@ -316,14 +312,11 @@ class ClusterRows(TargetsElsewhere):
         cuts = self._cuts(self.chunk_edges(what.n_chunks))
         return _Sums(self, ("gradients", cuts, what), what.n_sums)
 
-    def counts(self, of, thresholds, centre=0.0):
-        """See `Rows.counts`."""
-        return np.sum(self._asked("counted", of, thresholds, centre), axis=0).tolist()
-
-    def summed(self, terms, shape, *arguments):
-        """See `Rows.summed`: each term is computed where its rows are."""
-        cuts = self._cuts(self.moment_edges())
-        return _added(self._asked("summed", terms, shape, arguments, of_parts=cuts), shape)
+    def summed(self, statistic):
+        """See `Rows.summed`: chunks are added up where their rows are."""
+        cuts, shape = self._cuts(self.moment_edges()), (statistic.n_sums(self.shape[1]),)
+        sums = _added(self._asked("summed", statistic, of_parts=cuts), shape)
+        return statistic.answer(sums, self.shape[1])
 
     def _asked(self, name, *arguments, of_parts=None, opened=()):
         """Return what workers answer of each partition of these rows."""

@@ -20,7 +20,6 @@ from skdpdyn.kernels.sums import Total
 # codes of refusals: numbers behind them are public, such as columns
 MISSING, TARGETS, EXPOSURE, SHAPE, UNREADABLE, LONG = range(1, 7)
 MALFORMED, MASKED, KIND, FAILED, MEMORY, VERSION = range(7, 13)
-_AT_ONCE = 1 << 16  # rows between two looks whether the driver still waits
 _NORM = "X holds rows whose norm exceeds"
 _OURS = sys.modules["skdpdyn"].__version__
 
@@ -103,32 +102,16 @@ class Holder:
         """Set the map that rows go through."""
         self._rows = [rows.with_map(row_map) for rows in self._rows]
 
-    def classes(self, n_classes):
-        """Yield the number of rows of each class in each partition."""
-        for rows in self._rows:
-            yield rows.class_counts(n_classes)
-
-    def summed(self, edges, terms, shape, arguments):
-        """Yield the sums of some terms of each partition over its pieces of chunks."""
+    def summed(self, edges, statistic):
+        """Yield a statistic of each partition's pieces of chunks."""
         for rows, of_part in zip(self._rows, edges, strict=True):
             sums = []
             for first, last in pairwise(of_part.tolist()):
                 self._go_on()
-                total = Total(shape)
-                for term in getattr(rows.part(first, last), terms)(*arguments):
-                    total.add(term)
-                sums.append(total.value().ravel())
+                total = Total((statistic.n_sums(rows.shape[1]),))
+                rows.part(first, last).add_to(total, statistic, np.array([0, last - first]))
+                sums.append(total.value())
             yield sums
-
-    def counted(self, of, thresholds, centre):
-        """Yield the number of rows of each partition within thresholds."""
-        for rows in self._rows:
-            within = np.zeros(len(thresholds) + 1, np.int64)
-            for first in range(0, rows.shape[0], _AT_ONCE):
-                self._go_on()
-                numbers = rows.part(first, first + _AT_ONCE).numbers(of, centre)
-                within += np.bincount(np.searchsorted(thresholds, numbers), minlength=within.size)
-            yield np.cumsum(within[:-1])
 
     def gradients(self, edges, what):
         """Begin sums of gradients: what `point` returns."""

@@ -1,0 +1,612 @@
+"""Short passes over rows: counts, sums, squares and products of mapped rows, chunk by chunk.
+
+A mapped row is z = v / max(norm, |v|) with v = W (f x - c) and f = radius / max(|x|, radius). Some
+rows at a time are mapped, in double precision, and stay in the cache while they are counted,
+summed, squared or multiplied by one another. So a statistic reads X once, and holds nothing of a
+row unless it is asked to.
+
+The bits of f, |v| and z depend on nothing but the row: each is computed in the same order wherever
+it stands, so that a record moves a count by its own weight, exactly.
+
+Theorem. A computed sum of a chunk of m terms t_i, rounded to what they are computed as, differs
+from the exact one by at most (m + 2) eps/2 times the sum of |t_i| to first order. Proof. Each
+coordinate is a tree of additions in which a term has m - 1 ancestors at the most, whatever rows
+are added up in registers first, and a product of two numbers and a weight rounds three times, or
+once less where it is contracted into an addition. Chunks are added up as `skdpdyn.kernels.sums`
+says. Counts are exact: weights are multiples of a public power of two, see `Statistic.grain`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from skdpdyn.kernels import csr, dense
+from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
+from skdpdyn.kernels.sums import Total, add
+from skdpdyn.kernels.vectors import (
+    add_rows,
+    filled,
+    load,
+    load_numbers,
+    load_part,
+    multiply_add,
+    places,
+    store,
+    store_dots,
+    total,
+    zeros_on_stack,
+)
+
+COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING = range(6)
+_BLOCK = 64  # rows that are mapped at a time
+_PIECE = 10**8  # products between two looks at interrupts: a tenth of a second
+_TASKS = 8  # tasks of each thread, which take them as they come
+_NONE = np.empty(0)
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+
+_f64, _i64, _flag = types.float64, types.int64, types.boolean
+_vector, _output = readonly(np.float64), writable(np.float64)
+
+
+class Ball(NamedTuple):
+    """Numbers of a map, and of what is added up, as kernels read them."""
+
+    radius: float  # that rows are scaled into first; inf: they are taken as they are
+    most: float  # largest square of a norm that is allowed
+    norm: float = 0.0  # that shorter rows are divided by; 0: no row is divided
+    shrink: float = 1.0  # factor of all divided rows, for rounding
+    unit: float = 0.0  # rows that are longer than this are divided by their own norm; 0: none
+    full: float = 0.0  # whether W is no upper triangle
+    constant: float = 0.0  # column that is appended to rows; 0: none
+    grain: float = 1.0  # counted weights are rounded down to multiples of its inverse
+    columns: float = 0.0  # columns of X
+
+
+_ball = types.NamedUniTuple(_f64, len(Ball._fields), Ball)
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """Public description of what a pass adds up.
+
+    Parameters
+    ----------
+    what : int
+        COUNTS of rows within thresholds, SUM, SQUARES, or OUTER products.
+    of : {"rows", "mapped", "targets"}
+        Of rows scaled into a ball, of rows under their map, or of targets.
+    radius : float, default=inf
+        Radius of the ball.
+    thresholds : ndarray of shape (n_thresholds,), default=()
+        Numbers in increasing order that norms, or distances of targets, are compared with.
+    centre : float, default=0.0
+        Point that distances of targets are measured from.
+    constant : float, default=0.0
+        Constant of a column that is appended to rows; 0: none.
+    targets : bool, default=False
+        Whether targets, clipped to [-1, 1], are appended too.
+    projection : csr_array of shape (n_features, n_buckets) or None, default=None
+        Public: rows are sketches of mapped rows, their products with it.
+    grain : float, default=1.0
+        Power of two: weights are rounded down to multiples of its inverse before they are counted,
+        so that counts of as many records as there are can be exact.
+    keep : bool, default=False
+        Whether factors and lengths of rows in memory are kept for training.
+    """
+
+    what: int
+    of: str
+    radius: float = np.inf
+    thresholds: Sequence[float] | np.ndarray = ()
+    centre: float = 0.0
+    constant: float = 0.0
+    targets: bool = False
+    projection: Any = None
+    grain: float = 1.0
+    keep: bool = False
+
+    def n_columns(self, n_features: int) -> int:
+        """Return the number of columns of what is multiplied."""
+        n_features = n_features if self.projection is None else self.projection.shape[1]
+        return n_features + (self.constant > 0) + self.targets
+
+    def n_sums(self, n_features: int) -> int:
+        """Return how many numbers of a chunk are added up."""
+        if self.of == "targets" and self.what == SUM:
+            return 1
+        if self.what == COUNTS:
+            return len(self.thresholds) + 1
+        width = _padded(self.n_columns(n_features))
+        return width**2 if self.what == OUTER else width
+
+    def answer(self, sums: np.ndarray, n_features: int) -> np.ndarray:
+        """Return the statistic from the sums of all chunks."""
+        if self.what == COUNTS:
+            return np.cumsum(sums[:-1])
+        size = min(self.n_columns(n_features), sums.size)
+        if self.what != OUTER:
+            return sums[:size]
+        upper = np.triu(sums.reshape(_padded(size), -1)[:size, :size])
+        return upper + np.triu(upper, 1).T
+
+
+def _padded(size):
+    """Return the least multiple of eight that is not smaller."""
+    return -(-size // 8) * 8
+
+
+# --- kernels ------------------------------------------------------------------------------------
+
+
+@inner
+def _eight(X, at, left):
+    """Return eight numbers of a row, or those that are left and zeros."""
+    return load(X, at) if left >= 8 else load_part(X, at, left)
+
+
+@inner
+def _factor(square, radius):
+    """Return what brings a row with this square of a norm into the ball."""
+    norm = np.sqrt(square)
+    return radius / (norm if norm > radius else radius) if radius < np.inf else 1.0
+
+
+@inner
+def _divided(length, of):
+    """Return what a row of this length is multiplied by."""
+    if of.norm == 0.0:
+        return 1.0
+    if of.unit > 0.0:
+        return of.shrink / length if length >= of.unit else 0.0
+    return of.shrink / (length if length > of.norm else of.norm)
+
+
+@inner
+def _clipped(number):
+    number = number if number <= 1.0 else 1.0
+    return number if number >= -1.0 else -1.0
+
+
+@inner
+def _place(grid, number):
+    """Return how many of the thresholds are smaller; there are a power of two, the last inf."""
+    k, step = np.uintp(0), np.uintp(grid.size // 2)
+    while step:
+        k += step * np.uintp(grid[k + step - np.uintp(1)] < number)
+        step //= np.uintp(2)
+    return k
+
+
+@inner
+def _counted(row_weight, i, grain):
+    return np.floor(row_weight[i] * grain) / grain if row_weight.size else 1.0
+
+
+@inner
+def _map_rows(X, first, size, of, shift, scales, z, scale, length):
+    """Write D (f x - c) of some rows into z, f, and squares of lengths; other rows are zero.
+
+    Returns whether all squares of norms are allowed.
+    """
+    n_features, width, within, zero = X.shape[1], shift.size, True, filled(0.0)
+    for r in range(size):
+        at, squares = (first + r) * n_features, zero
+        for j in range(0, n_features, 8):
+            row = _eight(X, at + j, n_features - j)
+            squares = multiply_add(row, row, squares)
+        scale[r] = total(squares)
+    for r in range(size):
+        within &= scale[r] <= of.most
+        scale[r] = _factor(scale[r], of.radius)
+    for r in range(size):
+        at, squares, f = (first + r) * n_features, zero, filled(scale[r])
+        for j in range(0, width, 8):
+            row = multiply_add(_eight(X, at + j, n_features - j), f, load(shift, j))
+            row = multiply_add(row, load(scales, j), zero)
+            store(z, r * width + j, row)
+            squares = multiply_add(row, row, squares)
+        length[r] = total(squares)
+    z[size * width :] = 0.0
+    return within
+
+
+@inner
+def _turn(z, width, n_features, matrix, full, turned, length):
+    """Write W z, row by row of W, and squares of lengths: four rows and four outputs at a time."""
+    for i in range(0, n_features, 4):
+        j = 0 if full else np.int64(i) // 8 * 8
+        for r in range(0, _BLOCK, 4):
+            store_dots(
+                turned, places(i * _BLOCK + r, _BLOCK, 4), matrix, places(i * width + j, width, 4),
+                z, places(r * width + j, width, 4), width - j, places(0, 1, 1), 0,
+            )  # fmt: skip
+    for r in range(0, _BLOCK, 8):
+        squares = filled(0.0)
+        for i in range(n_features):
+            v = load(turned, i * _BLOCK + r)
+            squares = multiply_add(v, v, squares)
+        store(length, r, squares)
+
+
+@inner
+def _add_products(z, turned, width, out):
+    """Add the products of rows to the upper triangle of ``out``, by tiles of four rows."""
+    for i in range(0, width, 4):
+        j = np.int64(i) // 8 * 8
+        for r in range(0, _BLOCK, 4):
+            rows = places(r * width + j, width, 4)
+            add_rows(
+                out, places(i * width + j, width, 4),
+                load_numbers(turned, places(i * _BLOCK + r, _BLOCK, 4), 4),
+                z, rows, width - j, rows[:1], 0,
+            )  # fmt: skip
+
+
+def _of_dense(
+    X, row_weight, y, of, shift, scales, matrix, what, grid, edges, first_chunk, last_chunk,
+    factors, lengths, sums, totals, z, turned,
+):  # fmt: skip
+    """Add up a statistic of dense rows, each chunk in a row of ``sums``, or all in ``totals``.
+
+    Where there is room for them, ``factors`` and ``lengths`` of rows are written; mapped rows
+    themselves (ROWS) into ``sums``. Returns whether all squares of norms are allowed.
+    """
+    n_features, width, within, zero = X.shape[1], shift.size, True, filled(0.0)
+    scale, length = zeros_on_stack(64, _BLOCK), zeros_on_stack(64, _BLOCK)
+    for c in range(first_chunk, last_chunk):
+        out = sums[0 if totals.size else c - first_chunk]
+        if what != ROWS:
+            out[:] = 0.0
+        for first in range(edges[c], edges[c + 1], _BLOCK):
+            size = _BLOCK if edges[c + 1] - first > _BLOCK else edges[c + 1] - first
+            within &= _map_rows(X, first, size, of, shift, scales, z, scale, length)
+            if matrix.size:
+                _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
+            for r in range(size):
+                length[r] = np.sqrt(length[r])
+            if factors.size:
+                for r in range(size):
+                    factors[first + r], lengths[first + r] = scale[r], length[r]
+            if what == COUNTS:
+                for r in range(size):
+                    out[_place(grid, length[r])] += _counted(row_weight, first + r, of.grain)
+            if what in (COUNTS, NOTHING):
+                continue
+            for r in range(size):
+                at, g = r * width, _divided(length[r], of)
+                if matrix.size:
+                    for j in range(n_features):
+                        z[at + j] = turned[j * _BLOCK + r] * g
+                elif of.norm > 0.0:
+                    for j in range(0, width, 8):
+                        store(z, at + j, multiply_add(load(z, at + j), filled(g), zero))
+                w = filled(row_weight[first + r] if row_weight.size else 1.0)
+                if what == SUM:
+                    for j in range(0, width, 8):
+                        store(out, j, multiply_add(load(z, at + j), w, load(out, j)))
+                elif what == SQUARES:
+                    for j in range(0, width, 8):
+                        row = load(z, at + j)
+                        row = multiply_add(row, row, zero)
+                        store(out, j, multiply_add(row, w, load(out, j)))
+                elif what == ROWS:
+                    for j in range(n_features):
+                        out[(first + r) * n_features + j] = z[at + j]
+                elif of.constant > 0.0 or y.size:
+                    z[at + n_features] = of.constant
+                    if y.size:
+                        z[at + n_features + (of.constant > 0.0)] = _clipped(y[first + r])
+            if what == OUTER:
+                for r in range(_BLOCK):
+                    w = row_weight[first + r] if row_weight.size and r < size else 1.0
+                    for j in range(width):
+                        turned[j * _BLOCK + r] = z[r * width + j] * w
+                _add_products(z, turned, width, out)
+        if totals.size:
+            add(totals, out[: totals.shape[1]])
+    return within
+
+
+def _of_csr(
+    X, row_weight, y, of, shift, scales, matrix, what, grid, edges, first_chunk, last_chunk,
+    factors, lengths, sums, totals, z, turned,
+):  # fmt: skip
+    """Do what `_of_dense` does for CSR rows, which have no centre and a diagonal W."""
+    values, columns, starts, ends = X
+    width, within, n_features = shift.size, True, np.int64(of.columns)
+    for c in range(first_chunk, last_chunk):
+        out = sums[0 if totals.size else c - first_chunk]
+        out[:] = 0.0
+        for i in range(edges[c], edges[c + 1]):
+            first, last = np.uintp(starts[i]), np.uintp(ends[i])
+            square = 0.0
+            for p in range(first, last):
+                v = np.float64(values[p])
+                square += v * v
+            within &= square <= of.most
+            factor = _factor(square, of.radius)
+            square = 0.0
+            for p in range(first, last):
+                v = values[p] * factor * scales[columns[p]]
+                square += v * v
+            length = np.sqrt(square)
+            if factors.size:
+                factors[i], lengths[i] = factor, length
+            if what == COUNTS:
+                out[_place(grid, length)] += _counted(row_weight, i, of.grain)
+            if what in (COUNTS, NOTHING):
+                continue
+            g, w = factor * _divided(length, of), row_weight[i] if row_weight.size else 1.0
+            for p in range(first, last):
+                j = np.uintp(columns[p])
+                v = values[p] * scales[j] * g
+                if what == SUM:
+                    out[j] += w * v
+                elif what == SQUARES:
+                    out[j] += w * (v * v)
+                else:
+                    at = j * np.uintp(width)
+                    for q in range(p, last):
+                        k = np.uintp(columns[q])
+                        out[at + k] += w * v * (values[q] * scales[k] * g)
+                    at += np.uintp(n_features)
+                    if of.constant > 0.0:
+                        out[at] += w * v * of.constant
+                        at += np.uintp(1)
+                    if y.size:
+                        out[at] += w * v * _clipped(y[i])
+            if what == OUTER and (of.constant > 0.0 or y.size):
+                at, k = n_features * width + n_features, np.int64(of.constant > 0.0)
+                out[at] += w * of.constant * of.constant
+                if y.size:
+                    target = _clipped(y[i])
+                    out[at + k] += w * of.constant * target * k
+                    out[at + k * width + k] += w * target * target
+        if totals.size:
+            add(totals, out[: totals.shape[1]])
+    return within
+
+
+@strict
+def _targets_of_chunk(y, exposure, row_weight, of, centre, what, grid, start, stop, out):
+    rest = 0.0
+    for i in range(start, stop):
+        number = np.float64(y[i]) - centre
+        if exposure.size:
+            number *= exposure[i]
+        if what == COUNTS:
+            out[_place(grid, abs(number))] += _counted(row_weight, i, of.grain)
+        else:
+            one = _clipped(number) * (row_weight[i] if row_weight.size else 1.0)
+            before = out[0]
+            after = before + one
+            added = after - before
+            out[0] = after
+            rest += (before - (after - added)) + (one - added)
+    out[0] += rest
+
+
+def _of_targets(
+    y, exposure, row_weight, of, centre, what, grid, edges, first_chunk, last_chunk, sums, totals
+):
+    """Count distances of targets from a centre, times their exposure, or add them up, clipped.
+
+    A sum of a chunk of m terms rounds by (1 + m^2 eps) eps/2 of the sum of their sizes at most:
+    what additions round away is added up beside it, as in `skdpdyn.kernels.sums`.
+    """
+    for c in range(first_chunk, last_chunk):
+        out = sums[0 if totals.size else c - first_chunk]
+        out[:] = 0.0
+        _targets_of_chunk(
+            y, exposure, row_weight, of, centre, what, grid, edges[c], edges[c + 1], out
+        )
+        if totals.size:
+            add(totals, out[: totals.shape[1]])
+
+
+def _divide(factors, lengths, told, norm, shrink, error, exact, unit):
+    """Replace factors by scales, and lengths by offsets; write norms, as `RowMap.factors` does."""
+    of_norm, added = (error, 0.0) if exact else (0.0, error)
+    for i in range(factors.size):
+        length = lengths[i]
+        least = length if unit > 0.0 else norm
+        divisor = (length if length > least else least) / shrink
+        of_row = length / divisor
+        of_row += of_norm * of_row + added
+        scale = factors[i] / divisor
+        if length < unit:
+            scale = of_row = 0.0
+        factors[i], lengths[i] = scale, 1 / divisor
+        told[i] = of_row if of_row < 1.0 else 1.0
+
+
+def _limit(norms, exposure, limits, clip, scaling, largest, left):
+    """Write limits of residuals: of a gradient of norm ``clip``, and the largest; rounded down."""
+    for i in range(norms.size):
+        limit = clip / np.sqrt(norms[i] * norms[i] + scaling * scaling)
+        limit = limit if limit < largest else largest
+        limit = (limit / exposure[i] if exposure.size else limit) * left
+        limits[i] = limit
+        if limits[i] > limit:  # rounded up, by half a unit in the last place at most
+            limits[i] *= 1 - 2.0**-23
+            if limits[i] > limit:  # beyond the normal numbers of single precision
+                limits[i] = 0.0 if limit < 1.0 else _LARGEST_SINGLE
+
+
+@cache
+def _compiled(kernel, dtype):
+    """Compile a kernel for rows of a precision."""
+    of_chunks = _i64, _vector, readonly(np.int64), _i64, _i64
+    to = writable(np.float64, 2), writable(np.float64, 2)
+    if kernel is _of_targets:
+        return entry(types.void(readonly(dtype), _vector, _vector, _ball, _f64, *of_chunks, *to))(
+            kernel
+        )
+    X = (csr if kernel is _of_csr else dense).rows_type(dtype)
+    of_map = X, _vector, readonly(dtype), _ball, *(_vector,) * 3
+    return entry(types.boolean(*of_map, *of_chunks, *(_output,) * 2, *to, *(_output,) * 2))(kernel)
+
+
+@cache
+def compiled_divide():
+    """Compile `_divide`."""
+    return entry(types.void(*(_output,) * 3, *(_f64,) * 3, _flag, _f64))(_divide)
+
+
+@cache
+def compiled_limit(dtype):
+    """Compile `_limit`."""
+    return entry(types.void(_vector, _vector, writable(dtype), *(_f64,) * 4))(_limit)
+
+
+# --- passes -------------------------------------------------------------------------------------
+
+
+class RowPass:
+    """A pass over rows in memory; call it for some chunks.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_samples, n_features)
+        Rows. CSR rows are canonical.
+    ball : Ball
+        Numbers of the map and of the statistic.
+    what : int, default=NOTHING
+        What is added up; ROWS: mapped dense rows are written into ``out``.
+    centre : ndarray of shape (n_features,) or None, default=None
+        What is subtracted from rows.
+    weights : ndarray of shape (n_features,) or (n_features, n_features) or None, default=None
+        Diagonal of W, or W itself, which CSR rows do not have; None: one everywhere.
+    thresholds : sequence of float, default=()
+        What norms are compared with.
+    y, row_weight : ndarray of shape (n_samples,) or (0,)
+        Targets in the precision of X, appended to rows, and weights of rows.
+    kept : tuple of ndarray of shape (n_samples,)
+        Where factors and lengths of rows are written.
+    """
+
+    def __init__(
+        self, X, ball, what=NOTHING, *, centre=None, weights=None, thresholds=_NONE, y=None,
+        row_weight=_NONE, kept=(_NONE, _NONE),
+    ):  # fmt: skip
+        is_sparse, n_features = not isinstance(X, np.ndarray), X.shape[1]
+        self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.name)
+        y = np.empty(0, X.dtype) if y is None else y
+        width = _padded(n_features + (ball.constant > 0) + (y.size > 0))
+        shift, scales, matrix = np.zeros(width), np.zeros(width), _NONE
+        if centre is not None:
+            shift[:n_features] = -centre
+        scales[:n_features] = 1.0 if weights is None or weights.ndim == 2 else weights
+        if weights is not None and weights.ndim == 2:
+            matrix = np.zeros((width, width))
+            matrix[:n_features, :n_features] = weights
+        rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
+        ball = ball._replace(columns=float(n_features))
+        self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
+        self._what, self._grid, self._kept = what, padded_grid(thresholds), kept
+        self._room = 0 if is_sparse else _BLOCK * width
+        self.work = width * (width if matrix.size or what == OUTER else 1)
+
+    def __call__(self, edges, first, last, sums, totals):
+        """Add up chunks first, ..., last - 1, as kernels do.
+
+        Raises
+        ------
+        ValueError
+            If a row is too large for its norm to be computed.
+        """
+        room = aligned_empty(self._room), aligned_empty(self._room)
+        chunks = self._what, self._grid, edges, first, last
+        if not self._kernel(*self._given, *chunks, *self._kept, sums, totals, *room):
+            most = self._given[3].most
+            raise ValueError(
+                f"X holds rows whose norm exceeds {np.sqrt(most):.2g}, the largest that "
+                f"{self._given[2].dtype} can train on: rescale X"
+            )
+
+
+class TargetPass:
+    """A pass over targets in memory, as `RowPass` is over rows."""
+
+    work = 1
+
+    def __init__(self, y, exposure, row_weight, statistic):
+        kernel = _compiled(_of_targets, y.dtype.name)
+        ball = Ball(1.0, 1.0, grain=statistic.grain)
+        grid = padded_grid(statistic.thresholds)
+        self._run = lambda *chunks: kernel(
+            y, exposure, row_weight, ball, statistic.centre, statistic.what, grid, *chunks
+        )
+
+    def __call__(self, edges, first, last, sums, totals):
+        """Add up chunks first, ..., last - 1, as kernels do."""
+        self._run(edges, first, last, sums, totals)
+
+
+def padded_grid(thresholds):
+    """Return a power of two of thresholds, more than there are, the last of them infinite."""
+    grid = np.full(1 << len(thresholds).bit_length(), np.inf)
+    grid[: len(thresholds)] = thresholds
+    return grid
+
+
+def add_up(run: Any, edges: np.ndarray, total: Total, n_threads: int = 1) -> None:
+    """Add the sums of all chunks to ``total``, one after the other in order.
+
+    Threads take tasks of some chunks as they come; few wait to be added at any time.
+
+    Parameters
+    ----------
+    run : RowPass or TargetPass
+        What adds up some chunks.
+    edges : ndarray of int64
+        Where chunks begin and end.
+    total : Total
+        What is added to.
+    n_threads : int, default=1
+        Number of threads; the bits do not depend on it.
+    """
+    n_chunks, n_sums = edges.size - 1, total.parts.shape[1]
+    if min(n_threads, n_chunks) <= 1:
+        sums, work = np.empty((1, n_sums)), run.work * max(1, int(edges[-1]) // max(1, n_chunks))
+        for first, last in _pieces(n_chunks, max(1, _PIECE // work)):
+            run(edges, first, last, sums, total.parts)
+        return
+
+    def task(piece):
+        sums = np.empty((piece[1] - piece[0], n_sums))
+        run(edges, *piece, sums, np.empty((0, 0)))
+        return sums
+
+    size = -(-n_chunks // (_TASKS * n_threads))
+    for sums in in_threads(task, _pieces(n_chunks, size), n_threads):
+        total.add_rows(sums)
+
+
+def _pieces(n_chunks, size):
+    return ((first, min(first + size, n_chunks)) for first in range(0, n_chunks, size))
+
+
+def in_threads(function: Callable, items: Iterable, n_threads: int) -> Iterator[Any]:
+    """Yield what a function returns of each item, in order, computed by some threads."""
+    if n_threads <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        waiting: deque = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for one in waiting:
+                one.cancel()
