@@ -59,8 +59,8 @@ MUTATIONS = [
     ),
     Mutation(
         "clip by max",
-        "norms[i] = limit if limit < largest else largest",
-        "norms[i] = limit if limit > largest else largest",
+        "limit = limit if limit < largest else largest",
+        "limit = limit if limit > largest else largest",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(

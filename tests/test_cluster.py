@@ -113,8 +113,8 @@ def all_sums(rows, objective):
     thresholds = np.linspace(0, 2, 9)
     moments = [rows.target_sum(), rows.column_sums(), rows.column_sums(0.5)]
     moments.append(rows.products(1.0, 0.25))
-    moments.append(rows.residual_sum(0.1))
-    compared = "norms", "distances", "residuals"
+    moments.append(rows.target_sum(0.1))
+    compared = "norms", "distances"
     counts = [list(rows.counts(of, thresholds, 0.1)) for of in compared]
     gradients = []
     row_map = RowMap(None, np.linspace(1, 2, rows.shape[1]), norm=1.5, radius=1.0)

@@ -211,10 +211,8 @@ def test_whoever_adds_up_chunks_keeps_what_is_rounded_away(who, monkeypatch):
 
 
 def test_sums_for_conditioning_keep_what_is_rounded_away(monkeypatch):
-    """As above, of 64 blocks in four chunks."""
-    monkeypatch.setattr("skdpdyn.data.base.block_size", lambda n_features: 64)
-    monkeypatch.setattr("skdpdyn.data.base._MOST_MOMENT_CHUNKS", 4)
-    monkeypatch.setattr("skdpdyn.data.local.block_size", lambda n_features: 16)
+    """As above, of 64 chunks."""
+    monkeypatch.setattr("skdpdyn.data.base.moment_chunk", lambda *public: 16)
     eps = np.finfo(np.float64).eps
     X = np.zeros((N, 2))
     X[0] = 0.125

@@ -341,17 +341,69 @@ def test_sums_of_mapped_rows(layout, name):
         np.testing.assert_allclose(rows.factors()[2], np.linalg.norm(Z, axis=1), atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n_features", [3, 25, 64])
-def test_a_row_is_mapped_by_itself_to_the_last_bit(n_features):
-    """Wherever it is: a product of a block must not depend on where a row stands in it."""
+@pytest.mark.parametrize("shape", ["diagonal", "triangular", "full"])
+def test_a_row_is_mapped_by_itself_to_the_last_bit(n_features, dtype, shape):
+    """Wherever it is: a record that moves others must move no count of theirs."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, n_features))
-    row_map = RowMap(
-        rng.standard_normal(n_features) / 9, rng.standard_normal((n_features,) * 2) / 9, 0.5, 3.0
-    )
-    moved = np.roll(X, 7, axis=0)[:433].copy()
-    for ours, theirs in zip(row_map.factors(X), row_map.factors(moved), strict=True):
-        np.testing.assert_array_equal(theirs[7:], ours[: 433 - 7])
+    X = rng.standard_normal((300, n_features)).astype(dtype)
+    weights = rng.standard_normal((n_features,) * 2) / 9
+    weights = {"diagonal": weights[0], "triangular": np.triu(weights), "full": weights}[shape]
+    row_map = RowMap(rng.standard_normal(n_features) / 9, weights, 0.5, 3.0)
+    whole = row_map.factors(X)
+    for by in (1, 2, 3, 5, 7, 64):
+        moved = row_map.factors(np.roll(X, by, axis=0)[:233].copy())
+        for ours, theirs in zip(whole, moved, strict=True):
+            np.testing.assert_array_equal(theirs[by:], ours[: 233 - by])
+
+
+def statistics_of(rows, row_map):
+    """Everything that is added up over rows."""
+    mapped, grid = rows.with_map(row_map), np.geomspace(1e-3, 2, 50)
+    return [
+        rows.counts("norms", grid),
+        rows.counts("distances", grid, 0.5),
+        rows.target_sum(0.25),
+        rows.column_sums(0.7),
+        rows.products(0.7, 0.25),
+        mapped.counts("lengths", grid, keep=True),
+        mapped.column_squares(),
+        mapped.second_moment(),
+        mapped.second_moment(0.5),
+        *mapped.bounded(problem(logistic, rows.shape[0])),
+    ]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_statistics_have_the_same_bits_on_any_number_of_threads(layout):
+    X, y, weight = data(n_samples=8300, dtype=np.float32)
+    for name in ("diagonal", "full") if layout is sparse.csr_array else ("centred", "full"):
+        expected, bare = None, replace(MAPS[name], centre=None)
+        for n_threads in (1, 2, 3, 7):
+            rows = threaded(LocalRows(layout(X), y, weight), n_threads)
+            found = statistics_of(rows, bare if layout is sparse.csr_array else MAPS[name])
+            expected = found if expected is None else expected
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["diagonal", "centred"])
+def test_what_is_kept_of_rows_is_what_training_would_compute(name):
+    X, y, _ = data(n_samples=300)
+    objective = problem(logistic, len(X))
+    rows = LocalRows(X, y, map=MAPS[name])
+    fresh = rows.with_norm(0.8).bounded(objective)
+    rows.counts("lengths", np.ones(1), keep=True)
+    kept = rows.with_norm(0.8)
+    for _ in range(2):  # what is kept serves once
+        for ours, theirs in zip(kept.bounded(objective), fresh, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    rows.counts("lengths", np.ones(1), keep=True)
+    other = replace(MAPS[name], weights=2 * MAPS[name].weights)
+    fresh = LocalRows(X, y, map=other).bounded(objective)
+    for ours, theirs in zip(rows.with_map(other).bounded(objective), fresh, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_sums_that_float64_cannot_tell_apart_are_refused():

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.data import base, local
+from skdpdyn.data import base
 from skdpdyn.data.local import LocalRows
 from skdpdyn.losses import squared
 from skdpdyn.noise import release
@@ -43,8 +43,7 @@ def with_column(X, constant):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_statistics(layout, dtype, monkeypatch):
-    for module in (base, local):  # blocks of few rows
-        monkeypatch.setattr(module, "block_size", lambda n_features: 16)
+    monkeypatch.setattr(base, "moment_chunk", lambda *public: 16)  # chunks of few rows
     X, y = data()
     X = (3 * X).astype(dtype)
     gram, moment = SufficientStatistics()._statistics(problem(X), LocalRows(layout(X), 2 * y))

@@ -520,7 +520,7 @@ def target_rounding(n_samples: int, most_rows: int = 1) -> float:
     Each product with a weight is rounded once, and the sum of a chunk twice, by n eps/2 in all each
     time; sums of chunks round as `skdpdyn.chunks.in_order` says.
     """
-    of_chunks = chunks.in_order(0, n_samples * most_rows / _LEAST_CHUNK + 1)
+    of_chunks = chunks.in_order(0, n_samples * most_rows / _MULTIPLE + 1)
     return 2 * (of_chunks + 3) * n_samples * float(_EPS)
 
 

@@ -300,7 +300,7 @@ class LocalRows(Rows):
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.name)
         of_limit = objective.clip, objective.intercept_scaling, objective.loss.lipschitz, 1 - room
 
-        def bound(first):
+        def of_part(first):
             part = slice(first, first + _AT_ONCE)
             numbers = (
                 (scale[part], offset[part])
@@ -312,7 +312,7 @@ class LocalRows(Rows):
                 offset[part] = moved
             compiled(norms, self.exposure[part], limit[part], *of_limit)
 
-        for _ in in_threads(bound, range(0, n_rows, _AT_ONCE), self.n_threads):
+        for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
         weight = self._weighted(self.exposure) if self.exposure.size else self.weight
         return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
@@ -384,7 +384,7 @@ class LocalRows(Rows):
                 Ball(inner_radius(statistic.radius, self.X), largest_square(self.X)),
                 (None, None),
             )
-        kept: Any = (np.empty(0), np.empty(0))
+        kept = None
         if statistic.keep:
             kept = np.empty(self.shape[0]), np.empty(self.shape[0])
             self._kept[:] = row_map, *kept

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.kernels.statistics import Ball, RowPass, add_up
+from skdpdyn.kernels.statistics import NOTHING, Ball, RowPass, add_up
 from skdpdyn.kernels.sums import Total
 
 _EPS = np.finfo(np.float64).eps
@@ -117,7 +117,7 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)
         rows, numbers = X[part].toarray() if dense else X, tuple(of[part] for of in kept)
-        run = RowPass(rows, ball, centre=centre, weights=weights, kept=numbers)
+        run = RowPass(rows, ball, NOTHING, centre=centre, weights=weights, kept=numbers)
         edges = edges_of(rows.shape[0], _AT_ONCE)
         add_up(run, edges, Total((1,)))
     return kept

@@ -30,6 +30,7 @@ from skdpdyn.kernels import csr, dense
 from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
 from skdpdyn.kernels.sums import Total, add
 from skdpdyn.kernels.vectors import (
+    REGISTER_BYTES,
     add_rows,
     filled,
     load,
@@ -45,6 +46,7 @@ from skdpdyn.kernels.vectors import (
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING = range(6)
 _BLOCK = 64  # rows that are mapped at a time
+_OUTPUTS = 4 if REGISTER_BYTES == 64 else 2  # of W, of which four rows fill the registers
 _PIECE = 10**8  # products between two looks at interrupts: a tenth of a second
 _TASKS = 8  # tasks of each thread, which take them as they come
 _NONE = np.empty(0)
@@ -219,11 +221,12 @@ def _map_rows(X, first, size, of, shift, scales, z, scale, length):
 @inner
 def _turn(z, width, n_features, matrix, full, turned, length):
     """Write W z, row by row of W, and squares of lengths: four rows and four outputs at a time."""
-    for i in range(0, n_features, 4):
+    for i in range(0, n_features, _OUTPUTS):
         j = 0 if full else np.int64(i) // 8 * 8
         for r in range(0, _BLOCK, 4):
             store_dots(
-                turned, places(i * _BLOCK + r, _BLOCK, 4), matrix, places(i * width + j, width, 4),
+                turned, places(i * _BLOCK + r, _BLOCK, _OUTPUTS),
+                matrix, places(i * width + j, width, _OUTPUTS),
                 z, places(r * width + j, width, 4), width - j, places(0, 1, 1), 0,
             )  # fmt: skip
     for r in range(0, _BLOCK, 8):
@@ -237,13 +240,13 @@ def _turn(z, width, n_features, matrix, full, turned, length):
 @inner
 def _add_products(z, turned, width, out):
     """Add the products of rows to the upper triangle of ``out``, by tiles of four rows."""
-    for i in range(0, width, 4):
+    for i in range(0, width, _OUTPUTS):
         j = np.int64(i) // 8 * 8
         for r in range(0, _BLOCK, 4):
             rows = places(r * width + j, width, 4)
             add_rows(
-                out, places(i * width + j, width, 4),
-                load_numbers(turned, places(i * _BLOCK + r, _BLOCK, 4), 4),
+                out, places(i * width + j, width, _OUTPUTS),
+                load_numbers(turned, places(i * _BLOCK + r, _BLOCK, _OUTPUTS), 4),
                 z, rows, width - j, rows[:1], 0,
             )  # fmt: skip
 
@@ -434,7 +437,7 @@ def _limit(norms, exposure, limits, clip, scaling, largest, left):
         limit = (limit / exposure[i] if exposure.size else limit) * left
         limits[i] = limit
         if limits[i] > limit:  # rounded up, by half a unit in the last place at most
-            limits[i] *= 1 - 2.0**-23
+            limits[i] *= 1 - 2.0**-24
             if limits[i] > limit:  # beyond the normal numbers of single precision
                 limits[i] = 0.0 if limit < 1.0 else _LARGEST_SINGLE
 
@@ -477,27 +480,30 @@ class RowPass:
         Rows. CSR rows are canonical.
     ball : Ball
         Numbers of the map and of the statistic.
-    what : int, default=NOTHING
-        What is added up; ROWS: mapped dense rows are written into ``out``.
+    what : int
+        What is added up, or NOTHING; ROWS: mapped dense rows are written into ``out``.
     centre : ndarray of shape (n_features,) or None, default=None
         What is subtracted from rows.
     weights : ndarray of shape (n_features,) or (n_features, n_features) or None, default=None
         Diagonal of W, or W itself, which CSR rows do not have; None: one everywhere.
     thresholds : sequence of float, default=()
         What norms are compared with.
-    y, row_weight : ndarray of shape (n_samples,) or (0,)
-        Targets in the precision of X, appended to rows, and weights of rows.
-    kept : tuple of ndarray of shape (n_samples,)
+    y : ndarray of shape (n_samples,) or None, default=None
+        Targets in the precision of X, which are appended to rows.
+    row_weight : ndarray of shape (n_samples,) or None, default=None
+        Weights of rows; empty or None for 1.
+    kept : tuple of ndarray of shape (n_samples,) or None, default=None
         Where factors and lengths of rows are written.
     """
 
     def __init__(
-        self, X, ball, what=NOTHING, *, centre=None, weights=None, thresholds=_NONE, y=None,
-        row_weight=_NONE, kept=(_NONE, _NONE),
+        self, X, ball, what, *, centre=None, weights=None, thresholds=(), y=None, row_weight=None,
+        kept=None,
     ):  # fmt: skip
         is_sparse, n_features = not isinstance(X, np.ndarray), X.shape[1]
         self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.name)
         y = np.empty(0, X.dtype) if y is None else y
+        row_weight = _NONE if row_weight is None else row_weight
         width = _padded(n_features + (ball.constant > 0) + (y.size > 0))
         shift, scales, matrix = np.zeros(width), np.zeros(width), _NONE
         if centre is not None:
@@ -509,7 +515,7 @@ class RowPass:
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
         ball = ball._replace(columns=float(n_features))
         self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
-        self._what, self._grid, self._kept = what, padded_grid(thresholds), kept
+        self._what, self._grid, self._kept = what, padded_grid(thresholds), kept or (_NONE, _NONE)
         self._room = 0 if is_sparse else _BLOCK * width
         self.work = width * (width if matrix.size or what == OUTER else 1)
 
