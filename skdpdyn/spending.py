@@ -5,7 +5,7 @@ was released before it. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,7 +189,7 @@ class Spending:
     def quantile(
         self,
         name: str,
-        counts: Callable[[np.ndarray], Sequence[float]],
+        counts: Callable[[np.ndarray], np.ndarray],
         high: float,
         quantile: float,
         n_samples: int,

@@ -149,11 +149,13 @@ class RowMap:
 
     def moves_like(self, other: "RowMap") -> bool:
         """Return whether the other map differs in ``norm`` at the most."""
-        return (
-            np.array_equal(self.centre, other.centre)
-            and np.array_equal(self.weights, other.weights)
-            and self.radius == other.radius
-        )
+        return np.array_equal(self._moves, other._moves)
+
+    @property
+    def _moves(self):
+        """Return all numbers that lengths depend on."""
+        centre = np.empty(0) if self.centre is None else self.centre
+        return np.concatenate([self.weights.ravel(), centre, [self.radius]])
 
     def ball(self, X) -> Ball:
         """Return the numbers of this map as kernels read them, for rows of the precision of X."""
