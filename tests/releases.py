@@ -31,7 +31,7 @@ from skdpdyn import (
 )
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
-from skdpdyn.inference import private_summary
+from skdpdyn.inference import private_regression, private_summary
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
@@ -280,6 +280,17 @@ def summarised(model, target="y", **options):
     return prepare
 
 
+def tabled(model, target="y", of_records=(), **options):
+    """Return a way out: a model and its table, by one call."""
+
+    def run(data):
+        given = {name: getattr(data, name) for name in of_records}
+        settings = BUDGET | {"random_state": 0, "bounds": (-1, 1)} | given | options
+        return private_regression(model(), data.X, getattr(data, target), **settings)
+
+    return lambda n_features: run
+
+
 def scaled(layout=np.asarray, persons=False, **options):
     """Return a way out: a scaler, and public rows that it transformed."""
 
@@ -510,6 +521,14 @@ WAYS_OUT = {
     ),
     "private_summary of a ridge": summarised(
         partial(ridge, solver="sufficient_statistics", **unconditioned), "target", robust=True
+    ),
+    "private_regression": tabled(PrivateLogisticRegression, classes=[0, 1]),
+    "private_regression three classes": tabled(PrivateSoftmaxRegression, classes=[0, 1, 2]),
+    "private_regression of persons": tabled(
+        PrivateRidge, "target", ("groups",), target_bounds=(-1, 1), robust=True, epsilon=12.0
+    ),
+    "private_regression of counts": tabled(
+        PrivatePoissonRegressor, "counts", ("exposure",), target_bounds=(0, 8)
     ),
 }
 """What is computed from records and leaves, by the public name of who lets it out, and its kind."""

@@ -54,6 +54,12 @@ class Persons:
         """Largest number of rows of a person."""
         return int(np.max(np.diff(self.first)))
 
+    def owners(self) -> np.ndarray:
+        """Return the number of each row's person."""
+        owners = np.empty(len(self.rows), dtype=np.intp)
+        owners[self.rows] = np.repeat(np.arange(self.n_persons), np.diff(self.first))
+        return owners
+
     def rows_of(self, persons: np.ndarray) -> np.ndarray:
         """Return the numbers of these persons' rows, person by person."""
         counts = np.diff(self.first)[persons]

@@ -1,6 +1,7 @@
 """Standard errors and confidence intervals for coefficients that are learnt with noise."""
 
+from skdpdyn.inference.regression import private_regression
 from skdpdyn.inference.summary import private_summary
 from skdpdyn.inference.table import PrivateSummary
 
-__all__ = ["PrivateSummary", "private_summary"]
+__all__ = ["PrivateSummary", "private_regression", "private_summary"]

@@ -217,20 +217,24 @@ def estimates(
         spread = np.sum((units @ inverse.matrix) ** 2, axis=1)
         noise = scores.std * spread / np.diag(cov) / LARGEST_VARIANCE_NOISE
         factor = np.fmax(factor, np.where(noise > 1, noise, math.nan))
-    # directions in units of parameters, without which a change of them would not be seen
-    hidden = tuple(
-        _named(units @ (inverse.blind.T @ (inverse.blind @ unit)), names) if nothing else ()
-        for unit, nothing in zip(units, np.isinf(factor), strict=True)
-    )
+    hidden = _hidden(units @ inverse.blind.T / np.sqrt(sizes)[:, None], np.isinf(factor), names)
     unknown = ~np.isnan(factor)
     cov[unknown], cov[:, unknown] = math.nan, math.nan
     return Estimates(np.where(unknown, math.nan, units @ theta), cov, factor, hidden)
 
 
-def _named(loads: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the largest loads, intercepts left out."""
-    loads = np.array(
-        [0.0 if n.endswith("intercept") else abs(x) for n, x in zip(names, loads, strict=True)]
-    )
-    large = [name for name, load in zip(names, loads, strict=True) if load > _NAMED * loads.max()]
-    return tuple(large[:_MOST_NAMES] + ["..."] * (len(large) > _MOST_NAMES))
+def _hidden(directions, asked, names) -> tuple[tuple[str, ...], ...]:
+    """Return which columns change together, unseen, with each parameter that is asked for.
+
+    ``directions`` are those in which nothing is seen, in units of parameters.
+    """
+    columns = np.array([not name.endswith("intercept") for name in names])
+    with one_blas_thread():
+        basis, _ = np.linalg.qr(directions * columns[:, None])
+    loads = np.abs(basis @ basis.T)
+    found = []
+    for i, wanted in enumerate(asked):
+        large = [names[j] for j in np.flatnonzero(loads[i] > _NAMED * loads[i].max())]
+        large = large[:_MOST_NAMES] + ["..."] * (len(large) > _MOST_NAMES)
+        found.append(tuple(large) if wanted else ())
+    return tuple(found)

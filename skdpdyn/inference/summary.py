@@ -32,13 +32,13 @@ from skdpdyn.inference.directions import (
     rounding_of,
     shares_of_coordinates,
 )
-from skdpdyn.inference.table import PrivateSummary, names_of
+from skdpdyn.inference.table import PrivateSummary, checked_confidence, names_of
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.request import most_rows_of
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of, scaling
 from skdpdyn.noise import check_random_state, generators, seed_leaks
 from skdpdyn.privacy import Budget, ObjectivePerturbation
-from skdpdyn.privacy.checks import as_float, checked_flag
+from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.spending import (
     Share,
     Spending,
@@ -168,8 +168,7 @@ def private_summary(
     """
     check_random_state(random_state)
     checked_flag(robust, "robust")
-    if not 0 < as_float(confidence) < 1:
-        raise ValueError(f"confidence={confidence!r} must be in (0, 1): how often intervals cover")
+    confidence = checked_confidence(confidence)
     _check_model(model, groups)
     budget = Budget.for_samples(
         epsilon, delta, n_samples=model.n_samples_, adjacency=model.privacy_.adjacency
@@ -192,7 +191,7 @@ def private_summary(
     return PrivateSummary.of(
         found,
         names=names,
-        confidence=float(confidence),
+        confidence=confidence,
         title=f"{title}, {model.n_samples_} {own.unit}s{', robust' if robust else ''}",
         estimand=estimand,
         n_samples=model.n_samples_,
@@ -201,6 +200,7 @@ def private_summary(
         mechanism_=plan.mechanism,
         delta_=budget.delta,
         leaks_=tuple(dict.fromkeys((*model.leaks_, *seed_leaks(random_state)))),
+        inverse_link=special.expit if isinstance(model, PrivateLogisticRegression) else None,
     )
 
 
@@ -209,16 +209,17 @@ def _check_model(model, groups):
     if not isinstance(model, PrivateLogisticRegression | PrivateRidge):
         hint = ": of a Pipeline pass its last step, and X as the other steps transform it"
         raise UnsupportedMechanismError(
-            f"no interval is known for a {type(model).__name__}: fit a "
-            "PrivateLogisticRegression or a PrivateRidge"
+            f"no interval is known for a fitted {type(model).__name__}, only for a "
+            "PrivateLogisticRegression and a PrivateRidge. private_regression fits a model that "
+            "has a table, and buys it, for one budget"
             f"{hint if hasattr(model, 'steps') else ''}"
         )
     quoting_no_records(check_is_fitted, model)
     if model.conditioning_ is not None:
         raise UnsupportedMechanismError(
             "the model was trained on rows under a map that it learnt, and its coefficients are "
-            "those of the mapped rows. "
-            "Fit it with conditioning=None"
+            "those of the mapped rows. Fit it with conditioning=None, or use private_regression, "
+            "which needs no such choice"
         )
     if (model.privacy_.unit == "record") != (groups is None):
         raise UnsupportedMechanismError(

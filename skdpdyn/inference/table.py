@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,8 @@ class PrivateSummary:
         Delta at which epsilon is shown.
     leaks_ : tuple of str, default=()
         Leaks of the model or the table that the guarantees do not cover.
+    inverse_link : callable or None, default=None
+        Makes expectations of sums of coefficients; None: they are expectations.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class PrivateSummary:
     mechanism_: Any
     delta_: float
     leaks_: tuple[str, ...] = field(default=())
+    inverse_link: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
     def of(cls, found: Estimates, **public: Any) -> "PrivateSummary":
@@ -180,6 +183,58 @@ class PrivateSummary:
         value = float(of @ self.coef[chosen])
         width = self._quantile(None) * math.sqrt(of @ self.cov[np.ix_(chosen, chosen)] @ of)
         return Estimate(value, value - width, value + width)
+
+    def predict(self, X: Any, *, exposure: Any = None, interval: bool = False) -> np.ndarray:
+        """Return expectations of public rows, from released numbers alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        exposure : array-like of shape (n_samples,), default=None
+            Exposure of each row, where counts are expected. None: 1.
+        interval : bool, default=False
+            Whether to return the ends of intervals too.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, 3) with the estimate, low and high
+            NaN if a coefficient has no estimate.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than there are coefficients.
+        """
+        X = np.asarray(X, dtype=np.float64)
+        n_columns = len(self.names) - ("intercept" in self.names)
+        if X.ndim != 2 or X.shape[1] != n_columns:
+            raise ValueError(
+                f"X has shape {X.shape}, and the table {n_columns} coefficients of one output: of "
+                "several classes use the model's predict_proba"
+            )
+        rows = np.column_stack([X, np.ones((len(X), len(self.names) - n_columns))])
+        raw = rows @ self.coef
+        width = self._quantile(None) * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.cov, rows))
+        found = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
+        found = found if self.inverse_link is None else self.inverse_link(found)
+        if exposure is not None:
+            found = found * np.asarray(exposure, dtype=np.float64)[:, None]
+        return found if interval else found[:, 0]
+
+    def summary(self, *, odds_ratios: bool = False) -> "PrivateSummary | str":
+        """Return the table as statsmodels' users ask for it; ``print`` shows it.
+
+        Parameters
+        ----------
+        odds_ratios : bool, default=False
+            Whether to add the exponentials of coefficients and intervals, as text.
+
+        Returns
+        -------
+        PrivateSummary or str
+        """
+        return self.as_text(odds_ratios=True) if odds_ratios else self
 
     def _quantile(self, alpha):
         alpha = 1 - self.confidence if alpha is None else as_float(alpha)
@@ -297,9 +352,12 @@ class PrivateSummary:
             for guarantee in (self.own_privacy_, self.privacy_)
         )
         where = f"(delta={self.delta_:.3g}, {whose(self.own_privacy_)})"
+        what = f"epsilon={own:.6g} for this table, {both:.6g} with the model"
+        if self.privacy_ == self.own_privacy_:
+            what = f"epsilon={own:.6g} for model and table"
         return [
             self.estimand,
-            f"spent: epsilon={own:.6g} for this table, {both:.6g} with the model {where}",
+            f"spent: {what} {where}",
             *(f"NOT PRIVATE: {leak}" for leak in self.leaks_),
         ]
 
@@ -309,3 +367,10 @@ def names_of(model: Any) -> tuple[str, ...]:
     names = getattr(model, "feature_names_in_", None)
     names = [f"x{i}" for i in range(model.n_features_in_)] if names is None else list(names)
     return (*names, "intercept") if model.intercept_scaling_ else tuple(names)
+
+
+def checked_confidence(confidence: Any) -> float:
+    """Return how often intervals cover, or raise an error that says what it must be."""
+    if not 0 < as_float(confidence) < 1:
+        raise ValueError(f"confidence={confidence!r} must be in (0, 1): how often intervals cover")
+    return float(confidence)

@@ -30,7 +30,7 @@ from skdpdyn.losses import poisson
 from skdpdyn.spending import COUNTS, Share
 
 BASE_RATE = "base rate"
-_TRIALS = 10  # halvings that find the base rate, to a sixteenth of an octave
+N_TRIALS = 10  # halvings that find the base rate, to a sixteenth of an octave
 _DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
 
 
@@ -58,7 +58,7 @@ class CountUnits(TargetUnits):
     def share(self, request):
         """See `Part.share`."""
         size = rules.target_share()
-        base = {BASE_RATE: Share(size, _TRIALS)} if request.fit_intercept else {}
+        base = {BASE_RATE: Share(size, N_TRIALS)} if request.fit_intercept else {}
         scale = {TARGET_SCALE: Share(size, COUNTS)} if request.adapts else {}
         return base | scale
 
@@ -67,7 +67,7 @@ class CountUnits(TargetUnits):
         rows, n_samples, largest = learning.rows, learning.rows.n_records, learning.target.largest
         rate, unit = 1.0, 1.0
         if BASE_RATE in spending.shares:
-            rate = _base_rate(rows, n_samples, spending)
+            rate = base_rate(rows, n_samples, spending)
         if TARGET_SCALE in spending.shares:
             residuals = partial(rows.counts, "distances", centre=rate)
             part = rules.target_quantile()
@@ -76,14 +76,14 @@ class CountUnits(TargetUnits):
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
 
 
-def _base_rate(rows, n_samples, spending):
+def base_rate(rows, n_samples, spending):
     """Estimate the rate at which clipped residuals add up to 0, by bisection.
 
     One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
     """
     low, high = -_DOUBLINGS, _DOUBLINGS
     sensitivity = spending.per_record + target_rounding(n_samples, rows.most_rows)
-    for _ in range(_TRIALS):
+    for _ in range(N_TRIALS):
         middle = (low + high) / 2
         over = spending.release(BASE_RATE, rows.target_sum(2.0**middle), sensitivity) < 0
         low, high = (low, middle) if over else (middle, high)

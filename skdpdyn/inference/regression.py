@@ -1,0 +1,358 @@
+"""A regression table in one call: a model and its standard errors for one budget."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skdpdyn.base import silent_arithmetic
+from skdpdyn.data.base import Rows
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.persons import unit_of
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.inference.directions import (
+    Estimates,
+    estimates,
+    learn_coordinates,
+    shares_of_coordinates,
+)
+from skdpdyn.inference.scoring import (
+    LEAST_COUNT,
+    Classes,
+    Counts,
+    Link,
+    Numbers,
+    Scored,
+    Scoring,
+    shares_of_scoring,
+)
+from skdpdyn.inference.table import PrivateSummary, checked_confidence, names_of
+from skdpdyn.linear_model import (
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.linear_model.reading import read
+from skdpdyn.linear_model.request import most_rows_of
+from skdpdyn.linear_model.targets import residual_limit, scaling
+from skdpdyn.noise import check_random_state, generators
+from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.privacy import Budget
+from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.spending import Spending, planned, total_of, warn_of_weak_budget
+
+TITLES: dict[type, str] = {
+    PrivateLogisticRegression: "Private logistic regression",
+    PrivateSoftmaxRegression: "Private multinomial regression",
+    PrivatePoissonRegressor: "Private Poisson regression",
+    PrivateRidge: "Private linear regression",
+}
+"""Models that have a table, and its title."""
+
+
+def private_regression(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    delta: float | str = "auto",
+    adjacency: str = "replace_one",
+    bounds: Any,
+    target_bounds: tuple[float, float] | None = None,
+    classes: Any = None,
+    groups: Any = None,
+    unit: str | None = None,
+    exposure: Any = None,
+    robust: bool = False,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> tuple[Any, PrivateSummary]:
+    """Fit a regression and buy its standard errors, all for one budget of (epsilon, delta).
+
+    A part of the budget learns coordinates in which rows are alike in all directions. Then five
+    steps of Fisher scoring each release a gradient and a matrix of second derivatives of the log
+    likelihood, with Gaussian noise. The estimate is the mean of what the last steps say, and its
+    covariance is public: H^-1 (V + s^2 I + N) H^-1, with H the last matrix, V = H (times the mean
+    squared residual of a linear regression), s the noise on gradients and N what the noise on H
+    does to the estimate. No penalty pulls at it, and no coefficient is early stopped.
+
+    Columns count in units of their public bounds, so the table does not depend on how they are
+    coded. Rows that are far from all others have a smaller weight, which depends on the row alone.
+
+    Parameters
+    ----------
+    model : PrivateLogisticRegression, PrivateSoftmaxRegression, PrivatePoissonRegressor or \
+PrivateRidge
+        Which regression. Of its parameters ``fit_intercept`` and ``max_rows_per_person`` count, and
+        of ``class_weight`` only None is taken. It is left as it is.
+    X : array-like of shape (n_samples, n_features)
+        Rows. A frame names the coefficients.
+    y : array-like of shape (n_samples,)
+        Targets.
+    epsilon : float
+        Budget of model and table together, > 0.
+    delta : float or "auto", default="auto"
+        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict
+        Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. Cells outside of
+        them count as the nearer bound.
+    target_bounds : tuple (low, high), default=None
+        Public bounds of numbers or counts. None: taken from y, with a PrivacyLeakWarning.
+    classes : array-like of shape (n_classes,), default=None
+        The labels that can occur. None: taken from y, with a PrivacyLeakWarning. Coefficients of
+        more than two are log odds against the first.
+    groups : array-like of shape (n_samples,), default=None
+        Id of the person that each row belongs to. The guarantee is then for a whole person, whose
+        rows have weight 1/k, and standard errors allow for all that rows of a person have in
+        common: with ``robust`` they are clustered, otherwise on the safe side.
+    unit : str or None, default=None
+        What ``groups`` holds the ids of, as the guarantee names it.
+    exposure : array-like of shape (n_samples,), default=None
+        Exposure of each count.
+    robust : bool, default=False
+        Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
+        though the likelihood may be wrong. It takes 15 parts of mu^2 beside 100 others.
+    confidence : float, default=0.95
+        Probability that an interval covers, in (0, 1).
+    random_state : None or int, default=None
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
+        private: for tests.
+
+    Returns
+    -------
+    model : object
+        A fitted copy of the model, with ``privacy_`` and ``privacy_report()``.
+    table : PrivateSummary
+        Its coefficients; ``print(table.summary())``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter, X or y is invalid.
+    UnsupportedMechanismError
+        If no interval is known for such a model.
+    CalibrationError
+        If no noise is known to meet the budget.
+
+    Warns
+    -----
+    PrivacyWeakWarning
+        If ``epsilon`` is above 20, or ``delta`` above 1/n.
+    PrivacyLeakWarning
+        If labels or target bounds are taken from y, or ``random_state`` is an int.
+
+    Notes
+    -----
+    Residuals of numbers and counts are cut off at twice their 95 % quantile, which is bought at
+    each step: at 3.9 standard deviations of normal errors. Errors with a long tail on one side move
+    the intercept by what is cut off.
+
+    References
+    ----------
+    R. Fisher (1935), The case of zero survivors in probit assays: scoring. C. Mallows (1975), On
+    some topics in robustness: weights that depend on the row alone. P. Huber (1967), The behavior
+    of maximum likelihood estimates under nonstandard conditions: the robust form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.inference import private_regression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (20_000, 2))
+    >>> y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-X @ [0.3, -0.2]))
+    >>> model, table = private_regression(
+    ...     PrivateLogisticRegression(), X, y, epsilon=1.0, bounds=(0, 10), classes=[False, True]
+    ... )
+    >>> bool(np.all(np.abs(table.params - [0.3, -0.2, 0.0]) < 6 * table.bse))
+    True
+    >>> round(table.privacy_.epsilon(table.delta_), 6), model.privacy_ == table.privacy_
+    (1.0, True)
+    """
+    check_random_state(random_state)
+    checked_flag(robust, "robust")
+    confidence, unit = checked_confidence(confidence), unit_of(groups, unit)
+    model = _regression(model, X, exposure)
+    budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
+    given = {"classes": classes, "target_bounds": target_bounds}
+    model.set_params(**{name: of for name, of in given.items() if hasattr(model, name)})
+    scaler = BoundsScaler(bounds).fit(X)
+    with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
+        fitted = _Fit.of(model, reading, scaler.bounds_, unit, robust)
+        found = fitted.run()
+    table = PrivateSummary.of(
+        found,
+        names=fitted.names,
+        confidence=confidence,
+        title=f"{TITLES[type(model)]}, {model.n_samples_} {unit}s{', robust' if robust else ''}",
+        estimand=fitted.estimand,
+        n_samples=model.n_samples_,
+        privacy_=model.privacy_,
+        own_privacy_=model.privacy_,
+        mechanism_=model.mechanism_,
+        delta_=model.delta_,
+        leaks_=model.leaks_,
+        inverse_link=fitted.link.mean,
+    )
+    return model, table
+
+
+def _regression(model, X, exposure):
+    """Return a copy of the model, or refuse one that has no table."""
+    if type(model) not in TITLES:
+        known = ", ".join(kind.__name__ for kind in TITLES)
+        raise UnsupportedMechanismError(
+            f"no table is known for a {type(model).__name__}, only for {known}: a quantile, a "
+            "margin and a spline's knots have no likelihood whose curvature could be released"
+        )
+    if getattr(model, "class_weight", None) is not None:
+        raise UnsupportedMechanismError(
+            f"class_weight={model.class_weight!r} makes another loss of the likelihood, with "
+            "another minimiser and other errors. Use class_weight=None"
+        )
+    if isinstance(X, Rows) or hasattr(X, "tocsr"):
+        raise TypeError(f"X is a {type(X).__name__}: a table needs dense rows in memory")
+    if exposure is not None and not model.family.targets.takes_exposure:
+        raise ValueError(
+            f"exposure: {type(model).__name__} takes none. Use PrivatePoissonRegressor"
+        )
+    return clone(model)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A regression that is checked and planned."""
+
+    model: Any
+    rows: LocalRows
+    attributes: dict[str, Any]
+    leaks: tuple[str, ...]
+    link: Link
+    bounds: np.ndarray
+    unit: str
+    robust: bool
+
+    @classmethod
+    def of(cls, model, reading, bounds, unit, robust):
+        """Return what to fit, with rows in units of their bounds."""
+        n_samples, n_features = reading.shape
+        rows = reading.rows(most_rows_of(model, n_samples))
+        if not model.fit_intercept:  # nothing to take a shift up
+            bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
+        middle, half = bounds.mean(axis=1), np.diff(bounds)[:, 0] / 2
+        rows.X = (np.clip(rows.X, *bounds.T).astype(np.float64) - middle) / half
+        size = math.sqrt(n_features)
+        rows.map = RowMap(None, np.full(n_features, 1 / size), norm=1.0, radius=size)
+        attributes = reading.target.attributes
+        known = model, rows, attributes, reading.target.leaks, _link(model, attributes)
+        return cls(*known, bounds, unit, robust)
+
+    def run(self) -> Estimates:
+        """Buy and publish everything."""
+        model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
+        n_samples = rows.n_records
+        budget = Budget.for_samples(
+            model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
+        )
+        warn_of_weak_budget(budget, n_samples)
+        shares = shares_of_coordinates(rows, budget, intercept)
+        left = 1 - total_of(shares.values())
+        shares |= shares_of_scoring(self.link, left, intercept, self.robust)
+        plan = planned(shares, budget)
+        (generator,) = generators(model.random_state)
+        spending = Spending(budget, shares, generator)
+        coordinates = learn_coordinates(rows, spending, intercept)
+        scored = Scoring(rows, self.link, coordinates, spending).run()
+        spending.check(plan)
+        model._publish_plan(plan, self.leaks, self.unit)
+        units, shift = self._units(coordinates)
+        self._publish(scored, units, shift)
+        many = np.kron(np.eye(self.link.n_outputs), units)
+        found = estimates(
+            scored.theta, scored.covariance, scored.inverse, many, self.names, scored.scores
+        )
+        found.params[...] += np.tile(shift, self.link.n_outputs)
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters, by class where there are several outputs."""
+        names = names_of(self.model)
+        if self.link.n_outputs == 1:
+            return names
+        classes = self.attributes["classes_"][1:]
+        return tuple(f"{label}: {name}" for label in classes for name in names)
+
+    @property
+    def estimand(self) -> str:
+        """Sentence that says what is estimated."""
+        known = self.attributes
+        if isinstance(self.link, Classes):
+            first, second, *others = known["classes_"]
+            of = f"log odds of {'classes' if others else f'y == {second}'} against {first}"
+        elif isinstance(self.link, Counts):
+            of = f"logarithm of the rate of counts up to {known['target_bounds_'][1]:g}"
+        else:
+            low, high = known["target_bounds_"]
+            of = f"expectation of y within [{low:g}, {high:g}]"
+        by = "least squares" if isinstance(self.link, Numbers) else "maximum likelihood"
+        return (
+            f"Coefficients of the {of}, by {by} without penalty, in the population "
+            "that the records were drawn from; cells beyond their bounds count as these."
+        )
+
+    def _units(self, coordinates):
+        """Return the matrix and the shift that make parameters for X of those of coordinates."""
+        middle, half = self.bounds.mean(axis=1), np.diff(self.bounds)[:, 0] / 2
+        intercept, shift = bool(self.model.fit_intercept), 0.0
+        to_x = np.diag(1 / (half * math.sqrt(half.size)))
+        if intercept:
+            to_x = np.vstack([to_x, -middle @ to_x])
+            to_x = np.column_stack([to_x, np.append(np.zeros(half.size), 1.0)])
+        factor = 1.0
+        if isinstance(self.link, Numbers):
+            shift, factor = scaling(*self.attributes["target_bounds_"], intercept)
+        elif isinstance(self.link, Counts) and intercept:
+            shift = math.log(self.link.unit)
+        shifts = np.append(np.zeros(half.size), [shift] * intercept)
+        return factor * to_x @ coordinates.of_unit(1.0).T, shifts
+
+    def _publish(self, scored: Scored, units, shift):
+        """Set the attributes of a fitted model; each row is in the ball around all bounds."""
+        model, link = self.model, self.link
+        parameters = scored.theta.reshape(link.n_outputs, -1) @ units.T + shift
+        intercept = parameters[:, -1] if model.fit_intercept else np.zeros(link.n_outputs)
+        coef = parameters[:, : model.n_features_in_]
+        if link.n_outputs > 1 or isinstance(model, PrivateSoftmaxRegression):
+            coef = np.vstack([np.zeros(coef.shape[1]), coef])  # the reference
+            intercept = np.append(0.0, intercept)
+        if not isinstance(link, Classes):
+            coef, intercept = coef[0], float(intercept[0])
+        if not np.all(np.isfinite(coef)):
+            raise FloatingPointError("the parameters overflowed: there are too few records")
+        model.coef_, model.intercept_ = coef, intercept
+        model.n_samples_, model.solver_ = self.rows.n_records, "private_regression"
+        model.data_norm_ = float(np.linalg.norm(np.abs(self.bounds).max(axis=1))) * (1 + 1e-9)
+        model.intercept_scaling_ = float(bool(model.fit_intercept))
+        model.alpha_, model.conditioning_ = 0.0, None
+        for name, value in self.attributes.items():
+            setattr(model, name, value)
+
+
+def _link(model, attributes) -> Link:
+    """Return the likelihood of targets, from what is public of them."""
+    if "classes_" in attributes:
+        return Classes(attributes["classes_"].size)
+    if not model.family.targets.takes_exposure:
+        return Numbers(0.0, 4.0)
+    high = attributes["target_bounds_"][1]
+    unit = residual_limit(high)
+    return Counts(LEAST_COUNT / unit, high / unit, unit)

@@ -1,0 +1,371 @@
+"""Fisher scoring with noise: gradients and curvatures of a likelihood, bought step by step."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+from scipy import special
+
+from skdpdyn.blas import one_blas_thread
+from skdpdyn.data.local import LocalRows
+from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
+from skdpdyn.linear_model.poisson import BASE_RATE, N_TRIALS, base_rate
+from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
+
+START, DISPERSION, SCORES = "class counts", "mean square", "scores"
+LIMIT, GRADIENT, CURVATURE = "residuals {}", "gradient {}", "curvature {}"
+# Parts of mu^2. Early steps need to find the place only; the last ones measure
+START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.01, 0.15
+GRADIENTS = (0.03, 0.045, 0.075, 0.15, 0.45)
+CURVATURES = (0.025, 0.025, 0.025, 0.05, 0.125)
+N_STEPS = len(GRADIENTS)
+# Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
+# ones; counts at 2 at least
+LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
+_MOST_RAW = 700.0  # of which exp is finite
+
+
+class Link(ABC):
+    """How raw predictions become residuals and curvatures, with public bounds of both.
+
+    ``n_outputs`` is the number of raw predictions of a row, ``n_averaged`` that of the last steps
+    whose estimates are averaged. ``limits`` and ``measures`` say whether limits of residuals are
+    bought, and their mean square; ``start_shares`` what start is bought by.
+    """
+
+    n_outputs, n_averaged, limits, measures = 1, 2, False, False
+    start_shares: Mapping[str, Share] = MappingProxyType({})
+
+    def start(self, rows: LocalRows, spending: Spending) -> np.ndarray:
+        """Return raw predictions of shape (n_outputs,) to start from, bought."""
+        return np.zeros(self.n_outputs)
+
+    @abstractmethod
+    def limit(self, residuals: np.ndarray, rows: LocalRows, buy: Callable) -> float:
+        """Return the bound on the norm of a row's residuals, known or found by ``buy``."""
+
+    @abstractmethod
+    def residuals(self, raw: np.ndarray, rows: LocalRows) -> np.ndarray:
+        """Return derivatives of the loss by raw predictions, of shape (n_rows, n_outputs)."""
+
+    @abstractmethod
+    def curvature(self, raw: np.ndarray, rows: LocalRows, limit: float) -> Callable:
+        """Return a function of two outputs: second derivatives, of shape (n_rows,)."""
+
+    @abstractmethod
+    def largest_curvature(self, limit: float) -> float:
+        """Return a bound on the Frobenius norm of a row's second derivatives."""
+
+    def dispersion(self, mean_square: float | None) -> float:
+        """Return the variance of scores over the curvature."""
+        return 1.0
+
+    @abstractmethod
+    def mean(self, raw: np.ndarray) -> np.ndarray:
+        """Return expectations of targets, at an exposure of 1."""
+
+
+@dataclass(frozen=True)
+class Classes(Link):
+    """Labels of ``n_classes`` classes; raw predictions are log odds against the first."""
+
+    n_classes: int
+
+    @property
+    def n_outputs(self):
+        """One less than the classes."""
+        return self.n_classes - 1
+
+    start_shares = MappingProxyType({START: Share(START_SHARE)})
+
+    def start(self, rows, spending):
+        """See `Link.start`: of noisy counts, none below the noise."""
+        noisy = spending.release(START, rows.class_counts(self.n_classes), spending.per_square)
+        noisy = np.maximum(noisy, spending.per_square * spending.noise_multiplier(START))
+        return np.log(noisy[1:] / noisy[0])
+
+    def limit(self, residuals, rows, buy):
+        """See `Link.limit`."""
+        return 1.0 if self.n_outputs == 1 else math.sqrt(2)
+
+    def _probabilities(self, raw):
+        top = np.maximum(raw.max(axis=1), 0)[:, None]
+        odds = np.exp(raw - top)
+        return odds / (odds.sum(axis=1)[:, None] + np.exp(-top))
+
+    def residuals(self, raw, rows):
+        """See `Link.residuals`."""
+        return self._probabilities(raw) - (rows.y[:, None] == np.arange(1, self.n_classes))
+
+    def curvature(self, raw, rows, limit):
+        """See `Link.curvature`."""
+        p = self._probabilities(raw)
+        return lambda a, b: p[:, a] * ((a == b) - p[:, b])
+
+    def mean(self, raw):
+        """See `Link.mean`: the probability of the second of two classes."""
+        return special.expit(raw)
+
+    def largest_curvature(self, limit):
+        """See `Link.largest_curvature`.
+
+        With s = sum p^2, the squared norm of diag(p) - pp' is s - 2 sum p^3 + s^2, at most s (1 -
+        s) since sum p^3 >= s^2 (Jensen). The rows of other classes are a part of it.
+        """
+        return 0.25 if self.n_outputs == 1 else 0.5
+
+
+@dataclass(frozen=True)
+class Bought(Link):
+    """Residuals without a bound, which are cut off at a multiple of a private quantile."""
+
+    least: float
+    largest: float
+
+    limits = True
+
+    def limit(self, residuals, rows, buy):
+        """See `Link.limit`."""
+        counts = partial(rows.counts_of, np.abs(residuals[:, 0]))
+        found = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.n_records, octaves=10)
+        return max(BEYOND * found, self.least)
+
+
+@dataclass(frozen=True)
+class Counts(Bought):
+    """Counts beside exposures, in units of ``unit``; raw predictions are logarithms of rates."""
+
+    unit: float
+
+    start_shares = MappingProxyType({BASE_RATE: Share(START_SHARE, N_TRIALS)})
+
+    def start(self, rows, spending):
+        """See `Link.start`."""
+        return np.array([math.log(base_rate(rows, rows.n_records, spending))])
+
+    def _means(self, raw, rows):
+        return rows.exposure * np.exp(np.minimum(raw[:, 0], _MOST_RAW))
+
+    def residuals(self, raw, rows):
+        """See `Link.residuals`."""
+        return (self._means(raw, rows) - rows.y * rows.exposure)[:, None]
+
+    def curvature(self, raw, rows, limit):
+        """See `Link.curvature`: the mean, cut off where it would be far beyond residuals."""
+        means = np.minimum(self._means(raw, rows), self.largest_curvature(limit))
+        return lambda a, b: means
+
+    def largest_curvature(self, limit):
+        """See `Link.largest_curvature`: of Poisson counts the mean is the squared deviation."""
+        return (limit / 2) ** 2 * self.unit
+
+    def dispersion(self, mean_square):
+        """See `Link.dispersion`."""
+        return 1 / self.unit
+
+    def mean(self, raw):
+        """See `Link.mean`."""
+        return np.exp(np.minimum(raw, _MOST_RAW))
+
+
+@dataclass(frozen=True)
+class Numbers(Bought):
+    """Numbers in [-1, 1]; the loss is half of the squared error."""
+
+    n_averaged = 3  # the curvature is the same everywhere
+
+    measures = True
+
+    def residuals(self, raw, rows):
+        """See `Link.residuals`."""
+        return raw - rows.y[:, None]
+
+    def curvature(self, raw, rows, limit):
+        """See `Link.curvature`."""
+        ones = np.ones(len(raw))
+        return lambda a, b: ones
+
+    def largest_curvature(self, limit):
+        """See `Link.largest_curvature`."""
+        return 1.0
+
+    def dispersion(self, mean_square):
+        """See `Link.dispersion`."""
+        return mean_square
+
+    def mean(self, raw):
+        """See `Link.mean`."""
+        return raw
+
+
+def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) -> dict[str, Share]:
+    """Return what scoring buys of the part ``left`` of mu^2."""
+    parts = dict(link.start_shares) if intercept else {}
+    for k in range(N_STEPS):
+        parts |= {LIMIT.format(k): Share(LIMIT_SHARE, COUNTS)} if link.limits else {}
+        parts |= {GRADIENT.format(k): Share(GRADIENTS[k])}
+        parts |= {CURVATURE.format(k): Share(CURVATURES[k])}
+    parts |= {DISPERSION: Share(DISPERSION_SHARE)} if link.measures else {}
+    parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
+    return scaled_to(parts, left)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
+
+    ``scores`` is the noisy covariance of scores, if it was bought.
+    """
+
+    theta: np.ndarray
+    covariance: np.ndarray
+    inverse: Inverse
+    scores: Moment | None
+
+
+class Scoring:
+    """Buys gradients and curvatures where the last step led, and reads the estimates from them.
+
+    Parameters
+    ----------
+    rows : LocalRows
+        Rows with targets and a map to the unit ball.
+    link : Link
+        The likelihood.
+    coordinates : Coordinates
+        The coordinates of rows.
+    spending : Spending
+        Pays.
+    """
+
+    def __init__(
+        self, rows: LocalRows, link: Link, coordinates: Coordinates, spending: Spending
+    ) -> None:
+        self.rows, self.link, self.spending = rows, link, spending
+        self.square, self.constant = coordinates.square, coordinates.constant
+        self.blocks = list(coordinates.blocks(rows))
+        self.n_coordinates = self.blocks[0][1].shape[1]
+
+    def run(self) -> Scored:
+        """Take all steps, and return the estimates."""
+        link, steps = self.link, []
+        theta = np.zeros((link.n_outputs, self.n_coordinates))
+        if self.constant:
+            theta[:, -1] = link.start(self.rows, self.spending) / self.constant
+        for k in range(N_STEPS):
+            raw = self._products(theta)
+            residuals = link.residuals(raw, self.rows)
+            limit = link.limit(
+                residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
+            )
+            terms = self._bounded(residuals, limit)
+            gradient, std = self._gradient(k, theta, terms, limit)
+            curvature = self._curvature(k, theta, link.curvature(raw, self.rows, limit), limit)
+            steps.append((theta.ravel(), gradient, std))
+            theta = theta - self._step(curvature, gradient).reshape(theta.shape)
+        return self._estimates(steps[-link.n_averaged :], curvature, terms, limit)
+
+    def _estimates(self, steps, curvature, terms, limit):
+        """Return the mean of what the last steps say, with the covariance of its errors."""
+        inverse = inverted(curvature)
+        last, size = steps[-1][0], steps[-1][0].size
+        precisions = np.array([std**-2 for _, _, std in steps])
+        pull = sum(p * (inverse.matrix @ g) for p, (_, g, _) in zip(precisions, steps, strict=True))
+        mean = precisions @ np.array([theta for theta, _, _ in steps]) / precisions.sum()
+        pull, noise = pull / precisions.sum(), 1 / precisions.sum()
+        # what no step says of other directions stays where the last one led
+        theta = mean - pull + inverse.weak.T @ (inverse.weak @ (last - mean))
+        variance, scores = self._dispersion(terms, limit) * curvature.matrix, None
+        if SCORES in self.spending.shares:
+            scores = self._scores(last, terms, limit)
+            variance = scores.positive
+        variance = variance + noise * np.eye(size)
+        variance += curvature.std**2 / 2 * ((pull @ pull) * np.eye(size) + np.outer(pull, pull))
+        covariance = inverse.matrix @ variance @ inverse.matrix
+        loose = noise / curvature.noise_norm**2 + (inverse.weak @ theta) ** 2
+        covariance += inverse.weak.T @ (loose[:, None] * inverse.weak)
+        return Scored(theta, covariance, inverse, scores)
+
+    def _products(self, theta):
+        raw = np.empty((self.rows.shape[0], len(theta)))
+        for part, z, _ in self.blocks:
+            raw[part] = np.einsum("ij,kj->ik", z, theta)
+        return raw
+
+    def _bounded(self, residuals, limit):
+        """Return residuals of norm at most ``limit``, after rounding too."""
+        norms = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+        factor = np.minimum(limit * (1 - 1e-12) / np.maximum(norms, 1e-300), 1.0)
+        return np.where(np.isfinite(residuals), residuals, limit) * factor[:, None]
+
+    def _gradient(self, k, theta, terms, limit):
+        """Return the noisy sum of gradients, and the standard deviation of its noise."""
+        total = np.zeros(theta.shape)
+        with one_blas_thread():
+            for part, z, weight in self.blocks:
+                total += (terms[part] * weight[:, None]).T @ z
+        name, most = GRADIENT.format(k), limit * math.sqrt(self.square)
+        sensitivity = most * (self.spending.per_record + rounding_of(self.rows, theta))
+        noisy = self.spending.release(name, total.ravel(), sensitivity)
+        return noisy, sensitivity * self.spending.noise_multiplier(name)
+
+    def _curvature(self, k, theta, of_outputs, limit):
+        """Return the noisy sum of second derivatives."""
+        n_outputs, size = theta.shape
+        total = np.zeros((n_outputs, size, n_outputs, size))
+        with one_blas_thread():
+            for a in range(n_outputs):
+                for b in range(a + 1):
+                    of_rows = of_outputs(a, b)
+                    for part, z, weight in self.blocks:
+                        total[a, :, b] += (z * (weight * of_rows[part])[:, None]).T @ z
+                    total[b, :, a] = total[a, :, b].T
+        return self._symmetric(
+            CURVATURE.format(k),
+            total.reshape(theta.size, theta.size),
+            self.link.largest_curvature(limit) * self.square,
+            theta,
+        )
+
+    def _symmetric(self, name, total, most, theta):
+        sensitivity = most * (self.spending.per_square + rounding_of(self.rows, theta))
+        noisy = self.spending.symmetric(name, (total + total.T) / 2, sensitivity)
+        return Moment(noisy, sensitivity * self.spending.noise_multiplier(name))
+
+    def _step(self, curvature, gradient):
+        """Return the step to take: short where curvature is within its noise."""
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(curvature.matrix)
+            scales = np.maximum(values, 0) + curvature.noise_norm
+            return vectors @ ((vectors.T @ gradient) / scales)
+
+    def _dispersion(self, terms, limit):
+        if DISPERSION not in self.spending.shares:
+            return self.link.dispersion(None)
+        weight = self.rows.weight if self.rows.weight.size else 1.0
+        total = math.fsum(weight * (terms[:, 0] / limit) ** 2)
+        room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
+        noisy = float(self.spending.release(DISPERSION, total, room))
+        freedom = max(self.rows.n_records - self.n_coordinates, 1)
+        return self.link.dispersion(limit**2 * max(noisy, 1.0) / freedom)
+
+    def _scores(self, theta, terms, limit):
+        """Return the noisy sum over records of outer(s, s), s the score of all rows of one."""
+        persons, width = self.rows.persons, terms.shape[1] * self.n_coordinates
+        total = np.zeros((width, width))
+        owner = None if persons is None else persons.owners()
+        by_record = np.zeros((0 if persons is None else persons.n_persons, width))
+        with one_blas_thread():
+            for part, z, weight in self.blocks:
+                scores = (terms[part] * weight[:, None])[:, :, None] * z[:, None, :]
+                scores = scores.reshape(len(z), width)
+                if owner is None:
+                    total += scores.T @ scores
+                else:
+                    np.add.at(by_record, owner[part], scores)
+            total += by_record.T @ by_record
+        return self._symmetric(SCORES, total, limit**2 * self.square, theta)

@@ -1,0 +1,329 @@
+"""Tables in one call: what is released for them, which numbers they hold, how they are shown."""
+
+import pickle
+from itertools import product
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy import sparse
+from test_inference import Recorder
+
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    spending,
+)
+from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.inference import directions, private_regression, private_summary, scoring
+from skdpdyn.privacy import check_report
+
+N = 4000
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 10, (N, 3))
+RAW = (X - 5) @ [0.3, -0.2, 0.1] - 0.5
+YEARS = RNG.uniform(0.1, 1, N)
+
+
+def drawn(rng, raw):
+    """Return targets of each kind."""
+    utilities = np.column_stack([0 * raw, raw, -raw]) + rng.gumbel(size=(N, 3))
+    return {
+        "logistic": (raw + rng.logistic(size=N) > 0).astype(int),
+        "softmax": np.argmax(utilities, axis=1),
+        "counts": rng.poisson(YEARS * np.exp(raw / 2)).astype(float),
+        "numbers": raw + rng.normal(size=N),
+    }
+
+
+TARGETS = drawn(RNG, RAW)
+KINDS = {
+    "logistic": (PrivateLogisticRegression(), {"classes": [0, 1]}),
+    "softmax": (PrivateSoftmaxRegression(), {"classes": [0, 1, 2]}),
+    "counts": (PrivatePoissonRegressor(), {"target_bounds": (0, 12)}),
+    "numbers": (PrivateRidge(), {"target_bounds": (-8, 8)}),
+}
+
+
+def table(kind, rows=X, target=None, bounds=(0, 10), **options):
+    """Return the model and the table of a kind of regression."""
+    model, given = KINDS[kind]
+    exposure = {"exposure": YEARS[: len(rows)]} if kind == "counts" else {}
+    target = TARGETS[kind][: len(rows)] if target is None else target
+    options = {"epsilon": 5.0, "random_state": 0, **given, **exposure, **options}
+    return private_regression(options.pop("model", model), rows, target, bounds=bounds, **options)
+
+
+def slopes(found):
+    """Return which parameters are no intercepts."""
+    return np.array(["intercept" not in name for name in found.names])
+
+
+# --- what one record does to what is released -----------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sensitivity(kind, learns, adjacency, monkeypatch):
+    """No release moves by more than its noise is for, whatever takes the place of a record."""
+    n, most = 40, {}
+    values = {"counts": (0.0, 12.0), "numbers": (-8.0, 8.0), "softmax": (0, 2)}.get(kind, (0, 1))
+    monkeypatch.setattr(directions, "least_strength", lambda: 0.0 if learns else 1e9)
+    if kind != "numbers":  # from where residuals are largest
+        start = np.array([8.0, 0.0][: 1 + (kind == "softmax")])
+        monkeypatch.setattr(scoring.Classes, "start", lambda *_: start)
+        monkeypatch.setattr(scoring.Counts, "start", lambda *_: start)
+        for link in (scoring.Classes, scoring.Counts):
+            monkeypatch.setattr(link, "start_shares", {})
+    rows, target = X[:n] / 5 - 1, TARGETS[kind][:n]
+    far = 5.0 * np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1]])
+    pairs = [(far[0], far[1]), (far[0], -far[0]), (far[2], far[2]), (0 * far[0], far[1])]
+    for (one, other), (label, changed) in product(pairs, product(values, values)):
+        recorders = [Recorder()]
+        recorders.append(Recorder(before=recorders[0]))
+        for recorder, row, value in zip(recorders, (one, other), (label, changed), strict=True):
+            A, b = rows.copy(), target.copy()
+            A[0], b[0] = row, value
+            monkeypatch.setattr(spending, "release", recorder)
+            options = {"adjacency": adjacency, "robust": True, "random_state": None}
+            if adjacency == "add_remove" and recorder is recorders[1]:  # a row of weight 0
+                with patch.object(directions.Coordinates, "blocks", _without_first):
+                    model, _ = table(kind, A, b, (-1, 1), **options)
+            else:
+                model, _ = table(kind, A, b, (-1, 1), **options)
+        names = model.mechanism_.names
+        paid = [1 / part.noise_multiplier for part in model.mechanism_.mechanisms]
+        calls = zip(names, paid, *(recorder.calls for recorder in recorders), strict=True)
+        for name, budget, (point, scale), (moved, same) in calls:
+            if adjacency == "add_remove" and not name.startswith(("grad", "curv", "scores")):
+                continue  # these see the row, and have laws of their own
+            assert np.array_equal(scale, same)
+            change = np.linalg.norm((point - moved) / scale) / budget
+            most[name] = max(most.get(name, 0.0), change)
+    assert len(most) >= 10
+    assert max(most.values()) <= 1
+    assert max(most[f"gradient {k}"] for k in range(5)) > 0.8
+
+
+_blocks = directions.Coordinates.blocks
+
+
+def _without_first(self, rows):
+    for part, z, weight in _blocks(self, rows):
+        weight = weight.copy()
+        weight[: 1 if part.start == 0 else 0] = 0
+        yield part, z, weight
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_a_person_repeats_change_nothing(kind, monkeypatch):
+    once, often = Recorder(), Recorder()
+    repeated = np.repeat(np.arange(61), 1 + np.arange(61) % 3)
+    for recorder, rows in ((once, np.arange(61)), (often, repeated)):
+        monkeypatch.setattr(spending, "release", recorder)
+        options = {"exposure": YEARS[rows]} if kind == "counts" else {}
+        options |= {"groups": rows, "robust": True}
+        table(kind, X[rows], TARGETS[kind][rows], random_state=None, **options)
+    for (point, scale), (other, of_other) in zip(once.calls, often.calls, strict=True):
+        np.testing.assert_allclose(other, point, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(scale, of_other)
+
+
+# --- the numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("robust", [False, True])
+def test_coding_changes_nothing(kind, robust):
+    """Columns in 0..1, -1..1 or 0..1000, or a mix of them: the same table in the same units."""
+    options = {"robust": robust}
+    _, first = table(kind, X, **options)
+    for scale, shift in (
+        (0.1, 0.0),
+        (0.2, -1.0),
+        (100.0, 7.0),
+        ([0.1, 5.0, 1.0], [0.0, 1.0, -9.0]),
+    ):
+        scale, shift = np.broadcast_to(scale, 3), np.broadcast_to(shift, 3)
+        bounds = np.column_stack([shift, 10 * scale + shift])
+        _, other = table(kind, X * scale + shift, bounds=bounds, **options)
+        units = np.tile(scale, len(first.names) // 4)
+        for name in ("coef", "std_err"):
+            found, known = getattr(other, name)[slopes(other)], getattr(first, name)[slopes(first)]
+            np.testing.assert_allclose(found * units, known, rtol=1e-10)
+
+
+def test_the_reference_level_changes_nothing_but_names():
+    """Differences between levels agree within 8 of their standard errors."""
+    pandas = pytest.importorskip("pandas")
+    levels = RNG.integers(0, 3, N)
+    target = (RNG.uniform(size=N) < 0.2 + 0.2 * levels).astype(int)
+    found = []
+    for kept in ([1, 2], [0, 2]):
+        columns = (levels[:, None] == kept).astype(float)
+        frame = pandas.DataFrame(columns, columns=[f"level {k}" for k in kept])
+        found.append(table("logistic", frame, target, (0, 1))[1])
+    one = found[0].contrast({"level 2": 1}), found[0].contrast({"level 2": 1, "level 1": -1})
+    other = found[1].contrast({"level 2": 1, "level 0": -1}), found[1].contrast({"level 2": 1})
+    for first, second in zip(one, other, strict=True):
+        assert abs(first.value - second.value) < 8 / 1.96 * (first.high - first.low) / 2
+        assert (first.high - first.low) / (second.high - second.low) == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_budgets_give_the_regression_itself(kind, robust):
+    """With next to no noise, numbers are those of statsmodels but for rows of smaller weight."""
+    api = pytest.importorskip("statsmodels.api")
+    rows, target = api.add_constant(X), TARGETS[kind]
+    public = {
+        "logistic": lambda: api.Logit(target, rows),
+        "softmax": lambda: api.MNLogit(target, rows),
+        "counts": lambda: api.GLM(target, rows, api.families.Poisson(), exposure=YEARS),
+        "numbers": lambda: api.OLS(target, rows),
+    }[kind]()
+    covariance = {"cov_type": "HC0"} if robust else {}
+    fitted = public.fit(**({"disp": 0} if kind in ("logistic", "softmax") else {}), **covariance)
+    params, errors = (np.asarray(of).T.reshape(-1, 4) for of in (fitted.params, fitted.bse))
+    _, found = table(kind, epsilon=1e5, delta=1e-9, robust=robust)
+    for known, own, room in ((params, found.params, None), (errors, found.bse, 0.06)):
+        known = np.column_stack([known[:, 1:], known[:, 0]]).ravel()
+        if room is None:
+            assert np.all(np.abs(own - known) < 0.35 * found.bse)
+        else:
+            np.testing.assert_allclose(own, known, rtol=room)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_cover(kind):
+    """Of 40 repetitions of coverage 0.93 fewer than 25 cover with probability 4e-8."""
+    truth = {
+        "logistic": [0.3, -0.2, 0.1],
+        "softmax": [0.3, -0.2, 0.1, -0.3, 0.2, -0.1],
+        "counts": [0.15, -0.1, 0.05],
+        "numbers": [0.3, -0.2, 0.1],
+    }[kind]
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(40):
+        rows = rng.uniform(0, 10, (N, 3))
+        target = drawn(rng, (rows - 5) @ [0.3, -0.2, 0.1] - 0.5)[kind]
+        _, found = table(kind, rows, target, random_state=int(rng.integers(2**31)))
+        low, high = found.conf_int()[slopes(found)].T
+        assert np.isfinite(low).all()
+        covered = covered + ((low < truth) & (truth < high))
+    assert np.all(covered >= 25), covered
+
+
+# --- not enough information -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.0, 19.0])
+def test_columns_that_tell_nothing_are_named(epsilon):
+    """Noise alone is taken for information with a probability of 1 % by each eigenvalue."""
+    rows = np.column_stack([X[:, 0], X[:, 0], X[:, 1], np.full(N, 3.0)])
+    _, found = table("logistic", rows, epsilon=epsilon)
+    assert found.hidden[0] == found.hidden[1] == ("x0", "x1")
+    assert found.hidden[3] == ("x3",)
+    assert np.isinf(found.sufficient_epsilon[[0, 1, 3]]).all()
+    assert found.answered[2]
+    assert "nothing seen: x0, x1 may be collinear" in str(found)
+    assert "nothing seen: x3 may be constant" in found._repr_html_()
+
+
+def test_a_small_budget_answers_nothing():
+    _, found = table("logistic", X[:500], epsilon=0.1)
+    assert not found.answered.any()
+    assert np.isnan(found.predict(X[:2])).all()
+
+
+# --- how it is asked for and shown ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_and_table_agree(kind):
+    model, found = table(kind)
+    assert model.privacy_ == found.privacy_
+    assert model.privacy_.epsilon(model.delta_) == pytest.approx(5.0)
+    assert not KINDS[kind][0].__dict__.keys() & {"coef_", "privacy_"}
+    check_report(model.privacy_report().as_dict())
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again.cov_params(), found.cov_params())
+    np.testing.assert_allclose(np.sqrt(np.diag(found.cov_params())), found.bse)
+    if kind == "softmax":
+        with pytest.raises(ValueError, match="use the model's predict_proba"):
+            found.predict(X)
+        log_odds = model.predict_log_proba(X[:5])
+        by_class = found.params.reshape(2, 4)
+        expected = X[:5] @ by_class[:, :3].T + by_class[:, 3]
+        np.testing.assert_allclose(log_odds[:, 1:] - log_odds[:, :1], expected, rtol=1e-6)
+        return
+    predicted = model.predict_proba(X)[:, 1] if kind == "logistic" else model.predict(X)
+    np.testing.assert_allclose(found.predict(X), predicted, rtol=1e-6)
+    middle, low, high = found.predict(X, interval=True).T
+    assert np.all((low < middle) & (middle < high))
+    np.testing.assert_allclose(found.predict(X, exposure=YEARS), predicted * YEARS, rtol=1e-6)
+
+
+def test_a_difference_has_the_interval_of_its_covariance():
+    _, found = table("numbers")
+    one = found.contrast({"x0": 1, "x1": -1})
+    variance = found.cov[0, 0] + found.cov[1, 1] - 2 * found.cov[0, 1]
+    assert one.value == pytest.approx(found.coef[0] - found.coef[1])
+    assert one.high - one.low == pytest.approx(2 * 1.959964 * variance**0.5)
+    with pytest.raises(ValueError, match=r"weights has \['x7'\]"):
+        found.contrast({"x7": 1})
+
+
+def test_names_and_persons():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["age", "<b>", "income"])
+    bounds = {"age": (0, 10), "<b>": (0, 10), "income": (0, 10)}
+    options = {"groups": np.arange(N) // 2, "unit": "household"}
+    model, found = table("softmax", frame, bounds=bounds, **options)
+    assert found.names[:2] == ("1: age", "1: <b>")
+    assert found.names[-1] == "2: intercept"
+    assert model.privacy_unit_ == "household"
+    assert "2000 households" in str(found.summary())
+    assert "odds ratio" in found.summary(odds_ratios=True)
+
+
+REFUSED = {
+    "margin": (PrivateLinearSVC(), {}, UnsupportedMechanismError, "no table is known for a Priv"),
+    "weights": (
+        PrivateLogisticRegression(class_weight={1: 2.0}),
+        {},
+        UnsupportedMechanismError,
+        "class_weight=.* makes another loss of the likelihood",
+    ),
+    "exposure": (PrivateRidge(), {"exposure": YEARS}, ValueError, "exposure: PrivateRidge takes"),
+    "bounds": (PrivateRidge(), {"bounds": None}, ValueError, "bounds=None: give the public bounds"),
+    "sparse": (PrivateRidge(), {"X": sparse.csr_array(X)}, TypeError, "needs dense rows in memory"),
+    "confidence": (PrivateRidge(), {"confidence": 1}, ValueError, "confidence=1 must be"),
+    "budget": (PrivateRidge(), {"delta": 0}, ValueError, "delta=0 must be in"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_table_is_refused(name):
+    model, options, kind, message = REFUSED[name]
+    options = {"X": X, "y": TARGETS["logistic"], "epsilon": 1.0, "bounds": (0, 10), **options}
+    with pytest.raises(kind, match=message):
+        private_regression(model, **options)
+
+
+def test_other_tables_name_this_one():
+    """Of `counts_table.py`: a default model of counts has no table, and is told what has."""
+    model = PrivatePoissonRegressor(target_bounds=(0, 12)).fit(X, TARGETS["counts"])
+    with pytest.raises(UnsupportedMechanismError, match="private_regression fits a model that"):
+        private_summary(model, X, TARGETS["counts"], epsilon=1.0)
+
+
+def test_what_is_taken_from_the_target_leaks():
+    with pytest.warns(PrivacyLeakWarning, match="classes=None"):
+        model, found = table("logistic", classes=None, random_state=None)
+    assert found.leaks_ == model.leaks_ == ("classes were taken from y",)
