@@ -53,6 +53,8 @@ from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Gaussian, composition, least_noise
 from skdpdyn.solvers import SOLVERS, NoisyGD, steps, sufficient_statistics
+from skdpdyn.solvers.noisy_gd import Learnt
+from skdpdyn.spending import TRAINING
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -140,7 +142,7 @@ def normal_release(name, options, adjacency, top=None, persons=None):
     )
     objective, record, claim = planned.objective, planned.mechanism, planned.guarantee.mu
     if top is not None:
-        with_noise = NoisyGD().adapted(objective, claim, adjacency, top)
+        with_noise = NoisyGD().adapted(objective, claim, adjacency, Learnt(top))
         record = least_noise(with_noise, planned.budget, bound="composition")
         claim = composition(record).mu
         what += f" n_steps={record.n_steps} momentum={record.momentum:.2f}"
@@ -490,10 +492,15 @@ def replayed_fit(title, model, pairs, learnt=None):
             model.fit(X, y, **fit)
 
     losses = [replay([spending, steps], run, *pair) for pair in pairs]
-    *bought, training = model.mechanism_.mechanisms
-    step = Gaussian(noise_multiplier=training.noise_multiplier, adjacency=model.adjacency)
-    parts = [composition(part) for part in (*bought, *[step] * training.n_steps)]
-    names = [learnt or name for name in model.mechanism_.names[:-1]] + ["steps"] * training.n_steps
+    training, parts, names = model.mechanism_[TRAINING], [], []
+    for name, part in zip(model.mechanism_.names, model.mechanism_.mechanisms, strict=True):
+        if name == TRAINING:
+            step = Gaussian(noise_multiplier=part.noise_multiplier, adjacency=model.adjacency)
+            parts += [composition(step)] * part.n_steps
+            names += ["steps"] * part.n_steps
+        else:
+            parts.append(composition(part))
+            names.append(learnt or name)
     if title == "default":
         title = f"default, momentum={training.momentum:.2f}"
     return replayed(title, names, model.adjacency, parts, model.privacy_.mu, losses)

@@ -285,7 +285,8 @@ class Conditioner:
         n_features, radius = rows.shape[1], self.data_norm
         if RADIUS in self.shares:
             norms = partial(rows.counts, "norms")
-            part = rules.radius_quantile()
+            strength = rules.strength_of(self.n_samples, spending.mu, spending.adjacency)
+            part = rules.radius_quantile(strength)
             found = spending.quantile(RADIUS, norms, radius, part, self.n_samples)
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)

@@ -10,6 +10,7 @@ __all__ = [
     "ClusterError",
     "ConvergenceError",
     "PrivacyLeakWarning",
+    "PrivacyUtilityWarning",
     "PrivacyWeakWarning",
     "UnsupportedMechanismError",
 ]
@@ -29,6 +30,10 @@ def warn(text: str, category: type[Warning]) -> None:
 
 class PrivacyLeakWarning(UserWarning):
     """Something public was taken from the data, or the noise is not secret."""
+
+
+class PrivacyUtilityWarning(UserWarning):
+    """The budget pays for no more than a constant model, or not even for that."""
 
 
 class PrivacyWeakWarning(UserWarning):

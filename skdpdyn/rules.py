@@ -68,18 +68,23 @@ def map_share(with_matrix: bool) -> float:
     return 0.2 if with_matrix else 0.1
 
 
-def radius_quantile() -> float:
-    """Return the part of the rows that are not shortened before anything is learnt."""
-    return 0.9
+def radius_quantile(strength: float) -> float:
+    """Return the part of the rows that are not shortened before anything is learnt.
+
+    The rows that are shortened become few as fast as the noise.
+    """
+    return max(0.9, 1 - 70 / strength)
 
 
-def kept_length(is_bounded: bool) -> float:
+def kept_length(strength: float, n_features: int, is_bounded: bool) -> float:
     """Return the part of mapped rows that keep their length.
 
-    Long rows that are scaled down bend a linear target (age: R^2 0.37 at 0.5). ``is_bounded``:
-    whether the loss has a bound on its slope.
+    A half loses less to noise than it bends, below a strength of 80 a column; beyond, rows that are
+    shortened become few as fast as the noise. Long rows that are scaled down bend a linear target
+    (age: R^2 0.37 at 0.5). ``is_bounded``: whether the loss has a bound on its slope.
     """
-    return 0.5 if is_bounded else 0.85
+    lost = 0.5 if is_bounded else 0.15
+    return 1 - lost * min(1.0, math.sqrt(80 * n_features / strength))
 
 
 def kept_length_of_rates(strength: float, n_features: int) -> float:
@@ -89,20 +94,62 @@ def kept_length_of_rates(strength: float, n_features: int) -> float:
     but the noise on larger norms is more than that below a strength of 100 a column, of 10 columns
     at least.
     """
-    return 0.95 if strength >= 100.0 * max(n_features, 10) else 0.5
+    ample = 100.0 * max(n_features, 10)
+    return 1 - 0.05 * math.sqrt(ample / strength) if strength >= ample else 0.5
 
 
 # --- targets --------------------------------------------------------------------------------------
 
 
 def class_counts_share() -> float:
-    """Return the share of mu^2 of the number of records of each class."""
+    """Return the share of mu^2 of the number of records of each class, for their weights."""
     return 0.01
 
 
-def target_share() -> float:
-    """Return the share of mu^2 of the centre of targets, and of their scale."""
+def class_share(strength: float) -> float:
+    """Return the share of mu^2 of the base rate of classes, which training starts from.
+
+    So much that its standard deviation, 0.5 / (s sqrt(share)), is 0.06 where records are few.
+    """
+    return min(max(80 / strength**2, 0.02), 0.5)
+
+
+def mean_target_share(strength: float) -> float:
+    """Return the share of mu^2 of the mean of targets."""
+    return min(max(250 / strength**2, 0.01), 0.2)
+
+
+def rate_share(strength: float) -> float:
+    """Return the share of mu^2 of the rate of counts, which may be far below 1."""
+    return min(max(100 / strength, 0.02), 0.1)
+
+
+def least_rate() -> float:
+    """Return the least rate of counts that can be told from 0, in deviations of its noise."""
+    return 3.0
+
+
+def scale_share() -> float:
+    """Return the share of mu^2 of the scale of targets."""
     return 0.01
+
+
+def calibration_share(strength: float) -> float:
+    """Return the share of mu^2 of the mean residual of what was trained; 0: it is not bought."""
+    return 0.02 if strength >= 200 else 0.0
+
+
+def rate_calibration_share(strength: float) -> float:
+    """Return the share of mu^2 of the mean residual of rates; 0: it is not bought."""
+    return min(max(400 / strength, 0.01), 0.3) if strength >= 200 else 0.0
+
+
+def count_quantile(strength: float) -> float:
+    """Return the part of the counts that are not cut off, for their mean and their unit.
+
+    Counts that are cut off become few as fast as the noise.
+    """
+    return max(0.95, 1 - 25 / strength)
 
 
 def target_quantile() -> float:
@@ -124,14 +171,18 @@ def intercept_scaling(is_mapped: bool) -> float:
     return 0.15 if is_mapped else 0.25
 
 
-def logistic_clip() -> float:
-    """Return the bound on a logistic residual: half of the largest, which halves the noise."""
-    return 0.5
+def logistic_clip(n_parameters: int, strength: float) -> float:
+    """Return the bound on a logistic residual: none from a strength of 160 a parameter on.
+
+    Half of the largest halves the noise, and bends probabilities towards a half. Without a bound,
+    0.6 to 1.3 points of accuracy are lost at epsilon 0.1.
+    """
+    return min(max(0.5 * (strength / (10 * n_parameters)) ** 0.25, 0.5), 1.0)
 
 
-def softmax_clip() -> float:
-    """Return the bound on the norm of a softmax residual: half of the largest."""
-    return math.sqrt(0.5)
+def softmax_clip(n_parameters: int, strength: float) -> float:
+    """Return the bound on the norm of a softmax residual: none from 640 a parameter on."""
+    return math.sqrt(2) * min(max(0.5 * (strength / (40 * n_parameters)) ** 0.25, 0.5), 1.0)
 
 
 def hinge_clip() -> float:
@@ -147,7 +198,7 @@ def rate_clip() -> float:
     return 1.0
 
 
-def ridge_clip(strength: float, n_parameters: int) -> float:
+def ridge_clip(n_parameters: int, strength: float) -> float:
     """Return the bound on a residual of rows that are not mapped, in half-ranges of the target.
 
     More parameters take more noise. From a strength of 20 a parameter on noise matters less, and
@@ -157,9 +208,12 @@ def ridge_clip(strength: float, n_parameters: int) -> float:
     return min(max(2.5 / n_parameters, 1 / 16) * ample, 1 / 4)
 
 
-def mapped_ridge_clip() -> float:
-    """Return the bound on a residual of mapped rows, in units of the scale of targets."""
-    return 0.25
+def mapped_ridge_clip(n_parameters: int, strength: float) -> float:
+    """Return the bound on a residual of mapped rows, in units of the scale of targets.
+
+    It grows without end: residuals of any law are clipped less and less.
+    """
+    return 0.25 * max(1.0, math.sqrt(strength / (10 * n_parameters)))
 
 
 def sparse_clip(strength: float, n_features: int) -> float:
@@ -180,13 +234,22 @@ def curvature_share(is_sparse: bool) -> float:
     return 0.002 if is_sparse else 0.005
 
 
-def training_time(is_bounded: bool) -> float:
+def training_time(strength: float, n_parameters: int, n_outputs: int, is_bounded: bool) -> float:
     """Return the training time on mapped rows, in units of `conditioned_time`.
 
     Half or double costs 0.1 points at epsilon 1, 0.5 at 0.1. A squared loss, whose residuals have
-    the scale of the target, needs less.
+    the scale of the target, needs less. What training leaves undone in a direction of curvature h
+    is exp(-h T): so where the noise is small, T grows faster than the strength, for a while.
     """
-    return 1.0 if is_bounded else 0.6
+    if n_outputs > 1:
+        return min(max(math.sqrt(strength / (40 * n_parameters / n_outputs)), 1.0), 8.0)
+    factor = min(max((strength / (12 * n_parameters)) ** 0.25, 1.0), 4.0)
+    return factor if is_bounded else 0.6 * factor
+
+
+def safety() -> float:
+    """Return how many times the curvature at the base rate of counts steps are safe for."""
+    return 8.0
 
 
 def long_step() -> float:
@@ -207,16 +270,19 @@ def momentum_steps() -> float:
     return 24.0
 
 
-def most_steps(is_equal: bool) -> float:
+def most_steps(strength: float, is_equal: bool) -> float:
     """Return the largest number of plain steps on mapped rows.
 
     If all directions are alike and one output is learnt, longer training gains nothing (MAGIC and
     California at epsilon 10, 50 columns alike at 1,000,000 rows). Otherwise time grows with the
     rows and no faster: where the noise would let pay for more (pen digits, flights and Adult at
     epsilon 100 and 1,000: up to 14,000), accuracies are within 0.001 and log losses within 0.005 of
-    those of as many steps; with 1,000 they lose 0.005 and 0.02.
+    those of as many steps; with 1,000 they lose 0.005 and 0.02. Both grow with the strength, so
+    that what is left undone vanishes.
     """
-    return 64.0 if is_equal else 3000.0
+    if is_equal:
+        return 64.0 * max(1.0, (strength / 3e3) ** 0.25)
+    return 3000.0 * max(1.0, math.sqrt(strength / 1e4))
 
 
 def longest_cooled() -> float:

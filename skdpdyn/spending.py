@@ -110,7 +110,7 @@ class Spending:
     generator: Generator
     # called with the number of releases after each of them
     told: Callable[[int], None] | None = field(default=None, init=False)
-    _parts: list[tuple[str, Gaussian]] = field(default_factory=list, init=False)
+    _parts: list[tuple[str, Mechanism]] = field(default_factory=list, init=False)
 
     @property
     def mu(self) -> float:
@@ -216,13 +216,16 @@ class Spending:
         if self.record() != plan.mechanism:
             raise CalibrationError("what was released is not what was planned: please report this")
 
-    def record(self, training: Mechanism | None = None) -> Mechanism | None:
-        """Return the record of all that was released, and of ``training``; None if of nothing."""
+    def trained(self, record: Mechanism) -> None:
+        """Note that training has run, of this record."""
+        self._parts.append((TRAINING, record))
+
+    def record(self) -> Mechanism | None:
+        """Return the record of all that was released, and of training; None if of nothing."""
         if not self._parts:
-            return training
-        parts = [*self._parts, *([] if training is None else [(TRAINING, training)])]
-        names, records = zip(*parts, strict=True)
-        return Composition(records, names=names)
+            return None
+        names, records = zip(*self._parts, strict=True)
+        return records[0] if names == (TRAINING,) else Composition(records, names=names)
 
 
 def warn_of_weak_budget(budget: Budget, n_samples: int) -> None:

@@ -170,8 +170,8 @@ MUTATIONS = [
     ),
     Mutation(
         "noise of private class counts 2.83 times too small",
-        "sensitivity = spending.per_square\n        noisy",
-        "sensitivity = 0.5\n        noisy",
+        "spending.per_square if replaced else",
+        "0.5 if replaced else",
         "tests/test_spent.py -k 'LogisticRegression and conditioned'",
     ),
     Mutation(
@@ -257,6 +257,18 @@ MUTATIONS = [
         "Share(_RANGE_SHARE, COUNTS * n_features)",
         "Share(_RANGE_SHARE, COUNTS)",
         "tests/test_spent.py -k ranges",
+    ),
+    Mutation(
+        "a mean of counts with half of its noise",
+        "spending.release(BASE_RATE, total, sensitivity)",
+        "spending.release(BASE_RATE, total, sensitivity / 2)",
+        "tests/test_spent.py -k 'Poisson and calibrated'",
+    ),
+    Mutation(
+        "a mean residual counts once",
+        "spending.adjacency.sum_sensitivity(long.lipschitz)",
+        "1.0 * long.lipschitz",
+        "tests/test_spent.py -k 'Logistic and calibrated'",
     ),
     Mutation(
         "rates of counts with half of their noise",

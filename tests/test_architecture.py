@@ -106,6 +106,7 @@ LAYERS = {
     "linear_model/request.py": (8, 3),
     "linear_model/parts.py": (8, 4),
     "linear_model/plan.py": (8, 5),
+    "linear_model/counts.py": (8, 5),
     "linear_model/reading.py": (8, 5),
     "linear_model/fit.py": (8, 6),
     "linear_model/base.py": (8, 7),

@@ -58,7 +58,7 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
     spent = composition(fitted.mechanism_).mu
     assert fitted.privacy_.mu * (1 - 1e-8) < spent <= fitted.privacy_.mu
     assert 1 - 1e-6 < fitted.epsilon_ <= 1
-    last = fitted.mechanism_.mechanisms[-1]
+    last = fitted.mechanism_["training"]
     assert type(last) is NoisyGradientDescent
     assert last.smoothness is None  # so that no accountant takes a learnt curvature for a fact
     assert 16 <= fitted.n_iter_ <= 100
@@ -124,10 +124,7 @@ def test_public_moments_are_free():
     X, y = data()
     public = Conditioning(mean=X.mean(0), second_moment=np.cov(X.T))
     fitted = PrivateLogisticRegression(classes=[0, 1], conditioning=public).fit(X, y)
-    assert [type(part).__name__ for part in fitted.mechanism_.mechanisms] == [
-        "Gaussian",
-        "NoisyGradientDescent",
-    ]
+    assert fitted.mechanism_.names == ("class counts", "curvature", "training", "mean residual")
     assert fitted.privacy_.mu * (1 - 1e-8) < composition(fitted.mechanism_).mu <= fitted.privacy_.mu
     np.testing.assert_array_equal(fitted.conditioning_.mean, X.mean(0))
     assert fitted.score(X, y) > 0.9
@@ -247,7 +244,7 @@ def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
     flat = X * [1, 1, 0]
     for name, rows, epsilon in (("alike", X, 10), ("flat", flat, 10), ("small", flat, 1)):
         fitted = PrivateLogisticRegression(epsilon, classes=[0, 1], random_state=0).fit(rows, y)
-        told[name] = fitted.n_iter_, fitted.mechanism_.mechanisms[-1].momentum
+        told[name] = fitted.n_iter_, fitted.mechanism_["training"].momentum
         assert fitted.conditioning_.row_map.equal == (name == "alike")
     assert told["alike"][0] <= 40
     assert 1.5 < told["flat"][0] / told["small"][0] < 3  # mu is six times as large

@@ -22,6 +22,8 @@ from releases import (
     WAYS_OUT,
     Listener,
     by,
+    calibrated,
+    counting,
     fit,
     listening,
     logistic,
@@ -246,6 +248,15 @@ MORE = {
         by(SufficientStatistics(), partial(ridge, adjacency="add_remove", **without)), "target"
     ),
     "conditioned, removed": fit(partial(removable, conditioning=0.3)),
+    "calibrated, removed": calibrated(
+        fit(partial(logistic, adjacency="add_remove", conditioning=0.3))
+    ),
+    "counts calibrated, removed": calibrated(
+        fit(
+            partial(counting, target_bounds=(0, 8), adjacency="add_remove", conditioning=0.3),
+            "counts",
+        )
+    ),
     "with a matrix, removed": with_matrix(partial(removable, conditioning=0.3)),
     "PrivateScaler, removed": scaled(adjacency="add_remove"),
     "PrivateScaler ranges, removed": scaled(

@@ -4,8 +4,9 @@ import math
 
 from scipy.special import expit
 
-from skdpdyn.linear_model import Family, Labels, PrivateLinearClassifier
+from skdpdyn.linear_model import ClassShares, Family, Labels, PrivateLinearClassifier
 from skdpdyn.losses import Loss, logistic
+from skdpdyn.rules import logistic_clip
 
 again = Loss(
     "logistic again",
@@ -30,7 +31,7 @@ class LogisticAgain(PrivateLinearClassifier):
     True
     """
 
-    family = Family(again, Labels(most=2), clip=lambda n_parameters, strength: 0.5)
+    family = Family(again, Labels(most=2), clip=logistic_clip, units=ClassShares())
 
     def predict_proba(self, X):
         """Return the probability of the second class."""

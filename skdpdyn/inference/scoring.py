@@ -13,7 +13,7 @@ from scipy import special
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
-from skdpdyn.linear_model.poisson import BASE_RATE, N_TRIALS, base_rate
+from skdpdyn.linear_model.counts import BASE_RATE, N_TRIALS, base_rate
 from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
 
 START, DISPERSION, SCORES = "class counts", "mean square", "scores"

@@ -7,6 +7,7 @@ from skdpdyn.linear_model.base import (
 )
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
+from skdpdyn.linear_model.parts import ClassShares
 from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
@@ -14,6 +15,7 @@ from skdpdyn.linear_model.svc import PrivateLinearSVC
 from skdpdyn.linear_model.targets import Labels, Numbers
 
 __all__ = [
+    "ClassShares",
     "Family",
     "Labels",
     "Numbers",

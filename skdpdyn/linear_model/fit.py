@@ -11,8 +11,8 @@ from skdpdyn.base import forget_fit
 from skdpdyn.conditioning import FittedConditioning
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.parts import DIAGNOSTICS, PARTS, Learning
+from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
+from skdpdyn.linear_model.parts import AFTER, DIAGNOSTICS, PARTS, Learning
 from skdpdyn.linear_model.plan import Plan, plan
 from skdpdyn.linear_model.reading import Reading, read
 from skdpdyn.linear_model.request import check_persons, checked, request_of
@@ -21,6 +21,7 @@ from skdpdyn.privacy import composition, least_noise
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.progress import Progress
 from skdpdyn.solvers import SOLVERS
+from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.spending import Spending, warn_of_weak_budget
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def fit(
             *reading.shape,
             loss=reading.target.loss,
             is_sparse=reading.is_sparse,
+            has_exposure=reading.has_exposure,
             in_order=reading.in_order,
         )
         planned = plan(request)
@@ -76,17 +78,32 @@ def _run(model, planned, reading, generator, unit):
         rows = rows.weighted_by_class(learning.class_weights)
     rows.n_threads = effective_n_jobs(model.n_jobs)
     with nullcontext() if reading.elsewhere else closing(rows):  # `read` closes sources
-        theta = solver.solve(
-            planned.objective, record, rows, generator=generator, verbose=model.verbose
+        start = {} if learning.start is None else {"start": learning.start}
+        learning.theta = solver.solve(
+            planned.objective, record, rows, generator=generator, verbose=model.verbose, **start
         )
+        spending.trained(record)
+        learning.rows = rows
+        if learning.hopeless:
+            warn(
+                "the rate of counts drowns in its own noise: all predictions are the same rate, "
+                "about the least that this budget could tell from 0. Raise epsilon, or "
+                "aggregate records",
+                PrivacyUtilityWarning,
+            )
+            learning.theta = np.zeros(planned.objective.n_parameters)
+        for part in AFTER:
+            part.learn(learning, spending)
+    if planned.record is None:
+        _check_spent(spending, planned)
     forget_fit(model)
-    spent = replace(planned, mechanism=spending.record(record))
+    spent = replace(planned, mechanism=spending.record())
     model._publish_plan(spent, reading.target.leaks, unit)
     for name, value in _public(model, learning).items():
         setattr(model, name, value)
     for name, value in solver.fitted_attributes(record).items():
         setattr(model, name, value)
-    _publish_parameters(model, learning, theta)
+    _publish_parameters(model, learning)
 
 
 def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism:
@@ -102,9 +119,12 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
     planned = learning.plan
     if not spending.shares and planned.record is not None and not planned.request.maps:
         return planned.record
-    with Progress(spending.n_releases, "conditioning", verbose) as spending.told:
+    later = [share for part in AFTER for share in part.share(planned.request).values()]
+    n_first = spending.n_releases - sum(share.n_releases for share in later)
+    with Progress(n_first, "conditioning", verbose) as spending.told:
         for part in (DIAGNOSTICS, *PARTS):
             part.learn(learning, spending)
+    spending.told = None
     learning.target.forget_numbers()  # training needs them in learnt units, as rows have them
     record = planned.record
     if record is None:
@@ -113,17 +133,20 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
             planned.objective,
             training.mu,
             training.adjacency,
-            learning.top,
-            learning.rows.map.equal,
+            Learnt(learning.top, learning.rows.map.equal, learning.flatness, learning.steepness),
         )
-        record = least_noise(with_noise, training, bound=planned.bound)
-    # of steps that were fixed beforehand, the plan has judged the record already
-    ran = spending.record(record if planned.record is None else None)
+        return least_noise(with_noise, training, bound=planned.bound)
+    _check_spent(spending, planned)  # the plan has judged training already
+    return record
+
+
+def _check_spent(spending: Spending, planned: Plan) -> None:
+    """Raise unless all that was bought is within what the plan declares."""
+    ran = spending.record()
     if ran is not None and not composition(ran).mu <= planned.declared_mu:
         raise CalibrationError(
             "the parts of this fit cost more than it declares: please report this"
         )
-    return record
 
 
 def _check_source(model, planned: Plan, reading: Reading) -> None:
@@ -159,10 +182,10 @@ def _public(model, learning):
     return found
 
 
-def _publish_parameters(model, learning: Learning, theta: np.ndarray) -> None:
+def _publish_parameters(model, learning: Learning) -> None:
     """Set coefficients and intercept in units of X and y, in the precision of X."""
     rows, request = learning.rows, learning.plan.request
-    parameters = learning.plan.objective.split(theta)
+    parameters = learning.plan.objective.split(learning.theta)
     coef, intercept = _in_units_of_x(*parameters, rows.map, *learning.units)
     published = request.family.targets.published(
         learning.target.attributes,

@@ -10,6 +10,7 @@ from skdpdyn import rules
 from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.parts import ClassShares
 from skdpdyn.linear_model.targets import Labels
 from skdpdyn.losses import logistic
 
@@ -173,7 +174,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     family = Family(
         logistic,
         Labels(most=2),
-        clip=lambda n_parameters, strength: rules.logistic_clip(),
+        clip=rules.logistic_clip,
+        units=ClassShares(),
         twin=lambda: import_module("sklearn.linear_model").LogisticRegression(),
     )
 

@@ -14,6 +14,7 @@ from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.linear_model.request import Request
 from skdpdyn.losses import Loss
+from skdpdyn.objective import row_norm_of
 from skdpdyn.spending import COUNTS, Share, Spending
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from skdpdyn.linear_model.targets import Target
 
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
+MEAN_RESIDUAL = "mean residual"
+_LONG_COLUMN = 16.0  # of the intercept, over the norm of a row: its part is 0.2 % less than all
 
 
 @dataclass
@@ -35,6 +38,13 @@ class Learning:
     class_weights: np.ndarray | None = None
     diagnostics: dict[str, dict[str, float]] = field(default_factory=dict)
     top: float | None = None  # about the largest eigenvalue of mapped rows
+    class_shares: np.ndarray | None = None
+    start: np.ndarray | None = None  # parameters that training starts from; None: 0
+    flatness: float = 1.0  # curvature of the loss there, over its typical one
+    relative: float = 1.0  # residuals' unit over the base rate of counts
+    hopeless: bool = False  # whether the base rate drowns in its noise
+    steepness: float = 1.0  # curvature that limits steps, over the typical one
+    theta: np.ndarray | None = None  # what training learnt
 
 
 class Part(ABC):
@@ -122,11 +132,89 @@ class Units(Part):
 
 
 class TargetUnits(Part):
-    """What a family buys of targets, to train in units that they have."""
+    """What a family buys of targets: their base rate, which training starts from, and units."""
 
     def loss(self, request: Request) -> Loss:
         """Return the loss of targets in these units, which may be far from 0."""
         return replace(request.loss, at_zero=math.inf)
+
+    def calibration_share(self, request: Request) -> float:
+        """Return the share of mu^2 of the mean residual after training; 0: it is not bought."""
+        return rules.calibration_share(request.strength)
+
+    def moved(self, learning: Learning, spending: Spending, residual: np.ndarray) -> np.ndarray:
+        """Return what to add to raw predictions whose mean residual this is, to make it 0."""
+        return -residual
+
+
+class ClassShares(TargetUnits):
+    """Shares of the classes: training starts at the best constant model's raw predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.linear_model import ClassShares
+    >>> ClassShares().raw(np.array([0.9, 0.1]), n_outputs=1).round(3).tolist()
+    [-2.197]
+    """
+
+    def loss(self, request):
+        """See `TargetUnits.loss`: labels have no units."""
+        return request.loss
+
+    def share(self, request):
+        """See `Part.share`."""
+        if not (request.adapts and request.fit_intercept):
+            return {}
+        size = max(rules.class_share(request.strength), rules.class_counts_share())
+        return {CLASS_COUNTS: Share(size)}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        if CLASS_COUNTS not in self.share(learning.plan.request):
+            return
+        objective, shares = learning.plan.objective, self.weighted(learning, spending)
+        raw = self.raw(shares / shares.sum(), objective.n_outputs)
+        learning.start = np.zeros(objective.n_parameters)
+        learning.start[-raw.size :] = raw / objective.intercept_scaling
+        if objective.n_outputs == 1:
+            learning.flatness = 4 * float(shares.prod() / shares.sum() ** 2)
+
+    def weighted(self, learning: Learning, spending: Spending) -> np.ndarray:
+        """Return the noisy shares of the classes, times their weights."""
+        shares = class_shares(learning, spending)
+        if learning.plan.request.buys_weights:
+            return np.full(shares.size, shares.min())
+        weights = learning.class_weights
+        # a class of weight 0 is no class of the constant model; half a record stands for it
+        least = 0.5 / learning.plan.request.n_samples
+        return shares if weights is None else np.maximum(shares * weights, least)
+
+    def raw(self, shares: np.ndarray, n_outputs: int) -> np.ndarray:
+        """Return the raw predictions of the best constant model, of shares that add up to 1."""
+        logs = np.log(shares)
+        return logs[1:] - logs[:1] if n_outputs == 1 else logs - logs.mean()
+
+    def moved(self, learning, spending, residual):
+        """See `TargetUnits.moved`: by the log odds that mean predictions are away."""
+        n_outputs, shares = learning.plan.objective.n_outputs, self.weighted(learning, spending)
+        away = np.array([-residual[0], residual[0]]) if n_outputs == 1 else residual
+        predicted = np.maximum(shares + away, shares / 8)
+        return self.raw(shares / shares.sum(), n_outputs) - self.raw(
+            predicted / predicted.sum(), n_outputs
+        )
+
+
+class MarginShares(ClassShares):
+    """The same for margins: they are within 1 of 0, and no probabilities that could be off."""
+
+    def raw(self, shares, n_outputs):
+        """See `ClassShares.raw`."""
+        return np.clip(super().raw(shares, n_outputs), -1.0, 1.0)
+
+    def calibration_share(self, request):
+        """See `TargetUnits.calibration_share`: nothing."""
+        return 0.0
 
 
 class NumberUnits(TargetUnits):
@@ -134,9 +222,9 @@ class NumberUnits(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        size = rules.target_share()
+        size = rules.mean_target_share(request.strength)
         mean = {TARGET_MEAN: Share(size)} if request.fit_intercept else {}
-        return mean | {TARGET_SCALE: Share(size, COUNTS)}
+        return mean | {TARGET_SCALE: Share(rules.scale_share(), COUNTS)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -152,28 +240,43 @@ class NumberUnits(TargetUnits):
 
 
 class ClassWeights(Part):
-    """Weights of classes in inverse proportion to private counts; the largest is 1.
-
-    A count below the standard deviation of the noise is raised to it. A record adds a vector of
-    norm at most 1: a person adds the share of their rows that is in each class.
-    """
+    """Weights of classes in inverse proportion to private counts; the largest is 1."""
 
     def share(self, request):
-        """See `Part.share`."""
+        """See `Part.share`: the counts that training starts from serve for both."""
         if not request.buys_weights:
             return {}
         request.check_buys("class_weight='private'", "Pass {label: weight}")
-        return {CLASS_COUNTS: Share(rules.class_counts_share())}
+        bought = UNITS.share(request).get(CLASS_COUNTS)
+        return {CLASS_COUNTS: bought or Share(rules.class_counts_share())}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        if CLASS_COUNTS not in spending.shares:
-            return
-        counts = learning.rows.class_counts(max(2, learning.plan.objective.n_outputs))
-        sensitivity = spending.per_square
-        noisy = spending.release(CLASS_COUNTS, counts, sensitivity)
-        noisy = np.maximum(noisy, sensitivity * spending.noise_multiplier(CLASS_COUNTS))
-        learning.class_weights = noisy.min() / noisy
+        if learning.plan.request.buys_weights:
+            shares = class_shares(learning, spending)
+            learning.class_weights = shares.min() / shares
+
+
+def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
+    """Return the shares of the classes, bought once; none is below its noise, and all add up to 1.
+
+    The number of records is public, so what is released is how far each class is from an equal
+    share. A record adds a vector of norm at most sqrt(1 - 1/k); another one in its place changes
+    two counts by 1. A person adds the share of their rows that is in each class.
+    """
+    if learning.class_shares is None:
+        rows, n_classes = learning.rows, max(2, learning.plan.objective.n_outputs)
+        counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
+        beyond = 1 - 1 / n_classes
+        replaced = spending.per_record > 1
+        sensitivity = spending.per_square if replaced else math.sqrt(beyond)
+        found = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
+        found = 1 / n_classes + (found - found.mean()) / rows.n_records
+        multiplier = spending.noise_multiplier(CLASS_COUNTS)
+        std = sensitivity * multiplier * math.sqrt(beyond) / rows.n_records
+        found = np.maximum(found, min(std, 1 / n_classes))
+        learning.class_shares = found / found.sum()
+    return learning.class_shares
 
 
 class Curvature(Part):
@@ -192,6 +295,49 @@ class Curvature(Part):
             learning.top = learn_curvature(learning.rows, scaling, spending)
 
 
+class MeanResidual(Part):
+    """The mean residual of what was trained, which moving the intercept makes 0.
+
+    It is the intercept's part of a sum of gradients, at rows whose intercept column is so long that
+    nearly all of the sensitivity is its own.
+    """
+
+    def share(self, request):
+        """See `Part.share`."""
+        if not (request.adapts and request.fit_intercept and request.family.units is not None):
+            return {}
+        size = request.family.units.calibration_share(request)
+        return {MEAN_RESIDUAL: Share(size)} if size else {}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        if MEAN_RESIDUAL not in spending.shares:
+            return
+        units, objective = learning.plan.request.family.units, learning.plan.objective
+        coef, intercept = objective.split(learning.theta)
+        row_norm = row_norm_of(objective.data_norm, _LONG_COLUMN)
+        bound = min(objective.loss.lipschitz, objective.clip / objective.row_norm)
+        if objective.n_outputs == 1 and math.isfinite(objective.loss.lipschitz):
+            bound = objective.loss.lipschitz
+        long = replace(
+            objective,
+            clip=bound * row_norm,
+            intercept_scaling=_LONG_COLUMN,
+            exact=True,
+        )
+        point = np.append(coef.ravel(), intercept / _LONG_COLUMN)
+        total = learning.rows.gradient(long, point)[-intercept.size :] / _LONG_COLUMN
+        sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / _LONG_COLUMN
+        found = spending.release(MEAN_RESIDUAL, total, sensitivity) / learning.rows.n_records
+        if learning.hopeless:  # a constant, which this noise would not mend
+            return
+        move = units.moved(learning, spending, found)
+        learning.theta[-intercept.size :] += move / objective.intercept_scaling
+
+
 DIAGNOSTICS = Diagnostics()
-PARTS: tuple[Part, ...] = (RowsMap(), Units(), ClassWeights(), Curvature())
+UNITS = Units()
+PARTS: tuple[Part, ...] = (RowsMap(), UNITS, ClassWeights(), Curvature())
 """What is bought, in this order, after diagnostics."""
+AFTER: tuple[Part, ...] = (MeanResidual(),)
+"""What is bought after training, in this order."""

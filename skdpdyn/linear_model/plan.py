@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from skdpdyn import rules
 from skdpdyn.conditioning import LARGEST_SPREAD
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.parts import DIAGNOSTICS, PARTS
+from skdpdyn.linear_model.parts import AFTER, DIAGNOSTICS, PARTS
 from skdpdyn.linear_model.request import Request
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
@@ -85,7 +85,7 @@ def plan(request: Request) -> Plan:
 def _shares(request: Request) -> tuple[dict[str, Share], float]:
     """Return what is bought, by name, and the part of mu^2 that is left for training."""
     shares: dict[str, Share] = {}
-    for part in PARTS:
+    for part in (*PARTS, *AFTER):
         shares |= part.share(request)
     wanted = _wanted(request)
     taken = total_of(shares.values())

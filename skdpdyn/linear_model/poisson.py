@@ -1,8 +1,6 @@
 """Private Poisson regression."""
 
 import math
-from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import Any, Self
 
@@ -15,79 +13,15 @@ from skdpdyn.base import (
     scored,
     silent_arithmetic,
 )
-from skdpdyn.data.base import target_rounding
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
+from skdpdyn.linear_model.counts import CountUnits, loss_of_counts
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
-from skdpdyn.linear_model.parts import TARGET_SCALE, TargetUnits
 from skdpdyn.linear_model.targets import (
     Counts,
     exposures,
-    residual_limit,
 )
-from skdpdyn.losses import poisson
-from skdpdyn.spending import COUNTS, Share
-
-BASE_RATE = "base rate"
-N_TRIALS = 10  # halvings that find the base rate, to a sixteenth of an octave
-_DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
-
-
-def _of_any_exposure(largest):
-    """Return the loss of counts up to ``largest``."""
-    return replace(poisson(largest), at_zero=math.inf)
-
-
-def _loss(target_bounds):
-    if target_bounds is None:
-        raise ValueError(
-            "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
-        )
-    return _of_any_exposure(target_bounds[1] / residual_limit(target_bounds[1]))
-
-
-class CountUnits(TargetUnits):
-    """The rate that training starts from, and the 95 % quantile of distances from it."""
-
-    def loss(self, request):
-        """See `TargetUnits.loss`."""
-        loss = request.loss
-        return _of_any_exposure((loss.smoothness - 1) ** 2) if request.adapts else loss
-
-    def share(self, request):
-        """See `Part.share`."""
-        size = rules.target_share()
-        base = {BASE_RATE: Share(size, N_TRIALS)} if request.fit_intercept else {}
-        scale = {TARGET_SCALE: Share(size, COUNTS)} if request.adapts else {}
-        return base | scale
-
-    def learn(self, learning, spending):
-        """See `Part.learn`."""
-        rows, n_samples, largest = learning.rows, learning.rows.n_records, learning.target.largest
-        rate, unit = 1.0, 1.0
-        if BASE_RATE in spending.shares:
-            rate = base_rate(rows, n_samples, spending)
-        if TARGET_SCALE in spending.shares:
-            residuals = partial(rows.counts, "distances", centre=rate)
-            part = rules.target_quantile()
-            found = spending.quantile(TARGET_SCALE, residuals, largest, part, n_samples)
-            unit = max(found, 1 / largest)  # 1, in counts
-        learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
-
-
-def base_rate(rows, n_samples, spending):
-    """Estimate the rate at which clipped residuals add up to 0, by bisection.
-
-    One record moves a sum of numbers in [-1, 1] by 1, or by 2 if it is replaced.
-    """
-    low, high = -_DOUBLINGS, _DOUBLINGS
-    sensitivity = spending.per_record + target_rounding(n_samples, rows.most_rows)
-    for _ in range(N_TRIALS):
-        middle = (low + high) / 2
-        over = spending.release(BASE_RATE, rows.target_sum(2.0**middle), sensitivity) < 0
-        low, high = (low, middle) if over else (middle, high)
-    return 2.0 ** ((low + high) / 2)
 
 
 class PrivatePoissonRegressor(PrivateLinearRegressor):
@@ -245,7 +179,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     """
 
     family = Family(
-        _loss,
+        loss_of_counts,
         Counts(),
         clip=lambda n_parameters, strength: rules.rate_clip(),
         kept_length=rules.kept_length_of_rates,

@@ -58,6 +58,11 @@ class Reading:
         return self.X.is_sparse if self.elsewhere else sparse.issparse(self.X)
 
     @property
+    def has_exposure(self) -> bool:
+        """Whether counts have exposures that were given."""
+        return self.X.has_exposure if self.elsewhere else self.target.has_exposure
+
+    @property
     def in_order(self) -> bool:
         """Whether rows can only be read in their order."""
         return self.elsewhere and not self.X.draws

@@ -55,6 +55,7 @@ class Request:
     diagnostics: bool
     most_rows: int
     is_sparse: bool = False
+    has_exposure: bool = False
 
     @property
     def mu(self) -> float:
@@ -147,7 +148,7 @@ class Request:
         """Part of mapped rows that keep their length."""
         if self.family.kept_length is not None:
             return self.family.kept_length(self.strength, self.n_features)
-        return rules.kept_length(self.bounded)
+        return rules.kept_length(self.strength, self.n_features, self.bounded)
 
     def auto_clip(self, n_parameters: int, strength: float) -> float:
         """Return the bound on residuals that clip="auto" stands for."""
@@ -188,6 +189,7 @@ def request_of(
     *,
     loss: Loss | None = None,
     is_sparse: bool = False,
+    has_exposure: bool = False,
     in_order: bool = False,
 ) -> Request:
     """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
@@ -202,6 +204,8 @@ def request_of(
         The loss of the targets. None: that of the parameters.
     is_sparse : bool, default=False
         Whether rows are CSR arrays. The cost does not depend on it.
+    has_exposure : bool, default=False
+        Whether counts have exposures. The cost does not depend on it.
     in_order : bool, default=False
         Whether rows are read in their order.
 
@@ -238,6 +242,7 @@ def request_of(
         buys_weights=_buys_weights(getattr(model, "class_weight", None)),
         most_rows=most_rows_of(model, n_samples),
         is_sparse=is_sparse,
+        has_exposure=has_exposure,
     )
 
 

@@ -163,8 +163,8 @@ class PrivateRidge(PrivateLinearRegressor):
     family = Family(
         squared,
         Numbers(),
-        clip=lambda n_parameters, strength: rules.ridge_clip(strength, n_parameters),
-        conditioned_clip=lambda n_parameters, strength: rules.mapped_ridge_clip(),
+        clip=rules.ridge_clip,
+        conditioned_clip=rules.mapped_ridge_clip,
         units=NumberUnits(),
         twin=lambda: import_module("sklearn.linear_model").Ridge(),
     )

@@ -10,6 +10,7 @@ from skdpdyn import losses, rules
 from skdpdyn.base import by_blocks
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.parts import ClassShares
 from skdpdyn.linear_model.targets import Labels
 
 
@@ -184,7 +185,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     family = Family(
         _loss,
         Labels(),
-        clip=lambda n_parameters, strength: rules.softmax_clip(),
+        clip=rules.softmax_clip,
+        units=ClassShares(),
         twin=lambda: import_module("sklearn.linear_model").LogisticRegression(),
     )
 

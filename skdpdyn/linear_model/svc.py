@@ -5,6 +5,7 @@ from importlib import import_module
 from skdpdyn import rules
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.parts import MarginShares
 from skdpdyn.linear_model.targets import Labels
 from skdpdyn.losses import hinge
 
@@ -172,5 +173,6 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         hinge,
         Labels(most=2),
         clip=lambda n_parameters, strength: rules.hinge_clip(),
+        units=MarginShares(),
         twin=lambda: import_module("sklearn.svm").LinearSVC(),
     )

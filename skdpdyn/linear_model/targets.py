@@ -28,7 +28,7 @@ class Target:
     ``values`` is None and ``encode`` makes them of some targets. ``flags`` says of targets which
     ones public bounds clip, and ``clipped`` what it says of all; None where nothing is clipped.
     ``class_weights`` are public weights of classes, the largest 1; ``largest`` is the largest rate
-    of an exposure of 1.
+    of an exposure of 1; ``has_exposure``: whether exposures were given.
     """
 
     values: np.ndarray | None
@@ -41,6 +41,7 @@ class Target:
     clipped: np.ndarray | None = None
     class_weights: np.ndarray | None = None
     largest: float = math.inf
+    has_exposure: bool = False
 
     def forget_numbers(self) -> None:
         """Free the memory of all that is kept for each row."""
@@ -274,6 +275,7 @@ class Counts(Numbers):
         unit = residual_limit(bounds[1])
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit
+        given = exposure is not None
         rates, exposure = rates_of(raw, exposure, bounds=bounds, units=units)
         return Target(
             rates,
@@ -284,6 +286,7 @@ class Counts(Numbers):
             partial(rates_beside_exposures, bounds=bounds, units=units),
             **clipped_by(bounds, raw if model.diagnostics else None),
             largest=bounds[1] / unit,
+            has_exposure=given,
         )
 
     def published(self, attributes, coef, intercept, centred):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,33 @@ def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> f
     several softmax's, 1/2.
     """
     unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.typical)
-    factor = unit * rules.training_time(math.isfinite(objective.loss.lipschitz))
-    return factor * objective.n_samples * mu / adjacency.sum_sensitivity(objective.lipschitz)
+    strength = rules.strength_of(objective.n_samples, mu, adjacency)
+    n_outputs, is_bounded = objective.n_outputs, math.isfinite(objective.loss.lipschitz)
+    factor = rules.training_time(strength, objective.n_parameters, n_outputs, is_bounded)
+    return unit * factor * strength / objective.lipschitz
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What was learnt of mapped rows, which steps follow from.
+
+    Parameters
+    ----------
+    top : float
+        About the largest eigenvalue of the second moment of mapped rows with their intercept
+        column.
+    equal : bool, default=False
+        Whether mapped rows are of one scale in all directions, for which short training is enough.
+    flatness : float, default=1.0
+        Curvature of the loss where training starts, over `Objective.typical`; at most 1.
+    steepness : float, default=1.0
+        Curvature of the loss that limits steps, over `Objective.typical`.
+    """
+
+    top: float
+    equal: bool = False
+    flatness: float = 1.0
+    steepness: float = 1.0
 
 
 class NoisyGD(Solver):
@@ -162,8 +187,7 @@ class NoisyGD(Solver):
         objective: Objective,
         mu: float,
         adjacency: Adjacency,
-        top: float,
-        equal: bool = False,
+        learnt: Learnt,
     ) -> Callable[[float], NoisyGradientDescent]:
         """Return what would run on conditioned rows: few long steps, paid for by composition.
 
@@ -175,12 +199,8 @@ class NoisyGD(Solver):
             Budget of training, as mu of Gaussian differential privacy.
         adjacency : Adjacency
             The neighbouring relation.
-        top : float
-            About the largest eigenvalue of the second moment of mapped rows with their intercept
-            column. No guarantee rests on it.
-        equal : bool, default=False
-            Whether mapped rows are of one scale in all directions, for which short training is
-            enough.
+        learnt : Learnt
+            What steps follow from. No guarantee rests on it.
 
         Returns
         -------
@@ -189,11 +209,13 @@ class NoisyGD(Solver):
             nothing but composition holds for it, and `solve` adds exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
-        longest = rules.long_step() / (objective.typical * top + 2 * objective.alpha)
+        typical = objective.typical * learnt.steepness
+        longest = rules.long_step() / (typical * learnt.top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
-        equal = equal and objective.n_outputs == 1
-        plain = min(time / (mean * longest), rules.most_steps(equal))
+        strength = rules.strength_of(objective.n_samples, mu, adjacency)
+        most = rules.most_steps(strength, learnt.equal and objective.n_outputs == 1)
+        plain = min(time / (mean * longest), most / learnt.flatness)
         n_steps = max(math.ceil(min(plain, math.sqrt(rules.momentum_steps() * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
         return lambda noise_multiplier: NoisyGradientDescent(
@@ -212,9 +234,10 @@ class NoisyGD(Solver):
         rows: Rows,
         *,
         generator: Generator,
+        start: np.ndarray | None = None,
         verbose: int = 0,
     ) -> np.ndarray:
-        """See `Solver.solve`."""
+        """See `Solver.solve`; ``start``: where the first step starts, None: at 0."""
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = radius_of(mechanism.diameter)
@@ -225,7 +248,8 @@ class NoisyGD(Solver):
         steps = Steps(
             step_size, noise_std, objective.n_samples, radius, momentum=mechanism.momentum
         )
-        return descend(replace(objective, exact=exact), rows, steps, generator, verbose=verbose)
+        problem = replace(objective, exact=exact)
+        return descend(problem, rows, steps, generator, start=start, verbose=verbose)
 
     def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""

@@ -102,7 +102,8 @@ def descend(
         Who is in a step; None: everybody. Rows that are read in order come in batches of that
         order.
     start : ndarray of shape (n_parameters,) or None, default=None
-        Where to start, chosen without the data; None: at 0.
+        Where to start, which is public or released; None: at 0. Where steps are exact, the
+        penalty is 0 there.
     verbose : int, default=0
         Whether to tell how many steps are done.
 
@@ -135,6 +136,7 @@ def descend(
     n_steps, alpha = steps.step_size.size, objective.alpha
     move = np.zeros(objective.n_parameters)
     theta = move if start is None else start
+    origin = theta  # of the penalty, where steps are exact
     momentum, average = np.broadcast_to(steps.momentum, n_steps), np.zeros(theta.size)
     n_quiet = n_steps if not steps.noise_std[-1] > 0 else 0 if objective.exact else n_steps - 1
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
@@ -151,7 +153,7 @@ def descend(
                 # rounding of theta counts.
                 moved = _released(-step_size * gradient, std, generator, steps.distribution)
                 point = theta + momentum[k] * move
-                theta = point - step_size * alpha * point + moved
+                theta = point - step_size * alpha * (point - origin) + moved
             else:
                 theta = release(theta - step_size * (gradient + alpha * theta), std, generator)
             project(theta, steps.radius)
