@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skdpdyn import linear_model as linear_model
     from skdpdyn import model_selection as model_selection
     from skdpdyn import onnx as onnx
+    from skdpdyn import planning as planning
     from skdpdyn import preprocessing as preprocessing
     from skdpdyn import privacy as privacy
     from skdpdyn import solvers as solvers
@@ -49,6 +50,7 @@ _MODULES = [
     "linear_model",
     "model_selection",
     "onnx",
+    "planning",
     "preprocessing",
     "privacy",
     "solvers",

@@ -1,4 +1,4 @@
-"""Pictures of what training costs: privacy loss over steps, and what an attacker can reach."""
+"""Pictures of what training costs: over steps, to an attacker, and in scores that are lost."""
 
 import math
 from dataclasses import replace
@@ -432,6 +432,104 @@ class TradeoffDisplay:
             aspect="equal",
         )
         self.ax_.legend(frameon=False, loc="upper right")
+        return self
+
+
+class BudgetCurveDisplay:
+    """Expected scores against epsilon, a curve for each number of records.
+
+    Create it with `from_plan`.
+
+    Parameters
+    ----------
+    curves : dict of int to ndarray of shape (n_epsilons, 4)
+        By number of records: epsilon, score, and the ends of its interval.
+    name : str
+        The score.
+    not_private : float
+        The score without privacy, drawn as a line.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the drawing.
+    lines_ : dict of int to matplotlib Line2D
+        The curves.
+
+    Examples
+    --------
+    >>> from skdpdyn import PrivateRidge
+    >>> from skdpdyn.inspection import BudgetCurveDisplay
+    >>> from skdpdyn.planning import plan
+    >>> sizes, epsilons = [2000, 20_000], [0.1, 1.0, 10.0]
+    >>> planned = plan(PrivateRidge(), n_samples=sizes, epsilon=epsilons, n_features=5, r2=0.5)
+    >>> display = BudgetCurveDisplay.from_plan(planned, plot=False)
+    >>> display.curves[20_000].shape
+    (3, 4)
+    """
+
+    figure_: Any
+    ax_: Any
+    lines_: dict[int, Any]
+
+    def __init__(self, *, curves: dict[int, np.ndarray], name: str, not_private: float) -> None:
+        self.curves = curves
+        self.name = name
+        self.not_private = not_private
+
+    @classmethod
+    def from_plan(cls, plan: Any, *, plot: bool = True, ax: Any = None, **kwargs: Any) -> Self:
+        """Plot what `skdpdyn.planning.plan` expects.
+
+        Parameters
+        ----------
+        plan : PlannedScores
+            Expected scores, of several budgets.
+        plot : bool, default=True
+            Whether to draw at once.
+        ax : matplotlib Axes or None, default=None
+            Axes to draw on; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        BudgetCurveDisplay
+        """
+        curves: dict[int, list] = {}
+        for point in plan.points:
+            row = (point.epsilon, point.score, point.low, point.high)
+            curves.setdefault(point.n_samples, []).append(row)
+        arrays = {size: np.array(sorted(rows)) for size, rows in curves.items()}
+        display = cls(curves=arrays, name=plan.name, not_private=plan.not_private)
+        return display.plot(ax=ax, **kwargs) if plot else display
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw, with intervals as shades.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Axes to draw on; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``plot``.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = _axes(ax)
+        self.lines_ = {}
+        for size, (epsilons, scores, low, high) in (
+            (size, curve.T) for size, curve in self.curves.items()
+        ):
+            options = {"label": f"{size:,} records", "marker": "o", **kwargs}
+            (line,) = self.ax_.plot(epsilons, scores, **options)
+            self.ax_.fill_between(epsilons, low, high, color=line.get_color(), alpha=0.15)
+            self.lines_[size] = line
+        self.ax_.axhline(self.not_private, color="0.3", linestyle="--", label="not private")
+        self.ax_.set(xscale="log", xlabel="epsilon", ylabel=f"expected {self.name}")
+        self.ax_.legend(frameon=False)
         return self
 
 

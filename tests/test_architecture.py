@@ -125,6 +125,7 @@ LAYERS = {
     "inference/table.py": (9, 13),
     "inference/scoring.py": (9, 13),
     "inference/*.py": (9, 14),
+    "planning.py": (9, 7),
     "evaluation/estimates.py": (9, 7),
     "evaluation/results.py": (9, 8),
     "evaluation/counts.py": (9, 9),
@@ -540,6 +541,7 @@ PUBLIC_MODULES = [
         "skdpdyn.inference",
         "skdpdyn.evaluation",
         "skdpdyn.onnx",
+        "skdpdyn.planning",
     )
     if name in MODULES
 ]
