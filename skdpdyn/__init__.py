@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from skdpdyn import privacy as privacy
     from skdpdyn import solvers as solvers
     from skdpdyn.linear_model import (
+        PrivateGAMClassifier,
+        PrivateGAMRegressor,
         PrivateLinearSVC,
         PrivateLogisticRegression,
         PrivatePoissonRegressor,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 __version__ = "0.3.0rc1"
 
 __all__ = [
+    "PrivateGAMClassifier",
+    "PrivateGAMRegressor",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",

@@ -106,7 +106,7 @@ _HARMLESS = (
     "y holds no numbers",
 )
 # names of numbers' types in pandas, pyarrow and polars
-_NUMBERS = re.compile(r"(u?int|float|double|bool|decimal|half)", flags=re.IGNORECASE)
+NUMBER_TYPES = re.compile(r"(u?int|float|double|bool|decimal|half)", flags=re.IGNORECASE)
 _HARMLESS_WHOLE = re.compile(
     r"X has \d+ features, but \w+ is expecting \d+ features as input\.?"
     r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None\.?"
@@ -241,7 +241,7 @@ def _naming_columns(X, error: Exception) -> Exception:
     text = [
         f"{name!r} ({dtype})"
         for name, dtype in zip(names, dtypes, strict=True)
-        if not _NUMBERS.match(str(dtype))
+        if not NUMBER_TYPES.match(str(dtype))
     ]
     advice = "Encode them, by OneHotEncoder(categories=...) in a ColumnTransformer for one"
     holds = f"X holds columns that are not numbers: {', '.join(text)}. {advice}"

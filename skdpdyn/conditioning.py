@@ -216,11 +216,18 @@ def shares_of(
     is_sparse: bool,
     centred: bool,
     matrix: bool = True,
+    smooth: bool = False,
 ) -> dict[str, Share]:
-    """Return the shares of what conditioning learns, from public numbers alone."""
+    """Return the shares of what conditioning learns, from public numbers alone.
+
+    ``smooth``: of expanded rows, whose columns decay and are of public lengths.
+    """
     if is_sparse:
         return {DIAGONAL: Share(rules.variances_share(is_sparse))}
     lengths = Share(rules.length_share(), COUNTS)
+    if smooth and n_features <= rules.MOST_MATRIX_COLUMNS:
+        moments = {MATRIX: Share(rules.moments_share()), MATRIX_NORM: lengths}
+        return {MEAN: Share(rules.mean_share()), SPREAD: lengths, **moments}
     shares = {RADIUS: lengths}
     if centred:
         shares |= {MEAN: Share(rules.mean_share()), SPREAD: lengths}
@@ -253,6 +260,8 @@ class Conditioner:
         Least second moment of a direction, in standard deviations of the noise (operator norm).
     given : Conditioning or None, default=None
         Moments that are public already.
+    softness : float or None, default=None
+        What is added to the second moment of each direction, in place of a threshold.
     """
 
     n_samples: int
@@ -261,6 +270,7 @@ class Conditioner:
     quantile: float
     threshold: float = 1.0
     given: Conditioning | None = None
+    softness: float | None = None
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
         """Learn the map of the rows and return them under it; ``spending`` records the cost.
@@ -298,13 +308,15 @@ class Conditioner:
         if SPREAD in self.shares:
             lengths = partial(centred.counts, "lengths")
             spread = spending.quantile(SPREAD, lengths, 2.0, 0.5, self.n_samples)
-        scales, rms = self._scales(centred.with_norm(spread), spending, spread)
-        largest = 2.0 if mean is not None else 1.0
-        weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
-        high = min(largest * float(scales.max()), _BEYOND * rms)
-        lengths = partial(weighted.counts, "lengths")
-        norm = spending.quantile(NORM, lengths, high, self.quantile, self.n_samples)
-        weighted = weighted.with_norm(norm)
+        weighted, scales, norm = centred.with_norm(spread), np.ones(n_features), spread
+        if DIAGONAL in self.shares:
+            scales, rms = self._scales(weighted, spending, spread)
+            largest = 2.0 if mean is not None else 1.0
+            weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
+            high = min(largest * float(scales.max()), _BEYOND * rms)
+            lengths = partial(weighted.counts, "lengths")
+            norm = spending.quantile(NORM, lengths, high, self.quantile, self.n_samples)
+            weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
         matrix, high, equal = self._matrix(weighted, spending)
@@ -338,6 +350,8 @@ class Conditioner:
         std = sensitivity * spending.noise_multiplier(MATRIX) / self.n_samples
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
+            if self.softness is not None:
+                return _softened(variances, vectors, self.softness)
             # The operator norm of the noise is about std sqrt(2 d)
             least = max(
                 self.threshold * std * math.sqrt(2 * n_features),
@@ -355,6 +369,14 @@ class Conditioner:
         )
         scales, _ = self._scales(plain, spending)
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
+
+
+def _softened(variances, vectors, softness):
+    """Return the inverse root of a second moment and more, and what `Conditioner._matrix` does."""
+    variances = np.maximum(variances, 0.0)
+    scales = np.sqrt(softness / (variances + softness))
+    rms = math.sqrt(float(np.sum(variances * scales**2)))
+    return (vectors * scales) @ vectors.T, min(float(scales.max()), _BEYOND * rms), True
 
 
 def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:

@@ -21,6 +21,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 import skdpdyn
 from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -163,6 +165,9 @@ softmax = partial(PrivateSoftmaxRegression, classes=[0, 1], **OPTIONS)
 ridge = partial(PrivateRidge, target_bounds=(-1, 1), **OPTIONS)
 counting = partial(PrivatePoissonRegressor, **OPTIONS)
 plain = partial(logistic, conditioning=None)
+COLUMNS = {"bounds": (-1, 1), "interactions": [(0, 1)]}
+gam = partial(PrivateGAMClassifier, classes=[0, 1], **COLUMNS, **OPTIONS)
+curves = partial(PrivateGAMRegressor, target_bounds=(-1, 1), **COLUMNS, **OPTIONS)
 
 
 def fit(model, target="y", of_one_column=False, **of_records):
@@ -229,6 +234,20 @@ def calibrated(way):
         return patched
 
     return for_width
+
+
+def rich(model, target="y", **of_records):
+    """Return a way out: an additive model that learns all that many records pay for."""
+
+    def run(data):
+        with ExitStack() as patches:
+            for rule in ("expands", "expands_richly"):
+                patches.enter_context(patch.object(rules, rule, lambda *_: True))
+            patches.enter_context(patch.object(rules, "least_strength", lambda: 0.0))
+            patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))
+            return fit(model, target, **of_records)(data.X.shape[1])(data)
+
+    return lambda n_features: run
 
 
 class _SameMinimiser:
@@ -532,6 +551,17 @@ WAYS_OUT = {
     "PrivateRidge calibrated": calibrated(fit(partial(ridge, conditioning=0.3), "target")),
     "PrivatePoissonRegressor calibrated": calibrated(
         fit(partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts")
+    ),
+    "PrivateGAMClassifier": rich(gam),
+    "PrivateGAMClassifier of few records": fit(gam),
+    "PrivateGAMClassifier persons": rich(gam, **PERSONS),
+    "PrivateGAMClassifier three classes": rich(partial(gam, classes=[0, 1, 2])),
+    "PrivateGAMClassifier batches": rich(
+        by(NoisySGD("shuffled_once", batch_size=16, n_epochs=2), gam)
+    ),
+    "PrivateGAMRegressor": rich(curves, "target"),
+    "PrivateGAMRegressor of counts": rich(
+        partial(curves, loss="poisson", target_bounds=(0, 8)), "counts", exposure="exposure"
     ),
     "PrivateScaler": scaled(),
     "PrivateScaler no mean": scaled(with_mean=False),

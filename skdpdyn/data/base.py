@@ -53,6 +53,8 @@ class Rows(ABC):
         Whether `gradient` takes chosen rows, for solvers that draw batches.
     n_threads : int
         Number of threads of sums, whose bits do not depend on it.
+    expansion : Expansion or None
+        Public tables of features, where rows are the cells of these, see `skdpdyn.data.coded`.
     has_exposure : bool
         Whether targets of counts come with their exposures, as arrays of two columns.
     most_rows : int
@@ -67,6 +69,7 @@ class Rows(ABC):
     n_threads = 1
     has_exposure = False
     most_rows: int = 1
+    expansion: Any = None  # tables of features, where rows are cells
 
     # --- what a source offers ---------------------------------------------------------------------
 

@@ -329,10 +329,14 @@ class LocalRows(Rows):
     def _weighted(self, factor):
         return factor * self.weight if self.weight.size else factor
 
+    def _mapping_terms(self):
+        """Return how many terms a sum over rows has beside these, once it is mapped."""
+        if self.map is None:
+            return 0
+        return 16 if self.map.is_diagonal else 2 * self.map.n_features + 32
+
     def _allowance(self, objective, n_chunks, dtype, aligned):
-        mapping = 0
-        if self.map is not None:
-            mapping = 16 if self.map.is_diagonal else 2 * self.map.n_features + 32
+        mapping = self._mapping_terms()
         growth = self.growth(objective)
         return allowance(objective, dtype or self.dtype, n_chunks, aligned, growth, mapping)
 
@@ -438,14 +442,15 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
     -------
     LocalRows
     """
+    kind = getattr(X, "kind", LocalRows)
     if codes is None:
-        return LocalRows(X, y, exposure=exposure, most_rows=most_rows)
+        return kind(X, y, exposure=exposure, most_rows=most_rows)
     used, persons, weight = by_person(codes, most_rows)
     if used is not None:
         X, *rest = (None if part is None else part[used] for part in (X, y, exposure))
         y, exposure = rest
     weights = weight if weight.size else None
-    return LocalRows(X, y, weights, None, exposure, persons, most_rows)
+    return kind(X, y, weights, None, exposure, persons, most_rows)
 
 
 def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> float:

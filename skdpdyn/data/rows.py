@@ -113,6 +113,7 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
     """
     kept = np.empty(X.shape[0]), np.empty(X.shape[0])
     dense = sparse.issparse(X) and weights is not None and weights.ndim == 2
+    dense |= hasattr(X, "expansion")  # stands for an array, see `skdpdyn.data.coded`
     step = _AT_ONCE if dense else max(1, X.shape[0])
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)

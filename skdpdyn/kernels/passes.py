@@ -15,7 +15,7 @@ NaN there first, and the fit is refused.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
@@ -25,6 +25,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.chunks import LARGEST_PART, MOST_GATHERED
+from skdpdyn.kernels.coded import CodedFamily
 from skdpdyn.kernels.jit import (
     aligned_empty,
     component,
@@ -138,6 +139,8 @@ class Gradients:
         Whether rows have weight 1 and keep their place in the sums if a record is dropped.
     of_batches : bool
         Whether a sum is over chosen rows.
+    expansion : Expansion or None, default=None
+        Tables of features, where rows are cells.
     """
 
     objective: Any
@@ -146,28 +149,33 @@ class Gradients:
     precision: str
     aligned: bool
     of_batches: bool
+    expansion: Any = None
 
     @classmethod
     def of(cls, objective, rows, of_batches=False):
         """Describe a pass over ``rows``, or over batches of them, for this objective."""
+        kind = objective, rows.is_sparse
         if of_batches:
             n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
-            return cls(objective, rows.is_sparse, n_chunks, "float64", False, True)
-        family = kernel_family(rows.is_sparse, objective.n_outputs)
-        _, n_weights = family.layout(objective.n_outputs, objective.n_features)
+            return cls(*kind, n_chunks, "float64", False, True, rows.expansion)
         single = objective.exact and rows.allows_single(objective)
-        precision = family.precision(rows.dtype.name) if single else "float64"
-        n_chunks = rows.count_chunks(n_weights + objective.n_outputs)
-        return cls(objective, rows.is_sparse, n_chunks, precision, single, False)
+        what = cls(*kind, 1, "float64", single, False, rows.expansion)
+        precision = what.family.precision(rows.dtype.name) if single else "float64"
+        n_chunks = rows.count_chunks(what.n_weights + objective.n_outputs)
+        return replace(what, n_chunks=n_chunks, precision=precision)
 
     @property
     def family(self) -> Any:
-        """The module with its kernels."""
+        """The module with its kernels, or what has its names."""
+        if self.expansion is not None:
+            return CodedFamily(self.expansion.code_dtype.name, self.objective.n_outputs > 1)
         return kernel_family(self.is_sparse, self.objective.n_outputs)
 
     @property
     def n_weights(self) -> int:
         """Number of weights, some of which no parameter has."""
+        if self.expansion is not None:
+            return self.objective.n_outputs * self.expansion.n_weights
         return self.family.layout(self.objective.n_outputs, self.objective.n_features)[1]
 
     @property
@@ -190,9 +198,11 @@ class Point:
     def __init__(self, what, row_map):
         self._objective, self._map = what.objective, row_map
         n_outputs, n_features = what.objective.n_outputs, what.objective.n_features
-        slot, n_weights = what.family.layout(n_outputs, n_features)
-        self._slot, self._n_coefficients = slot, n_outputs * n_features
-        self._weights = aligned_empty(n_weights, what.precision)
+        self._slot, self._expansion = None, what.expansion
+        if what.expansion is None:
+            self._slot, _ = what.family.layout(n_outputs, n_features)
+        self._n_coefficients = n_outputs * n_features
+        self._weights = aligned_empty(what.n_weights, what.precision)
         self._weights[:] = 0
         self._intercept, self._shift = np.zeros((2, n_outputs))
 
@@ -203,14 +213,24 @@ class Point:
         if self._map is not None:
             coefficients = self._map.coefficients(coefficients.reshape(n_outputs, -1))
             self._shift[:] = self._map.shift(coefficients)
-        self._weights[self._slot[:size]] = coefficients.ravel()
+        if self._expansion is not None:
+            of_outputs = coefficients.reshape(n_outputs, -1)
+            self._weights[:] = np.ravel([self._expansion.cells(coef) for coef in of_outputs])
+        else:
+            self._weights[self._slot[:size]] = coefficients.ravel()
         self._intercept[: theta.size - size] = theta[size:] * self._objective.intercept_scaling
         return self._weights, self._intercept, self._shift
 
     def pull_back(self, sums):
         """Return the gradient in the parameters, of shape (n_parameters,), from a kernel's sums."""
         size, n_outputs = self._n_coefficients, self._intercept.size
-        gradient = sums[self._slot[: self._objective.n_parameters]]
+        if self._expansion is not None:
+            of_cells = sums[: self._weights.size].reshape(n_outputs, -1)
+            gradient = np.ravel([self._expansion.features(of_output) for of_output in of_cells])
+            column = sums[self._weights.size :][: self._objective.n_parameters - size]
+            gradient = np.append(gradient, column)
+        else:
+            gradient = sums[self._slot[: self._objective.n_parameters]]
         if self._map is not None:
             of_rows = gradient[:size].reshape(n_outputs, -1)
             gradient[:size] = self._map.pull_back(of_rows, sums[-n_outputs:]).ravel()

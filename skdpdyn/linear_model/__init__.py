@@ -6,6 +6,7 @@ from skdpdyn.linear_model.base import (
     PrivateLinearRegressor,
 )
 from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.gam import PrivateGAMClassifier, PrivateGAMRegressor
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.parts import ClassShares
 from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
@@ -19,6 +20,8 @@ __all__ = [
     "Family",
     "Labels",
     "Numbers",
+    "PrivateGAMClassifier",
+    "PrivateGAMRegressor",
     "PrivateLinearClassifier",
     "PrivateLinearModel",
     "PrivateLinearRegressor",

@@ -37,6 +37,9 @@ class Family:
         shortened. None: what served losses with, or without, a bound on their slope.
     units : TargetUnits or None, default=None
         What is bought of targets before training on conditioned rows; None: nothing.
+    expand : callable or None, default=None
+        ``expand(model, columns, n_features, strength) -> Expansion``: the public features that
+        columns become, for additive models; None: rows are trained on as they are.
     twin : callable or None, default=None
         ``twin()`` returns the unfitted model of scikit-learn that predicts alike, for
         ``to_sklearn``; None: there is none.
@@ -56,6 +59,7 @@ class Family:
     conditioned_clip: Callable[[int, float], float] | None = None
     kept_length: Callable[[float, int], float] | None = None
     units: "TargetUnits | None" = None
+    expand: Callable[..., Any] | None = None
     twin: Callable[[], Any] | None = None
 
     def loss_of(self, public: Any) -> Loss:

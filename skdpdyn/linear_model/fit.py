@@ -50,6 +50,7 @@ def fit(
             is_sparse=reading.is_sparse,
             has_exposure=reading.has_exposure,
             in_order=reading.in_order,
+            columns=reading.columns,
         )
         planned = plan(request)
         _check_source(model, planned, reading)
@@ -65,9 +66,12 @@ def _run(model, planned, reading, generator, unit):
     request = planned.request
     spending = Spending(planned.budget, planned.shares, generator)
     flags = request.diagnostics and request.family.targets.clips
+    rows = reading.rows(request.most_rows)
+    if request.expansion is not None:
+        rows = rows.with_expansion(request.expansion)
     learning = Learning(
         planned,
-        reading.rows(request.most_rows),
+        rows,
         reading.target,
         reading.flags(request.most_rows) if flags else None,
         class_weights=reading.target.class_weights,
@@ -174,6 +178,8 @@ def _public(model, learning):
         "conditioning_": None if row_map is None else FittedConditioning(row_map),
         **target.attributes,
     }
+    if request.expansion is not None:
+        found["expansion_"] = learning.rows.expansion
     if learning.diagnostics:
         found["diagnostics_"] = learning.diagnostics
     if learning.class_weights is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skdpdyn.linear_model.plan import Plan
     from skdpdyn.linear_model.targets import Target
 
+DISTRIBUTIONS = "column distributions"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
 MEAN_RESIDUAL = "mean residual"
 _LONG_COLUMN = 16.0  # of the intercept, over the norm of a row: its part is 0.2 % less than all
@@ -74,7 +75,7 @@ class Diagnostics(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        data_norm = learning.plan.request.data_norm
+        data_norm = learning.plan.request.radius
         learning.diagnostics = diagnose(learning.rows, learning.flags, data_norm, spending)
 
 
@@ -93,6 +94,7 @@ class RowsMap(Part):
             is_sparse=request.is_sparse,
             centred=request.fit_intercept,
             matrix=request.may_have_matrix,
+            smooth=request.expansion is not None,
         )
 
     def learn(self, learning, spending):
@@ -102,11 +104,12 @@ class RowsMap(Part):
             return
         conditioner = Conditioner(
             n_samples=request.n_samples,
-            data_norm=request.data_norm,
+            data_norm=request.radius,
             shares=dict(spending.shares),
             quantile=request.kept_length,
             threshold=1.0 if request.bounded else 0.5,
             given=request.given,
+            softness=rules.softness(request.strength) if request.expansion else None,
         )
         learning.rows = conditioner.learn(learning.rows, spending)
         if not learning.rows.map.spread <= plan.objective.spread:
@@ -114,6 +117,36 @@ class RowsMap(Part):
                 "the map of rows rounds more than the plan allows: give another Conditioning, "
                 "or fit an intercept"
             )
+
+
+class Distributions(Part):
+    """How the values of each column of numbers are distributed, a further scale of its curve.
+
+    One noisy count a cell. A record is in one cell of each of p columns, so that it adds a vector
+    of norm sqrt(p), and two records, none of whose coordinates is negative, differ by sqrt(2 p).
+    """
+
+    def share(self, request):
+        """See `Part.share`."""
+        if request.expansion is None or request.expansion.distributions is None:
+            return {}
+        return {DISTRIBUTIONS: Share(rules.distributions_share())}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        if DISTRIBUTIONS not in spending.shares:
+            return
+        rows, expansion = learning.rows, learning.rows.expansion
+        cells = expansion.cells_of_numbers
+        sensitivity = spending.per_square * math.sqrt(expansion.n_numbers)
+        counts = spending.release(DISTRIBUTIONS, rows.cell_counts()[cells], sensitivity)
+        std = sensitivity * spending.noise_multiplier(DISTRIBUTIONS)
+        n_samples, steps = learning.plan.request.n_samples, rules.distribution_steps()
+        found = np.zeros(expansion.n_cells)
+        found[cells] = counts / n_samples
+        learning.rows = rows.with_expansion(
+            expansion.with_distributions(found, std / n_samples, *steps)
+        )
 
 
 class Units(Part):
@@ -337,7 +370,7 @@ class MeanResidual(Part):
 
 DIAGNOSTICS = Diagnostics()
 UNITS = Units()
-PARTS: tuple[Part, ...] = (RowsMap(), UNITS, ClassWeights(), Curvature())
+PARTS: tuple[Part, ...] = (Distributions(), RowsMap(), UNITS, ClassWeights(), Curvature())
 """What is bought, in this order, after diagnostics."""
 AFTER: tuple[Part, ...] = (MeanResidual(),)
 """What is bought after training, in this order."""

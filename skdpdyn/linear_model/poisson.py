@@ -24,6 +24,26 @@ from skdpdyn.linear_model.targets import (
 )
 
 
+def rates_of_logarithms(raw: np.ndarray) -> np.ndarray:
+    """Return rates, finite numbers > 0, of their logarithms."""
+    largest = math.log(np.finfo(raw.dtype).max) - 1
+    return np.exp(np.clip(raw, -largest, largest))
+
+
+def score_of_rates(y: Any, rates: np.ndarray, sample_weight: Any, exposure: Any) -> float:
+    """Return D^2 of predicted rates, see `PrivatePoissonRegressor.score`."""
+    from sklearn.metrics import d2_tweedie_score  # slow to load
+
+    def d2_of_counts(y, rates, sample_weight):
+        if exposure is not None:
+            of_rows = exposures(exposure, y)
+            y = np.asarray(y, dtype=np.float64) / of_rows
+            sample_weight = of_rows * (1 if sample_weight is None else sample_weight)
+        return d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1)
+
+    return scored(d2_of_counts, y, rates, sample_weight)
+
+
 class PrivatePoissonRegressor(PrivateLinearRegressor):
     """Poisson regression of counts and rates under (epsilon, delta)-differential privacy.
 
@@ -259,9 +279,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         ndarray of shape (n_samples,)
             Finite numbers > 0.
         """
-        raw = super().predict(X)
-        largest = math.log(np.finfo(raw.dtype).max) - 1
-        return np.exp(np.clip(raw, -largest, largest))
+        return rates_of_logarithms(super().predict(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return D^2, the explained part of the deviance, without noise.
@@ -283,16 +301,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         -------
         float
         """
-        from sklearn.metrics import d2_tweedie_score  # slow to load
-
-        def d2_of_counts(y, rates, sample_weight):
-            if exposure is not None:
-                of_rows = exposures(exposure, y)
-                y = np.asarray(y, dtype=np.float64) / of_rows
-                sample_weight = of_rows * (1 if sample_weight is None else sample_weight)
-            return d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1)
-
-        return scored(d2_of_counts, y, self.predict(X), sample_weight)
+        return score_of_rates(y, self.predict(X), sample_weight, exposure)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,12 +12,14 @@ from sklearn.base import is_regressor
 from skdpdyn.base import DTYPES, validated
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
+from skdpdyn.data.coded import Coded
 from skdpdyn.data.files import TabledRows, table_of
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
+from skdpdyn.linear_model.additive import read_cells
 from skdpdyn.linear_model.request import solver_of
-from skdpdyn.linear_model.targets import NO_EXPOSURES, Target, as_labels
+from skdpdyn.linear_model.targets import NO_EXPOSURES, Labels, Target, as_labels
 
 if TYPE_CHECKING:
     from skdpdyn.linear_model.base import PrivateLinearModel
@@ -47,9 +49,15 @@ class Reading:
         return isinstance(self.X, Rows)
 
     @property
+    def columns(self) -> Any:
+        """What is public of the columns of an additive model; None for others."""
+        return self.X.expansion.columns if isinstance(self.X, Coded) else None
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Public numbers of records and columns."""
         n_rows, n_features = self.X.shape
+        n_features = n_features if self.columns is None else len(self.columns)
         return n_rows if self.persons is None else int(self.persons.max()) + 1, n_features
 
     @property
@@ -96,6 +104,11 @@ def read(
     Sets what scikit-learn's validation sets of columns on the estimator. Frees the resources of a
     source of rows at the end.
     """
+    if model.family.expand is not None and (is_collection(X) or isinstance(X, Rows)):
+        raise TypeError(
+            f"{type(model).__name__} takes arrays and frames in memory, and X is a "
+            f"{type(X).__name__}. Use BoundsExpander before another estimator"
+        )
     if is_collection(X):
         from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
 
@@ -135,6 +148,8 @@ def _source(model, X, y, groups, exposure):
 def _arrays(model, X, y, groups, exposure):
     """Return rows in memory, or a table of them that is read in order, and the target."""
     y, numeric = as_labels(y, getattr(model, "classes", None)), is_regressor(model)
+    if model.family.expand is not None:
+        return _cells(model, X, y, exposure)
     # of every map: reading from a file that has become too short would end the process
     table = table_of(X)
     if table is not None and groups is None and solver_of(model).streams:
@@ -146,11 +161,29 @@ def _arrays(model, X, y, groups, exposure):
     return canonical_rows(X), replace(target, values=target.values.astype(X.dtype, copy=False))
 
 
+def _cells(model, X, y, exposure):
+    """Return rows as cells of public tables, and the target."""
+    cells = read_cells(model, X, reset=True)
+    known = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    y = _targets(model, cells.shape[0], y)
+    _know_columns(model, *known)
+    if not is_regressor(model) and model.classes is None:
+        model._seen = Labels().found(y)  # two classes are learnt otherwise than several
+    target = model.family.targets.read(model, y, exposure)
+    return cells, target
+
+
+def _targets(model, n_rows, y):
+    """Return checked targets, one a row."""
+    # what stands in for X takes no memory
+    stand_in = np.broadcast_to(np.zeros(1), (n_rows, 1))
+    _, y = validated(model, stand_in, y, dtype=DTYPES, y_numeric=is_regressor(model))
+    return y
+
+
 def _tabled(model, table, y, exposure):
     """Return rows that are read in order, and the target, of which nothing is kept."""
-    # what stands in for X takes no memory
-    stand_in = np.broadcast_to(np.zeros(1), (table.shape[0], 1))
-    _, y = validated(model, stand_in, y, dtype=DTYPES, y_numeric=is_regressor(model))
+    y = _targets(model, table.shape[0], y)
     _know_columns(model, table.shape[1], table.feature_names)
     targets = model.family.targets
     target = targets.read(model, y if targets.public(model) is None else None)

@@ -9,6 +9,7 @@ from skdpdyn import rules
 from skdpdyn.base import check_n_jobs, check_verbose
 from skdpdyn.conditioning import Conditioning, can_sum, pays_for_matrix
 from skdpdyn.data.persons import MOST_ROWS, auto_rows
+from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.family import Family
 from skdpdyn.losses import Loss
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget
@@ -56,6 +57,12 @@ class Request:
     most_rows: int
     is_sparse: bool = False
     has_exposure: bool = False
+    expansion: Expansion | None = None
+
+    @property
+    def radius(self) -> float:
+        """Public bound on the norm of a row before the map."""
+        return self.data_norm if self.expansion is None else self.expansion.row_norm
 
     @property
     def mu(self) -> float:
@@ -86,6 +93,8 @@ class Request:
     def pays_for_matrix(self) -> bool:
         """Whether records are enough for a full second moment."""
         shape = self.n_samples, self.n_features
+        if self.expansion is not None:
+            return self.n_features <= rules.MOST_MATRIX_COLUMNS
         return self.may_have_matrix and pays_for_matrix(*shape, self.mu, self.budget.adjacency)
 
     @cached_property
@@ -99,6 +108,13 @@ class Request:
         """
         if self.conditioning is None:
             return False
+        if self.expansion is not None:
+            if not (self._can_map and self._can_sum):
+                raise ValueError(
+                    f"{self._spent_by} cannot train an additive model. Use solver='auto' or "
+                    "'noisy_sgd', and bound='tightest'"
+                )
+            return True
         if not is_auto(self.conditioning):
             self._check_conditioning()
             return True
@@ -191,6 +207,7 @@ def request_of(
     is_sparse: bool = False,
     has_exposure: bool = False,
     in_order: bool = False,
+    columns: Any = None,
 ) -> Request:
     """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
 
@@ -208,6 +225,8 @@ def request_of(
         Whether counts have exposures. The cost does not depend on it.
     in_order : bool, default=False
         Whether rows are read in their order.
+    columns : tuple or None, default=None
+        Public columns of an additive model, as they were read. None: those of the parameters.
 
     Returns
     -------
@@ -229,6 +248,13 @@ def request_of(
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
     solver.check_loss(loss)
+    expansion, conditioning = None, model.conditioning
+    if model.family.expand is not None:
+        strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
+        expansion = model.family.expand(model, columns, n_features, strength)
+        n_features = expansion.n_features
+        if strength < rules.least_strength():  # what would be learnt is noise
+            conditioning = Conditioning(mean=[0.0] * n_features)
     return Request(
         model.family,
         loss,
@@ -238,11 +264,12 @@ def request_of(
         model.bound,
         solver,
         **parameters,
-        conditioning=model.conditioning,
+        conditioning=conditioning,
         buys_weights=_buys_weights(getattr(model, "class_weight", None)),
         most_rows=most_rows_of(model, n_samples),
         is_sparse=is_sparse,
         has_exposure=has_exposure,
+        expansion=expansion,
     )
 
 

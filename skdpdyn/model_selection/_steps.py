@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import get_tags
 
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"
@@ -54,7 +54,7 @@ _LEARNS = {
     ),
     "SplineTransformer": (
         "learns knots from the records, or refuses records beyond them",
-        "pass knots=array of public numbers, with another extrapolation than 'error'",
+        "use BoundsExpander; or pass knots=array of public numbers, and no extrapolation='error'",
     ),
     "KNNImputer": ("keeps the records and fills in from them", f"use {_IMPUTER}"),
     "IterativeImputer": ("learns from the records", f"use {_IMPUTER}"),
@@ -266,6 +266,11 @@ def _(step: BoundsScaler, row_wise=()):
 
 
 @_verdict.register
+def _(step: BoundsExpander, row_wise=()):
+    return _free("BoundsExpander makes curves by public bounds")
+
+
+@_verdict.register
 def _(step: RowMapper, row_wise=()):
     return _free("RowMapper maps each row by itself")
 
@@ -447,6 +452,7 @@ def _(step: PrivateScaler, given=None):
     return "all" if step.with_mean or step.bounds is not None or given == "all" else None
 
 
+@stored.register(BoundsExpander)
 @stored.register(BoundsScaler)
 @stored.register(OrdinalEncoder)
 def _(step, given=None):

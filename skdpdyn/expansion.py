@@ -1,0 +1,490 @@
+"""Public expansions of columns: cosines on public scales, one-hot levels, products of cosines.
+
+Nothing is learnt from records. A column within public bounds [low, high] is seen on one or two
+scales that run from 0 to 1: linear, and where the bounds hold 0, a logarithmic one that starts
+there. Its features are cos(pi k u) k^-decay, k = 1..n_terms, an orthogonal basis whose decay makes
+of a ridge penalty a penalty on roughness.
+
+`Expansion` looks at a column through at most 255 cells of public edges, so that a row is one small
+number a column, and its features are rows of public tables.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+_DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
+_N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
+_OCTAVES = 16.0  # that the cells of a log scale reach down
+LOWEST = ((1, 1), (1, 2), (2, 1))
+"""Frequencies of the products of a pair of columns."""
+PAIR_WEIGHT = 0.5
+ROOM = 1.2
+"""Typical length of rows, over the root mean square of uniform columns."""
+
+__all__ = ["Expansion", "Levels", "Numbers", "cosines", "on_scales", "typical_norm"]
+
+
+def _logarithm(values, low, high):
+    """Return numbers on a log scale that starts at 0, within [-1, 1]."""
+    reach = max(high, -low)
+    size = np.log1p(_DEPTH * np.abs(values) / reach) / math.log1p(_DEPTH)
+    return np.copysign(size, values)
+
+
+def on_scales(
+    values: np.ndarray, low: float, high: float, scales: Sequence[str]
+) -> list[np.ndarray]:
+    """Return numbers within [low, high] on each scale, from 0 to 1.
+
+    Parameters
+    ----------
+    values : ndarray
+        Numbers; those outside count as the nearer bound.
+    low, high : float
+        Public bounds.
+    scales : sequence of {"linear", "log"}
+        Scales. "log" is left out where the bounds do not hold 0.
+
+    Returns
+    -------
+    list of ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.expansion import on_scales
+    >>> linear, log = on_scales(np.array([0.0, 1.0, 10.0]), 0.0, 10.0, ("linear", "log"))
+    >>> linear.tolist(), log.round(2).tolist()
+    ([0.0, 0.1, 1.0], [0.0, 0.67, 1.0])
+    """
+    values = np.clip(values, low, high)
+    found = []
+    if "linear" in scales:
+        found.append((values - low) / (high - low))
+    if "log" in scales and low <= 0 <= high:
+        first, last = _logarithm(np.array([low, high]), low, high)
+        found.append((_logarithm(values, low, high) - first) / (last - first))
+    return found
+
+
+def cosines(scale: np.ndarray, n_terms: int, decay: float) -> np.ndarray:
+    """Return cos(pi k u) k^-decay, k = 1..n_terms, of numbers u; 2 u - 1 where ``n_terms`` is 0."""
+    if n_terms == 0:
+        return 2 * scale[:, None] - 1
+    k = np.arange(1, n_terms + 1)
+    return np.cos(np.pi * np.multiply.outer(scale, k)) * k**-decay
+
+
+def typical_norm(n_scales: int, n_levels: int, n_pairs: int, n_terms: int, decay: float) -> float:
+    """Return the public typical length of an expanded row.
+
+    The root mean square where all scales are uniform and independent, times 1.2.
+
+    Parameters
+    ----------
+    n_scales, n_levels, n_pairs : int
+        Numbers of scales of all columns, of columns of levels, and of pairs of columns.
+    n_terms : int
+        Number of cosines of a scale.
+    decay : float
+        Their decay.
+    """
+    of_scale = sum(k ** (-2 * decay) for k in range(1, n_terms + 1)) / 2 if n_terms else 1 / 3
+    of_pair = PAIR_WEIGHT**2 * sum((a * b) ** (-2 * decay) / 4 for a, b in LOWEST)
+    return ROOM * math.sqrt(n_scales * of_scale + n_levels + n_pairs * of_pair)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers within public bounds, which may be missing: the last of its cells.
+
+    Parameters
+    ----------
+    low, high : float
+        Public bounds. Numbers outside count as the nearer one.
+    scales : tuple of str, default=("linear", "log")
+        Scales that it is seen on.
+    """
+
+    low: float
+    high: float
+    scales: tuple[str, ...] = ("linear", "log")
+
+    @property
+    def has_log(self) -> bool:
+        """Whether a log scale from 0 suits the bounds."""
+        return self.low <= 0 <= self.high
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """Inner edges of the cells: half of them evenly spaced, half by a log scale from 0."""
+        if not self.has_log:
+            return np.linspace(self.low, self.high, _N_CELLS + 1)[1:-1]
+        linear = np.linspace(self.low, self.high, _N_CELLS // 2)
+        ends = [end for end in (self.low, self.high) if end != 0]
+        each = (_N_CELLS // 2) // len(ends)
+        grids = [end * 2.0 ** -np.linspace(0, _OCTAVES, each) for end in ends]
+        return np.unique(np.concatenate([linear, *grids]))[1:-1]
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, with that of missing values."""
+        return self.edges.size + 2
+
+    @cached_property
+    def middles(self) -> np.ndarray:
+        """The number that each cell stands for."""
+        ends = np.concatenate([[self.low], self.edges, [self.high]])
+        return (ends[:-1] + ends[1:]) / 2
+
+    def codes(self, values: Any) -> np.ndarray:
+        """Return the cell of each number."""
+        values = np.asarray(values, dtype=np.float64)
+        places = np.searchsorted(self.edges, values, side="right")  # NaN is after all
+        places[np.isnan(values)] = self.n_cells - 1
+        return places
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A column of public levels; then come a cell of all others, and one of missing values.
+
+    Parameters
+    ----------
+    levels : tuple
+        Public levels, as the column has them.
+    """
+
+    levels: tuple
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, with those of other and of missing values."""
+        return len(self.levels) + 2
+
+    def codes(self, values: Any) -> np.ndarray:
+        """Return the cell of each value."""
+        values = np.asarray(values, dtype=object)
+        missing, other = self.n_cells - 1, self.n_cells - 2
+        places = {level: place for place, level in enumerate(self.levels)}
+        try:
+            found = [
+                missing if value is None or value != value else places.get(value, other)
+                for value in values.tolist()
+            ]
+        except TypeError:  # a value that has no hash, or an ambiguous truth as pandas.NA has
+            found = [_place(value, places, other, missing) for value in values.tolist()]
+        return np.array(found, dtype=np.intp)
+
+
+def _place(value, places, other, missing):
+    """Return the place of a value of any kind among levels."""
+    if type(value).__name__ in ("NAType", "NaTType") or value is None:
+        return missing
+    try:
+        return missing if bool(value != value) else places.get(value, other)
+    except (TypeError, ValueError):
+        return other
+
+
+def _distribution(parts, std, least, deviations):
+    """Return the part of the records below the middle of each cell; cells of noise are merged."""
+    ends, mass, held, first = [0], [], 0.0, 0
+    for cell, part in enumerate(parts.tolist()):
+        held += part
+        if held >= max(least, deviations * std * math.sqrt(cell + 1 - first)):
+            ends.append(cell + 1)
+            mass.append(held)
+            held, first = 0.0, cell + 1
+    if ends[-1] < len(parts):
+        ends.append(len(parts))
+        mass.append(max(held, 0.0) if mass else 1.0)
+    below = np.append(0.0, np.cumsum(mass))
+    return np.interp(np.arange(len(parts)) + 0.5, ends, below / below[-1])
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Public tables of features of rows that are given as cells.
+
+    Parameters
+    ----------
+    columns : tuple of Numbers or Levels
+        Columns.
+    n_terms : int
+        Number of cosines of each scale.
+    decay : float
+        Decay of the cosines.
+    pairs : tuple of (int, int), default=()
+        Pairs of columns of numbers whose low cosines are multiplied.
+    distributions : tuple of ndarray or None, default=None
+        For each column, the part of the records below each cell and half of those in it: a further
+        scale, of what was released. None: no such scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.expansion import Expansion, Levels, Numbers
+    >>> expansion = Expansion((Numbers(1.0, 3.0), Levels(("a", "b"))), n_terms=2, decay=1.0)
+    >>> codes = np.array([[0, 1], [254, 3]])
+    >>> expansion.expanded(codes).round(2).tolist()
+    [[1.0, 0.5, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
+    """
+
+    columns: tuple[Numbers | Levels, ...]
+    n_terms: int
+    decay: float
+    pairs: tuple[tuple[int, int], ...] = ()
+    distributions: tuple[np.ndarray | None, ...] | None = None
+
+    def __eq__(self, other):
+        return isinstance(other, Expansion) and self._key == other._key
+
+    def __hash__(self):
+        return hash(self._key)
+
+    @property
+    def _key(self):
+        learnt = self.distributions
+        learnt = learnt and tuple(None if part is None else part.tobytes() for part in learnt)
+        return self.columns, self.n_terms, self.decay, self.pairs, learnt
+
+    # --- sizes ------------------------------------------------------------------------------------
+
+    def n_scales(self, column: Numbers | Levels) -> int:
+        """Return the number of public scales of a column."""
+        if isinstance(column, Levels):
+            return 0
+        return sum(scale == "linear" or column.has_log for scale in column.scales)
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """Number of features of each column."""
+        extra = self.distributions is not None
+        return [
+            (self.n_scales(column) + extra) * max(self.n_terms, 1) + 1
+            if isinstance(column, Numbers)
+            else column.n_cells
+            for column in self.columns
+        ]
+
+    @cached_property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return sum(self.widths) + len(LOWEST) * len(self.pairs)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Place of each column's first cell among all cells, and the number of cells."""
+        return np.append(0, np.cumsum([column.n_cells for column in self.columns]))
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of all columns."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def code_dtype(self) -> np.dtype:
+        """Smallest type of integers that numbers all cells of a column."""
+        most = max(column.n_cells for column in self.columns)
+        return np.min_scalar_type(most - 1)
+
+    @cached_property
+    def slices(self) -> list[slice]:
+        """Where each column has its features, and behind them each pair."""
+        sizes = [*self.widths, *[len(LOWEST)] * len(self.pairs)]
+        ends = np.cumsum(sizes).tolist()
+        return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+    @cached_property
+    def row_norm(self) -> float:
+        """Largest norm of a row, whatever its cells."""
+        squares = sum(float(np.max(np.sum(table**2, axis=1))) for table in self.tables)
+        squares += (
+            len(self.pairs) * PAIR_WEIGHT**2 * sum((a * b) ** (-2 * self.decay) for a, b in LOWEST)
+        )
+        return math.sqrt(squares) * (1 + 1e-9)
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    @cached_property
+    def tables(self) -> list[np.ndarray]:
+        """For each column, the features of each cell."""
+        return [
+            np.eye(column.n_cells) if isinstance(column, Levels) else self._of_numbers(j)
+            for j, column in enumerate(self.columns)
+        ]
+
+    def _scales(self, j):
+        column = self.columns[j]
+        found = on_scales(column.middles, column.low, column.high, column.scales)
+        if self.distributions is not None:
+            found.append(self.distributions[j])
+        return found
+
+    def _of_numbers(self, j):
+        table = np.zeros((self.columns[j].n_cells, self.widths[j]))
+        parts = [cosines(scale, self.n_terms, self.decay) for scale in self._scales(j)]
+        table[:-1, :-1] = np.hstack(parts)
+        table[-1, -1] = 1.0
+        return table
+
+    @cached_property
+    def low(self) -> np.ndarray:
+        """The two lowest cosines of each cell, on the last scale of its column; 0 where missing."""
+        found = np.zeros((self.n_cells, 2))
+        for j, (first, column) in enumerate(zip(self.starts, self.columns, strict=False)):
+            if isinstance(column, Numbers):
+                rows = slice(first, first + column.n_cells - 1)
+                found[rows] = cosines(self._scales(j)[-1], 2, 0.0)
+        return found
+
+    @cached_property
+    def pair_weights(self) -> np.ndarray:
+        """Factors of the products of a pair."""
+        return PAIR_WEIGHT * np.array([float(a * b) ** -self.decay for a, b in LOWEST])
+
+    @cached_property
+    def _places_of_pairs(self):
+        """Return the place of each product in the matrix of products of two low cosines."""
+        places = [
+            [(2 * i + a - 1, 2 * j + b - 1) for a, b in LOWEST]
+            for i, j in (sorted(pair) for pair in self.pairs)
+        ]
+        return np.array(places, dtype=np.intp).reshape(-1, 2)
+
+    @property
+    def n_products(self) -> int:
+        """Side of that matrix, padded to whole vectors; 0 without pairs."""
+        return -(-2 * len(self.columns) // 8) * 8 if self.pairs else 0
+
+    def expanded(self, codes: np.ndarray) -> np.ndarray:
+        """Return the features of rows that are given as cells, shape (n_rows, n_features)."""
+        rows = np.empty((len(codes), self.n_features))
+        for j, table in enumerate(self.tables):
+            np.take(table, codes[:, j], axis=0, out=rows[:, self.slices[j]], mode="clip")
+        if self.pairs:
+            low = [self.low[self.starts[j] + codes[:, j]] for j in range(len(self.columns))]
+            for (i, j), part in zip(self.pairs, self.slices[len(self.columns) :], strict=True):
+                i, j = sorted((i, j))
+                for place, (a, b) in enumerate(LOWEST):
+                    product = low[i][:, a - 1] * low[j][:, b - 1]
+                    rows[:, part.start + place] = product * self.pair_weights[place]
+        return rows
+
+    def contributions(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Return what each column, and each pair, adds to a raw prediction.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            What is said of each cell, and of products, see `cells`.
+        codes : ndarray of shape (n_rows, n_columns)
+            Cells.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns + n_pairs)
+        """
+        places = codes + self.starts[:-1]
+        found = np.empty((len(codes), len(self.columns) + len(self.pairs)))
+        found[:, : len(self.columns)] = weights[places]
+        products = weights[self.n_cells :].reshape(self.n_products, self.n_products)
+        for k, (i, j) in enumerate(self.pairs, len(self.columns)):
+            of_pair = products[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
+            one, other = self.low[places[:, i]], self.low[places[:, j]]
+            found[:, k] = np.einsum("na,ab,nb->n", one, of_pair, other)
+        return found
+
+    # --- the linear map between features and what kernels read, and its transpose ----------------
+
+    @property
+    def n_weights(self) -> int:
+        """Numbers that a kernel reads for an output: one a cell, and the matrix of products."""
+        return self.n_cells + self.n_products**2
+
+    def cells(self, coef: np.ndarray) -> np.ndarray:
+        """Return the contribution of each cell, and the matrix of products, of shape (n_weights,).
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_features,)
+            Coefficients of features.
+        """
+        parts = [table @ coef[part] for table, part in zip(self.tables, self.slices, strict=False)]
+        products = np.zeros((self.n_products, self.n_products))
+        if self.pairs:
+            weights = np.tile(self.pair_weights, len(self.pairs))
+            products[tuple(self._places_of_pairs.T)] = coef[sum(self.widths) :] * weights
+        return np.concatenate([*parts, products.ravel()])
+
+    def features(self, sums: np.ndarray) -> np.ndarray:
+        """Return the transpose of `cells` times sums over rows, of shape (n_features,)."""
+        found = np.empty(self.n_features)
+        for j, table in enumerate(self.tables):
+            found[self.slices[j]] = sums[self.starts[j] : self.starts[j + 1]] @ table
+        if self.pairs:
+            products = sums[self.n_cells :].reshape(self.n_products, self.n_products)
+            weights = np.tile(self.pair_weights, len(self.pairs))
+            found[sum(self.widths) :] = products[tuple(self._places_of_pairs.T)] * weights
+        return found
+
+    def with_pairs(self, pairs: Sequence[tuple[int, int]]) -> "Expansion":
+        """Return the expansion with products of the low cosines of pairs of columns."""
+        return replace(self, pairs=tuple(pairs))
+
+    # --- distributions of columns -----------------------------------------------------------------
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of columns of numbers."""
+        return sum(isinstance(column, Numbers) for column in self.columns)
+
+    @cached_property
+    def cells_of_numbers(self) -> np.ndarray:
+        """Return the places of the cells of numbers, without those of missing ones."""
+        parts = [
+            np.arange(first, first + column.n_cells - 1)
+            for first, column in zip(self.starts, self.columns, strict=False)
+            if isinstance(column, Numbers)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
+
+    def with_uniform_distributions(self) -> "Expansion":
+        """Return the expansion with a further scale of each column, until it is known."""
+        uniform = tuple(
+            on_scales(column.middles, column.low, column.high, ("linear",))[0]
+            if isinstance(column, Numbers)
+            else None
+            for column in self.columns
+        )
+        return replace(self, distributions=uniform)
+
+    def with_distributions(
+        self, parts: np.ndarray, std: float, least: float, deviations: float
+    ) -> "Expansion":
+        """Return the expansion with the scales that released parts of the records in cells give.
+
+        Parameters
+        ----------
+        parts : ndarray of shape (n_cells,)
+            Noisy part of the records in each cell.
+        std : float
+            Standard deviation of the noise.
+        least : float
+            Cells are merged until they hold this part of the records.
+        deviations : float
+            And until they stand so many standard deviations out of their noise.
+        """
+        found = tuple(
+            _distribution(parts[first : first + column.n_cells - 1], std, least, deviations)
+            if isinstance(column, Numbers)
+            else None
+            for first, column in zip(self.starts, self.columns, strict=False)
+        )
+        return replace(self, distributions=found)

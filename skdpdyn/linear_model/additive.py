@@ -1,0 +1,291 @@
+"""Columns of additive models: what is public of them, and how rows become cells."""
+
+from collections.abc import Callable, Hashable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpdyn import rules
+from skdpdyn.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
+from skdpdyn.data.coded import Coded
+from skdpdyn.expansion import LOWEST, Expansion, Levels, Numbers
+from skdpdyn.preprocessing import bounds_by_column
+from skdpdyn.privacy.checks import is_auto
+
+_AT_ONCE = 1 << 15  # rows that become cells at a time
+_FLAGS = Levels((False, True))
+
+
+def public_columns(
+    model: Any, n_features: int, names: Sequence[str] | None, kinds: Sequence[str] | None
+) -> tuple[Numbers | Levels, ...]:
+    """Return what is public of each column, or an error that says what to write.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``bounds`` and ``categories``.
+    n_features : int
+        Number of columns.
+    names : sequence of str or None
+        Their names. None: they have none, and are known by their number.
+    kinds : sequence of str or None
+        Names of the types of a frame's columns; None: all are numbers.
+    """
+    levels = _levels(model.categories)
+    keys: list[Hashable] = list(range(n_features) if names is None else names)
+    if unknown := [key for key in levels if key not in keys]:
+        raise ValueError(f"categories name the columns {unknown}, which X does not have")
+    found: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
+    kinds = ["float64"] * n_features if kinds is None else kinds
+    text = [key for key, kind in zip(keys, kinds, strict=True) if not NUMBER_TYPES.match(kind)]
+    if nameless := [key for key in text if key not in found]:
+        raise ValueError(
+            f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
+            f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}"
+        )
+    given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
+    for key, kind in zip(keys, kinds, strict=True):
+        if kind.lower().startswith("bool") and key not in given:
+            found.setdefault(key, _FLAGS)
+    numbers = [key for key in keys if key not in found]
+    bounds = _bounds(model.bounds, numbers, names, n_features)
+    found |= {key: Numbers(*pair) for key, pair in bounds.items()}
+    return tuple(found[key] for key in keys)
+
+
+def _levels(categories):
+    """Return the public levels of columns, by their names."""
+    if categories is None:
+        return {}
+    if not isinstance(categories, dict):
+        raise ValueError(
+            f"categories={categories!r} must be a dict of columns and their public levels"
+        )
+    return {key: _of_levels(key, levels) for key, levels in categories.items()}
+
+
+def _of_levels(key, levels):
+    levels = getattr(levels, "categories", levels)  # of a type with explicit levels
+    found = [] if isinstance(levels, str) else list(levels)
+    found = [level.item() if isinstance(level, np.generic) else level for level in found]
+    try:
+        usable = len(set(found)) == len(found) > 0
+    except TypeError:
+        usable = False
+    if not usable:
+        raise ValueError(
+            f"categories[{key!r}]={levels!r} must be a list of different levels, at least one"
+        )
+    return Levels(tuple(found))
+
+
+def _bounds(bounds, numbers, names, n_features):
+    """Return the bounds of the columns of numbers, as a dict."""
+    if isinstance(bounds, dict) and names is None and not set(numbers) <= set(bounds):
+        if len(bounds) != len(numbers):
+            raise ValueError(
+                f"bounds is a dict by column name: X has no column names. Give one pair for each "
+                f"of {len(numbers)} columns of numbers, in their order"
+            )
+        bounds = dict(zip(numbers, bounds.values(), strict=True))
+    if isinstance(bounds, dict) and (unknown := set(bounds) - set(numbers)):
+        raise ValueError(
+            f"bounds name the columns {sorted(map(str, unknown))}, which are no numbers, or which "
+            "X does not have"
+        )
+    if not numbers:
+        return {}
+    if np.shape(bounds) == (n_features, 2) and n_features != len(numbers):
+        raise ValueError("bounds of columns of levels: give a dict of the columns of numbers")
+    pairs = bounds_by_column(bounds, "bounds", len(numbers), numbers)
+    return dict(zip(numbers, map(tuple, pairs.tolist()), strict=True))
+
+
+def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]:
+    """Return what is public of columns in some order, where only their number is known."""
+    by_name = [*_levels(model.categories)]
+    if isinstance(model.bounds, dict):
+        by_name += [key for key in model.bounds if key not in by_name]
+    if not any(isinstance(key, str) for key in by_name):
+        return public_columns(model, n_features, None, None)
+    rest = [f"column {j}" for j in range(n_features - len(by_name))]
+    if len(by_name) + len(rest) != n_features:
+        raise ValueError(f"n_features={n_features}: {len(by_name)} columns are named")
+    kinds = ["float64"] * len(by_name) + ["bool" if isinstance(model.bounds, dict) else "float64"]
+    kinds += kinds[-1:] * (n_features - len(kinds))
+    return public_columns(model, n_features, by_name + rest, kinds[:n_features])
+
+
+def expand(
+    model: Any,
+    columns: tuple[Numbers | Levels, ...] | None,
+    n_features: int,
+    strength: float,
+) -> Expansion:
+    """Return the public features that columns become, by public numbers alone.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``interactions`` and ``monotonic_cst``.
+    columns : tuple or None
+        Columns; None: those of the parameters.
+    n_features : int
+        Their number.
+    strength : float
+        See `skdpdyn.rules`.
+    """
+    named = columns is not None
+    if columns is None:
+        columns = counted_columns(model, n_features)
+    n_numbers = sum(isinstance(column, Numbers) for column in columns)
+    if not rules.expands(strength, n_numbers):
+        straight = tuple(
+            Numbers(column.low, column.high, ("linear",)) if isinstance(column, Numbers) else column
+            for column in columns
+        )
+        return Expansion(straight, 0, rules.decay_of_cosines())
+    rich = rules.expands_richly(strength, n_numbers)
+    plain = Expansion(columns, 1, rules.decay_of_cosines())
+    n_scales = sum(plain.n_scales(column) for column in columns) + rich * n_numbers
+    n_terms = rules.cosines_of_scales(n_scales)
+    found = Expansion(columns, n_terms, rules.decay_of_cosines())
+    if rich:
+        found = found.with_uniform_distributions()
+    return found.with_pairs(_pairs(model, columns, found, rich, named))
+
+
+def _pairs(model, columns, expansion, rich, named):
+    """Return the pairs of columns that are multiplied."""
+    if model.interactions is None:
+        return ()
+    fixed = set(monotonic(model, len(columns)))
+    numbers = [
+        j for j, column in enumerate(columns) if isinstance(column, Numbers) and j not in fixed
+    ]
+    pairs = tuple(combinations(numbers, 2))
+    if not is_auto(model.interactions):
+        if not named:  # of columns in some order
+            return pairs[: len(model.interactions)]
+        return tuple(_asked_pairs(model, numbers))
+    room = rules.has_room_for_pairs(expansion.n_features, len(LOWEST) * len(pairs))
+    return pairs if rich and room else ()
+
+
+def _place_of(model, key, parameter):
+    """Return the number of a column that is given by its name or number."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and key in list(names):
+        return list(names).index(key)
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and key >= 0:
+        return int(key)
+    raise ValueError(f"{parameter} names the column {key!r}, which is not one of X")
+
+
+def _asked_pairs(model, numbers):
+    for pair in model.interactions:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(
+                f"interactions={model.interactions!r} must be 'auto', None or pairs of columns"
+            )
+        i, j = (_place_of(model, key, "interactions") for key in pair)
+        if i == j or not {i, j} <= set(numbers):
+            raise ValueError(
+                f"interactions: {tuple(pair)!r} must be two columns of numbers, neither of them "
+                "in monotonic_cst"
+            )
+        yield min(i, j), max(i, j)
+
+
+def monotonic(model: Any, n_features: int) -> dict[int, int]:
+    """Return the columns whose curves may only rise, 1, or fall, -1.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``monotonic_cst``.
+    n_features : int
+        Number of columns.
+    """
+    given = model.monotonic_cst
+    if given is None:
+        return {}
+    if isinstance(given, dict):
+        if not all(isinstance(key, (int, np.integer)) for key in given) and not hasattr(
+            model, "feature_names_in_"
+        ):
+            return {}  # before a fit, columns have no names
+        items = [(_place_of(model, key, "monotonic_cst"), sign) for key, sign in given.items()]
+    else:
+        items = list(enumerate(given))
+    if any(sign not in (-1, 0, 1) for _, sign in items) or any(j >= n_features for j, _ in items):
+        raise ValueError(
+            f"monotonic_cst={given!r} must be a dict of columns, or one number a column, each of "
+            "1, 0 and -1"
+        )
+    return {j: int(sign) for j, sign in items if sign}
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
+    """Return rows as cells, or raise an error that quotes no record.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``bounds`` and ``categories``; once fitted, ``expansion_``.
+    X : array-like of shape (n_rows, n_features)
+        Rows, with NaN or None where values are missing.
+    reset : bool
+        Whether the columns are those of a fit.
+    """
+    refuse_dates(X)
+    n_rows, take, kinds = _reader(model, X, reset)
+    names = getattr(model, "feature_names_in_", None)
+    if reset:
+        columns = public_columns(model, model.n_features_in_, names, kinds)
+        expansion = Expansion(columns, 0, 0.0)
+    else:
+        expansion = model.expansion_
+    codes = np.empty((n_rows, len(expansion.columns)), expansion.code_dtype)
+    for first in range(0, n_rows, _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        for j, column in enumerate(expansion.columns):
+            codes[part, j] = quoting_no_records(_codes, column, take(part, j))
+    return Coded(codes, expansion)
+
+
+def _codes(column, values):
+    if isinstance(column, Levels):
+        return column.codes(values)
+    if hasattr(values, "isna"):  # pandas, whose own missing values are no numbers
+        values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.asarray(values, dtype=np.float64)
+    if np.any(np.isinf(values)):
+        raise ValueError("Input X contains infinity: missing values are NaN")
+    return column.codes(values)
+
+
+def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str] | None]:
+    """Return the number of rows, a function of rows and a column, and types of a frame."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None and hasattr(X, "schema"):  # pyarrow
+        dtypes = X.schema.types
+    if dtypes is None or not hasattr(X, "columns"):
+        options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
+        if _levels(model.categories):
+            options = {"dtype": None, "ensure_all_finite": False}
+        rows = validated(model, X, reset=reset, **options)
+        return len(rows), lambda part, j: rows[part, j], None
+    validated(model, X, reset=reset, skip_check_array=True)
+    kinds = [str(kind) for kind in dtypes]
+    if not all(X.shape):
+        raise ValueError(f"Found array with shape {X.shape}: a row and a column are needed")
+    if hasattr(X, "iloc"):
+        return len(X), lambda part, j: X.iloc[part, j], kinds
+    columns = [X[name] for name in X.columns] if hasattr(X, "get_columns") else X.columns
+    return X.shape[0], lambda part, j: columns[j][part].to_numpy(), kinds

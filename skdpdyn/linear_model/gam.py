@@ -1,0 +1,523 @@
+"""Private additive models: a curve for each column, learnt from public expansions."""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn.utils.validation import check_is_fitted
+
+from skdpdyn import rules
+from skdpdyn.base import all_or_nothing, of_persons, silent_arithmetic
+from skdpdyn.expansion import Expansion
+from skdpdyn.linear_model.additive import expand, monotonic, read_cells
+from skdpdyn.linear_model.answers import answering, refuse_in_fit
+from skdpdyn.linear_model.base import (
+    PrivateLinearClassifier,
+    PrivateLinearModel,
+    PrivateLinearRegressor,
+)
+from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.fit import fit
+from skdpdyn.linear_model.logistic import PrivateLogisticRegression
+from skdpdyn.linear_model.poisson import (
+    PrivatePoissonRegressor,
+    rates_of_logarithms,
+    score_of_rates,
+)
+from skdpdyn.linear_model.ridge import PrivateRidge
+from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
+from skdpdyn.privacy import Budget
+from skdpdyn.privacy.checks import checked_choice
+
+
+class AdditiveModel(PrivateLinearModel):
+    """Base of additive models: rows become cells of public tables, and raw predictions add up.
+
+    Parameters are those of `PrivateGAMClassifier` or `PrivateGAMRegressor`.
+    """
+
+    expansion_: Expansion
+    bounds: Any
+    categories: Any
+    interactions: Any
+    monotonic_cst: Any
+
+    # of expanded rows: public, and no parameters
+    data_norm = 1.0
+    fit_intercept = True
+    intercept_scaling: Any = "auto"
+    conditioning: Any = "auto"
+
+    def _public_facts(self):
+        return (
+            f"n_samples={self.n_samples_}" + of_persons(self),
+            f"n_features={self.n_features_in_}",
+            "the columns' bounds and categories, and which of them are flags",
+            "every parameter of the estimator",
+            "the sets of possible labels or target bounds",
+            "shapes, their displays and their edits, which cost nothing: they follow from releases",
+        )
+
+    def _weights(self):
+        """Return what each output says of each cell, and of products, from what was released."""
+        expansion = self.expansion_
+        weights = np.array([expansion.cells(coef) for coef in np.atleast_2d(self.coef_)])
+        for j, sign in monotonic(self, len(expansion.columns)).items():
+            if len(weights) > 1:
+                raise ValueError("monotonic_cst needs two classes, or a regression")
+            curve = slice(expansion.starts[j], expansion.starts[j + 1] - 1)
+            weights[0, curve] = _isotonic(weights[0, curve], sign)
+        return weights
+
+    def _scaled_products(self, X):
+        """Return raw predictions without intercepts: the sums of what is said of each cell."""
+        check_is_fitted(self)
+        cells = read_cells(self, X, reset=False)
+        products = np.column_stack(
+            [self.expansion_.contributions(of, cells.codes).sum(axis=1) for of in self._weights()]
+        )
+        return products if self.coef_.ndim == 2 else products[:, 0]
+
+    def to_sklearn(self) -> Any:
+        """Raise: there is no such model in scikit-learn.
+
+        Returns
+        -------
+        Pipeline
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _isotonic(curve, sign):
+    """Return the nearest curve that only rises, or with sign -1 only falls."""
+    from sklearn.isotonic import isotonic_regression  # slow to load
+
+    return isotonic_regression(curve, increasing=sign > 0)
+
+
+class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
+    """Additive classifier under differential privacy: a curve for each column.
+
+    A raw prediction is the sum of an intercept, of a curve for each column of numbers, of a number
+    for each level of a column of categories, and where records are many of products of curves of
+    two columns. Columns are expanded by public bounds and levels, see `BoundsExpander
+    <skdpdyn.preprocessing.BoundsExpander>`, so that the expansion costs nothing. Inside of `fit` a
+    row is one small number a column: expanded rows are made some at a time.
+
+    The budget first buys, where records are many, the distribution of each column, a further scale
+    of its curve; then the mean of the expanded rows and their second moment, which equalise all
+    directions that stand out of the noise; and the steps of training with the rest. Every "auto" is
+    a function of public numbers alone. In predictions no row is shortened, as long rows are in
+    training: what is said of a row adds up exactly.
+
+    Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
+    not among the public ones counts as one more, "other".
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float or "auto", default="auto"
+        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+    bounds : dict, tuple (low, high) or array-like, default=None
+        Public bounds of the columns of numbers: ``{column: (low, high)}``, or what `BoundsScaler
+        <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the nearer bound. Do not
+        take them from the data.
+    categories : dict or None, default=None
+        Public levels of the other columns: ``{column: levels}``, a list of them or a type that
+        names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
+        ``astype("category")`` collects levels from the records. A column of text without levels is
+        refused; one of flags (bool) needs none. Columns of arrays are named by their number.
+    interactions : "auto", None or sequence of pairs, default="auto"
+        Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are many.
+    monotonic_cst : dict, array-like or None, default=None
+        1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
+        ``{column: 1}``, or one number a column. The curve that was released is made so by isotonic
+        regression, which costs nothing. These columns are in no pair of "auto".
+    alpha : float or "auto", default="auto"
+        Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be felt
+        within the training time.
+    clip : float or "auto", default="auto"
+        Bound on the norm of one record's loss gradient, in units of mapped rows of norm 1.
+    classes : array-like, default=None
+        The labels that can occur, two or more. None: taken from y, with a PrivacyLeakWarning.
+    solver : "auto", str or Solver, default="auto"
+        The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these. The others
+        cannot train on mapped rows.
+    bound : str, default="tightest"
+        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
+        `skdpdyn.privacy.ACCOUNTANTS`.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    max_rows_per_person : int or "auto", default="auto"
+        Public limit on the rows of one person that a fit with ``groups`` uses. "auto": 100, or
+        fewer for more than 100 million persons.
+    class_weight : dict, "private" or None, default=None
+        Public weights of the classes, or bought ones, as in `PrivateLogisticRegression`.
+    diagnostics : bool, default=False
+        Whether to spend 1 % of mu^2 on diagnostics.
+    random_state : None or int, default=None
+        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
+        noise, so the fit is not private: use it for tests.
+    n_jobs : int, default=None
+        Number of threads. The result does not depend on it.
+    verbose : int, default=0
+        Whether to print the plan before training, then progress and the time left.
+
+    Attributes
+    ----------
+    expansion_ : Expansion
+        Public tables of features, with the distributions of columns that were bought.
+    coef_ : ndarray of shape (n_outputs, n_features_out)
+        Coefficients of the expanded features.
+    intercept_ : ndarray of shape (n_outputs,)
+        Intercept, of expanded rows whose features are 0.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, sorted.
+    privacy_, mechanism_, bound_, epsilon_, delta_, leaks_, n_samples_ : object
+        As in `PrivateLogisticRegression`.
+    conditioning_ : FittedConditioning
+        The released map of expanded rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names, where X had string names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpdyn import PrivateGAMClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(
+    ...     {"age": rng.uniform(0, 100, 20_000), "ward": rng.choice(["A", "B"], 20_000)}
+    ... )
+    >>> y = np.abs(X["age"] - 50) + 20 * (X["ward"] == "B") > 35
+    >>> X.loc[::10, "age"] = np.nan
+    >>> model = PrivateGAMClassifier(
+    ...     epsilon=1.0, bounds={"age": (0, 100)}, categories={"ward": ["A", "B"]}, classes=[0, 1]
+    ... ).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9), round(model.epsilon_, 6)
+    (True, 1.0)
+    """
+
+    @answering
+    def __init__(
+        self,
+        epsilon: float | Budget = 1.0,
+        delta: float | str = "auto",
+        *,
+        bounds: Any = None,
+        categories: Any = None,
+        interactions: Any = "auto",
+        monotonic_cst: Any = None,
+        alpha: float | str = "auto",
+        clip: float | str | None = "auto",
+        classes: Any = None,
+        solver: Any = "auto",
+        bound: str = "tightest",
+        adjacency: str = "replace_one",
+        max_rows_per_person: Any = "auto",
+        class_weight: Any = None,
+        diagnostics: bool = False,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.categories = categories
+        self.interactions = interactions
+        self.monotonic_cst = monotonic_cst
+        self.alpha = alpha
+        self.clip = clip
+        self.classes = classes
+        self.solver = solver
+        self.bound = bound
+        self.adjacency = adjacency
+        self.max_rows_per_person = max_rows_per_person
+        self.class_weight = class_weight
+        self.diagnostics = diagnostics
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        """What is learnt: by two classes, or by several."""
+        classes = self.classes if self.classes is not None else vars(self).get("_seen")
+        classes = vars(self).get("classes_") if classes is None else classes
+        several = classes is not None and len(classes) > 2
+        kind = PrivateSoftmaxRegression if several else PrivateLogisticRegression
+        return replace(kind.family, expand=expand)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return softmax(self._raw_scores(X), axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return log_softmax(self._raw_scores(X), axis=1)
+
+    def _raw_scores(self, X):
+        raw = self._raw_predictions(X)
+        return raw if raw.shape[1] > 1 else np.column_stack([np.zeros(len(raw)), raw])
+
+
+class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
+    """Additive regression under differential privacy: a curve for each column.
+
+    A raw prediction is the sum of an intercept, of a curve for each column of numbers, of a number
+    for each level of a column of categories, and where records are many of products of curves of
+    two columns. Columns are expanded by public bounds and levels, see `BoundsExpander
+    <skdpdyn.preprocessing.BoundsExpander>`, so that the expansion costs nothing. Inside of `fit` a
+    row is one small number a column: expanded rows are made some at a time.
+
+    The budget first buys, where records are many, the distribution of each column, a further scale
+    of its curve; then the mean of the expanded rows and their second moment, which equalise all
+    directions that stand out of the noise; and the steps of training with the rest. Every "auto" is
+    a function of public numbers alone. In predictions no row is shortened, as long rows are in
+    training: what is said of a row adds up exactly.
+
+    Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
+    not among the public ones counts as one more, "other".
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float or "auto", default="auto"
+        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+    loss : {"squared", "poisson"}, default="squared"
+        "squared": targets are numbers, as in `PrivateRidge`. "poisson": counts, whose rates are the
+        exponentials of raw predictions, as in `PrivatePoissonRegressor`.
+    bounds : dict, tuple (low, high) or array-like, default=None
+        Public bounds of the columns of numbers: ``{column: (low, high)}``, or what `BoundsScaler
+        <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the nearer bound. Do not
+        take them from the data.
+    categories : dict or None, default=None
+        Public levels of the other columns: ``{column: levels}``, a list of them or a type that
+        names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
+        ``astype("category")`` collects levels from the records. A column of text without levels is
+        refused; one of flags (bool) needs none. Columns of arrays are named by their number.
+    interactions : "auto", None or sequence of pairs, default="auto"
+        Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are many.
+    monotonic_cst : dict, array-like or None, default=None
+        1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
+        ``{column: 1}``, or one number a column. The curve that was released is made so by isotonic
+        regression, which costs nothing. These columns are in no pair of "auto".
+    alpha : float or "auto", default="auto"
+        Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be felt
+        within the training time.
+    clip : float or "auto", default="auto"
+        Bound on the norm of one record's loss gradient, in units of mapped rows of norm 1.
+    target_bounds : tuple (low, high), default=None
+        Public bounds of the target. None: taken from y, with a PrivacyLeakWarning.
+    solver : "auto", str or Solver, default="auto"
+        The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these. The others
+        cannot train on mapped rows.
+    bound : str, default="tightest"
+        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
+        `skdpdyn.privacy.ACCOUNTANTS`.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+    max_rows_per_person : int or "auto", default="auto"
+        Public limit on the rows of one person that a fit with ``groups`` uses. "auto": 100, or
+        fewer for more than 100 million persons.
+    diagnostics : bool, default=False
+        Whether to spend 1 % of mu^2 on diagnostics.
+    random_state : None or int, default=None
+        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
+        noise, so the fit is not private: use it for tests.
+    n_jobs : int, default=None
+        Number of threads. The result does not depend on it.
+    verbose : int, default=0
+        Whether to print the plan before training, then progress and the time left.
+
+    Attributes
+    ----------
+    expansion_ : Expansion
+        Public tables of features, with the distributions of columns that were bought.
+    coef_ : ndarray of shape (n_features_out,)
+        Coefficients of the expanded features.
+    intercept_ : float
+        Intercept, of expanded rows whose features are 0.
+    target_bounds_ : tuple (low, high)
+        The bounds used.
+    privacy_, mechanism_, bound_, epsilon_, delta_, leaks_, n_samples_ : object
+        As in `PrivateRidge`.
+    conditioning_ : FittedConditioning
+        The released map of expanded rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names, where X had string names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateGAMRegressor
+    >>> X = np.random.default_rng(0).uniform(0, 10, (20_000, 2))
+    >>> y = np.sin(X[:, 0]) + np.abs(X[:, 1] - 5)
+    >>> model = PrivateGAMRegressor(epsilon=1.0, bounds=(0, 10), target_bounds=(-1, 6)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9), round(model.epsilon_, 6)
+    (True, 1.0)
+    """
+
+    @answering
+    def __init__(
+        self,
+        epsilon: float | Budget = 1.0,
+        delta: float | str = "auto",
+        *,
+        loss: str = "squared",
+        bounds: Any = None,
+        categories: Any = None,
+        interactions: Any = "auto",
+        monotonic_cst: Any = None,
+        alpha: float | str = "auto",
+        clip: float | str | None = "auto",
+        target_bounds: Any = None,
+        solver: Any = "auto",
+        bound: str = "tightest",
+        adjacency: str = "replace_one",
+        max_rows_per_person: Any = "auto",
+        diagnostics: bool = False,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.bounds = bounds
+        self.categories = categories
+        self.interactions = interactions
+        self.monotonic_cst = monotonic_cst
+        self.alpha = alpha
+        self.clip = clip
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.bound = bound
+        self.adjacency = adjacency
+        self.max_rows_per_person = max_rows_per_person
+        self.diagnostics = diagnostics
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        """What is learnt: numbers, or rates of counts."""
+        checked_choice(self.loss, "loss", ["squared", "poisson"])
+        if self.loss == "poisson":
+            return replace(PrivatePoissonRegressor.family, expand=expand)
+        return replace(PrivateRidge.family, expand=expand, kept_length=rules.kept_length_of_curves)
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any = None,
+        exposure: Any = None,
+        groups: Any = None,
+        unit: str | None = None,
+        **not_taken: Any,
+    ) -> Self:
+        """Train on the records, spending at most (epsilon, delta).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN or None where values are missing.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        exposure : array-like of shape (n_samples,), default=None
+            Exposure of each count, see `PrivatePoissonRegressor.fit`. ``loss="poisson"`` only.
+        groups : array-like of shape (n_samples,), default=None
+            Id of the person that each row belongs to, see `PrivateRidge.fit`.
+        unit : str or None, default=None
+            What ``groups`` holds the ids of: "household", say.
+        **not_taken : dict
+            Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. If an error is raised, the estimator is left as it was before.
+        """
+        refuse_in_fit(self, not_taken)
+        if exposure is not None and self.loss != "poisson":
+            raise ValueError("exposure goes with loss='poisson'")
+        with all_or_nothing(self) as model, silent_arithmetic():
+            fit(model, X, y, groups, unit, exposure)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets; with ``loss="poisson"`` rates, expected counts for an exposure of 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        raw = super().predict(X)
+        return rates_of_logarithms(raw) if self.loss == "poisson" else raw
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """Return R^2, or D^2 with ``loss="poisson"``, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the score.
+        exposure : array-like of shape (n_samples,), default=None
+            Exposure of each count. None: 1 for each.
+
+        Returns
+        -------
+        float
+        """
+        if self.loss != "poisson":
+            return super().score(X, y, sample_weight)
+        return score_of_rates(y, self.predict(X), sample_weight, exposure)

@@ -1,0 +1,382 @@
+"""Additive models: public expansions, rows of cells, and the estimators that train on them."""
+
+import pickle
+import tracemalloc
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
+    PrivateLogisticRegression,
+    rules,
+)
+from skdpdyn.data.coded import Coded, CodedRows
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.persons import by_person
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.rows import row_norms
+from skdpdyn.evaluation import evaluate
+from skdpdyn.expansion import Expansion, Levels, Numbers, cosines
+from skdpdyn.losses import logistic, softmax
+from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.objective import Objective
+from skdpdyn.preprocessing import BoundsExpander
+from skdpdyn.privacy import Ledger
+
+RNG = np.random.default_rng(0)
+N = 4000
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.uniform(0, 100, N),
+        "gain": RNG.exponential(100.0, N) * (RNG.random(N) < 0.5),
+        "ward": RNG.choice(["north", "south", "west"], N),
+        "urgent": RNG.random(N) < 0.3,
+    }
+)
+Y = (np.abs(FRAME["age"] - 50) + 20 * (FRAME["ward"] == "west") > 35).to_numpy()
+COLUMNS = {
+    "bounds": {"age": (0, 100), "gain": (0, 1000)},
+    "categories": {"ward": ["north", "south", "west"]},
+}
+GAM = PrivateGAMClassifier(classes=[False, True], random_state=0, **COLUMNS)
+CURVES = PrivateGAMRegressor(target_bounds=(0, 1), random_state=0, **COLUMNS)
+pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+
+
+# --- BoundsExpander -------------------------------------------------------------------------------
+
+ROWS = RNG.uniform(-20, 120, (300, 2))
+
+
+@pytest.mark.parametrize("n_terms", [0, 1, 8])
+@pytest.mark.parametrize("scales", [("linear",), ("log",), ("linear", "log")])
+@pytest.mark.parametrize("interactions", [None, "all", [(1, 0)]])
+def test_expander_is_a_map_of_each_row(n_terms, scales, interactions):
+    options = {"n_terms": n_terms, "scales": scales, "interactions": interactions}
+    expander = BoundsExpander([(0, 100), (-10, 50)], **options).fit(ROWS)
+    whole = expander.transform(ROWS)
+    names = expander.get_feature_names_out()
+    assert whole.dtype == np.float32
+    assert whole.shape == (300, len(names)) == (300, len(set(names)))
+    for row in range(0, 300, 50):
+        np.testing.assert_array_equal(expander.transform(ROWS[[row]]), whole[[row]])
+    clipped = np.clip(ROWS, [0, -10], [100, 50])
+    np.testing.assert_array_equal(expander.transform(clipped), whole)
+    other = clone(expander).fit(ROWS[:1] * 3)
+    np.testing.assert_array_equal(other.transform(ROWS), whole)
+
+
+def test_expander_has_the_cosines_of_its_definition():
+    X = np.array([[0.0], [25.0], [100.0]])
+    expander = BoundsExpander((0, 100), n_terms=2, scales=("linear",), decay=1.0).fit(X)
+    u = np.array([0.0, 0.25, 1.0])
+    expected = np.column_stack([np.cos(np.pi * u), np.cos(2 * np.pi * u) / 2]) / expander.norm_
+    np.testing.assert_allclose(expander.transform(X), expected, atol=1e-7)
+    assert expander.get_feature_names_out().tolist() == ["x0_cos1", "x0_cos2"]
+    uniform = BoundsExpander((0, 1)).fit_transform(RNG.uniform(0, 1, (20_000, 3)))
+    assert 0.6 < np.sqrt(np.mean(np.sum(uniform**2, axis=1))) < 1.1
+
+
+def test_expander_serves_frames_by_name():
+    frame = FRAME[["gain", "age"]]
+    by_name = BoundsExpander({"age": (0, 100), "gain": (0, 1000)}).fit(frame)
+    np.testing.assert_array_equal(by_name.bounds_, [[0, 1000], [0, 100]])
+    frame.attrs["bounds"] = {"age": (0, 100), "gain": (0, 1000)}
+    np.testing.assert_array_equal(BoundsExpander().fit(frame).bounds_, by_name.bounds_)
+    assert by_name.get_feature_names_out()[[0, 8]].tolist() == ["gain_cos1", "gain_log_cos1"]
+    columns = make_column_transformer(
+        (BoundsExpander(COLUMNS["bounds"]), ["age", "gain"]),
+        (OneHotEncoder(categories=[["north", "south", "west"]], sparse_output=False), ["ward"]),
+    )
+    model = make_pipeline(columns, PrivateLogisticRegression(classes=[False, True]))
+    model.fit(FRAME, Y)
+    assert model.score(FRAME, Y) > 0.8
+    assert total_privacy(model).guarantee == model[-1].privacy_
+
+
+@pytest.mark.parametrize(("n_samples", "n_terms"), [(100, 0), (1000, 1), (100_000, 8)])
+def test_expander_knows_what_a_budget_pays_for(n_samples, n_terms):
+    given = {"n_samples": n_samples, "epsilon": 1.0}
+    assert BoundsExpander((0, 1), n_terms="auto", **given).fit(ROWS).n_terms_ == n_terms
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_terms": "auto"}, "n_terms='auto' needs n_samples and epsilon"),
+        ({"n_terms": "auto", "n_samples": 9}, "n_terms='auto' needs n_samples and epsilon"),
+        ({"n_terms": -1}, "n_terms"),
+        ({"n_terms": 1.5}, "n_terms"),
+        ({"scales": ("cubic",)}, "scales"),
+        ({"scales": ()}, "scales"),
+        ({"bounds": (1, 2), "scales": ("log",)}, "a log scale needs bounds that hold 0"),
+        ({"decay": -1.0}, "decay"),
+        ({"bounds": None}, "bounds=None"),
+        ({"interactions": [(0, 0)]}, "interactions"),
+        ({"interactions": [(0, 7)]}, "interactions"),
+        ({"interactions": "some"}, "interactions"),
+    ],
+)
+def test_expander_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        BoundsExpander(**{"bounds": (0, 1)} | options).fit(ROWS)
+
+
+# --- rows of cells --------------------------------------------------------------------------------
+
+
+def expansion_of(rich):
+    """Return an expansion of three columns of numbers and one of levels."""
+    columns = Numbers(0.0, 3.0), Levels(("a", "b")), Numbers(1.0, 2.0), Numbers(-1.0, 5.0)
+    expansion = Expansion(columns, 3, 1.5)
+    if rich:
+        expansion = expansion.with_uniform_distributions().with_pairs([(0, 2), (2, 3), (0, 3)])
+    return expansion
+
+
+def codes_of(expansion, n_rows=700):
+    """Return cells of rows, some of them missing and other."""
+    cells = [column.n_cells for column in expansion.columns]
+    return RNG.integers(0, cells, (n_rows, len(cells))).astype(expansion.code_dtype)
+
+
+@pytest.mark.parametrize("rich", [False, True])
+def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
+    expansion = expansion_of(rich)
+    codes = codes_of(expansion)
+    rows, coef = expansion.expanded(codes), RNG.standard_normal(expansion.n_features)
+    weights = expansion.cells(coef)
+    parts = expansion.contributions(weights, codes)
+    np.testing.assert_allclose(parts.sum(axis=1), rows @ coef, atol=1e-12)
+    sums = RNG.standard_normal(expansion.n_weights)
+    assert expansion.features(sums) @ coef == pytest.approx(sums @ weights)
+    assert np.all(np.linalg.norm(rows, axis=1) <= expansion.row_norm)
+    cells = Coded(codes, expansion)
+    np.testing.assert_allclose(row_norms(cells), np.linalg.norm(rows, axis=1))
+    given = RowMap(rows.mean(axis=0), np.diag(1 + np.arange(rows.shape[1])) * 1.0, 2.0, 9.0)
+    one, other = CodedRows(cells, map=given), LocalRows(rows, map=given)
+    np.testing.assert_allclose(one.second_moment(0.1), other.second_moment(0.1), atol=1e-12)
+    np.testing.assert_allclose(one.column_sums(1.0), other.column_sums(1.0), atol=1e-12)
+    grid = np.linspace(0, 9, 20)
+    for keep in (False, True):
+        found = one.counts("lengths", grid, keep=keep)
+        np.testing.assert_array_equal(found, other.counts("lengths", grid, keep=keep))
+    for of_one, of_other in zip(one.factors(), other.factors(), strict=True):
+        np.testing.assert_array_equal(of_one, of_other)
+    assert pickle.loads(pickle.dumps(expansion)) == expansion
+
+
+@pytest.mark.parametrize("column", [Numbers(0.0, 3.0), Numbers(1.0, 2.0), Numbers(-1.0, 1e6)])
+def test_cells_are_where_their_numbers_are(column):
+    assert column.n_cells <= 255
+    values = RNG.uniform(column.low, column.high, 5000)
+    codes = column.codes(values)
+    ends = np.concatenate([[column.low], column.edges, [column.high]])
+    assert np.all((ends[codes] <= values) & (values < ends[codes + 1]))
+    np.testing.assert_array_equal(column.codes(column.middles), np.arange(column.n_cells - 1))
+    assert column.codes([np.nan, -1e9, 1e9]).tolist() == [
+        column.n_cells - 1, 0, column.n_cells - 2,
+    ]  # fmt: skip
+
+
+def test_levels_have_cells_of_their_own():
+    column = Levels(("a", "b", 3))
+    values = ["b", "a", 3, "other", None, np.nan, pd.NA, [1], 3.0]
+    expected = [1, 0, 2, 3, 4, 4, 4, 3, 2]
+    assert column.codes(np.array([*values, "a"], dtype=object)[:-1]).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("n_outputs", "rich", "of_persons"), [*product([1, 3], [False, True], [False, True])]
+)
+def test_gradients_are_those_of_expanded_rows(n_outputs, rich, of_persons):
+    expansion = expansion_of(rich)
+    codes, d = codes_of(expansion), expansion.n_features
+    dense = expansion.expanded(codes)
+    y = RNG.integers(0, max(2, n_outputs), len(codes)).astype(float)
+    loss = logistic if n_outputs == 1 else softmax(3)
+    row_map = RowMap(
+        RNG.standard_normal(d) / 10, RNG.standard_normal((d, d)), 9.0, expansion.row_norm
+    )
+    persons = weight = None
+    if of_persons:
+        _, persons, weight = by_person(np.arange(len(codes)) // 2, 2)
+    n_records = len(codes) // 2 if of_persons else len(codes)
+    rows = CodedRows(Coded(codes, expansion), y, weight, row_map, persons=persons, most_rows=2)
+    same = LocalRows(dense, y, weight, row_map, persons=persons, most_rows=2)
+    objective = Objective(
+        loss, n_records, d, 1.0, clip=0.6, intercept_scaling=0.2, spread=1e3, most_rows=2,
+        exact=True,
+    )  # fmt: skip
+    theta = RNG.standard_normal(objective.n_parameters)
+    chosen = RNG.permutation(n_records)[:50]
+    for of in (None, chosen):
+        found = rows.gradient(objective, theta, of)
+        np.testing.assert_allclose(found, same.gradient(objective, theta, of), atol=1e-7)
+    counts = rows.cell_counts()
+    for j, first in enumerate(expansion.starts[:-1]):
+        of_column = np.bincount(codes[:, j], minlength=expansion.columns[j].n_cells)
+        found = counts[first : first + len(of_column)]
+        # weights of a person add up to a little less than 1
+        np.testing.assert_allclose(found, of_column / (2 if of_persons else 1), rtol=1e-12)
+
+
+def test_a_distribution_is_that_of_the_records():
+    column = Numbers(0.0, 1.0)
+    expansion = Expansion((column,), 2, 1.5).with_uniform_distributions()
+    values = RNG.beta(1, 5, 50_000)
+    parts = np.bincount(column.codes(values), minlength=column.n_cells) / values.size
+    known = expansion.with_distributions(parts, 1e-5, 1 / 64, 2.0)
+    at = np.searchsorted(np.sort(values), column.middles) / values.size
+    np.testing.assert_allclose(known.distributions[0], at, atol=0.02)
+    noise = expansion.with_distributions(RNG.normal(0, 1, parts.size), 1.0, 1 / 64, 2.0)
+    assert np.all(np.diff(noise.distributions[0]) >= 0)
+    assert noise.distributions[0][-1] <= 1
+    assert cosines(np.array([0.0, 1.0]), 0, 1.0).tolist() == [[-1.0], [1.0]]
+
+
+# --- the estimators -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 3.0])
+def test_a_fit_costs_what_it_says_and_learns(epsilon, adjacency):
+    model = clone(GAM).set_params(epsilon=epsilon, adjacency=adjacency).fit(FRAME, Y)
+    assert model.privacy_ == model.privacy_cost(N, 4) == clone(model).privacy_cost(N, 4)
+    assert model.privacy_.epsilon(model.delta_) <= epsilon * (1 + 1e-9)
+    if epsilon == 3.0:
+        assert model.score(FRAME, Y) > 0.93
+        assert {"column distributions", "column means"} <= set(model.mechanism_.names)
+    probabilities = model.predict_proba(FRAME)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(FRAME)), probabilities)
+    assert "shapes, their displays" in str(model.privacy_report())
+
+
+def test_the_form_of_the_table_does_not_matter():
+    expected = clone(GAM).fit(FRAME, Y)
+    polars = clone(GAM).fit(pl.from_pandas(FRAME), Y)
+    np.testing.assert_array_equal(polars.coef_, expected.coef_)
+    typed = FRAME.astype({"ward": "category", "age": "Float64", "urgent": "boolean"})
+    np.testing.assert_array_equal(clone(GAM).fit(typed, Y).coef_, expected.coef_)
+    by_type = {"ward": pd.CategoricalDtype(["north", "south", "west"])}
+    explicit = clone(GAM).set_params(categories=by_type).fit(FRAME, Y)
+    np.testing.assert_array_equal(explicit.coef_, expected.coef_)
+    by_number = {"bounds": {0: (0, 100), 1: (0, 1000)}, "n_jobs": 2}
+    levels = {2: ["north", "south", "west"], 3: [False, True]}
+    array = clone(GAM).set_params(categories=levels, **by_number)
+    array.fit(FRAME.to_numpy(object), Y)
+    np.testing.assert_array_equal(array.coef_, expected.coef_)
+    numbers = FRAME[["age", "gain"]]
+    plain = PrivateGAMClassifier(bounds=[(0, 100), (0, 1000)], classes=[0, 1], random_state=0)
+    one, other = clone(plain).fit(numbers, Y), clone(plain).fit(numbers.to_numpy(), Y)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_missing_values_are_a_level():
+    frame = FRAME.copy()
+    frame.loc[Y & (RNG.random(N) < 0.9), "gain"] = np.nan
+    frame.loc[::7, "ward"] = None
+    model = clone(GAM).set_params(epsilon=3.0).fit(frame, Y)
+    assert model.score(frame, Y) > 0.9
+    assert np.all(np.isfinite(model.predict_proba(frame.iloc[:3].assign(ward="elsewhere"))))
+
+
+def test_persons_streams_of_noise_and_several_classes():
+    three = np.digitize(FRAME["age"], [30, 60])
+    model = clone(GAM).set_params(classes=[0, 1, 2], epsilon=3.0)
+    model.fit(FRAME, three, groups=np.arange(N) // 2)
+    assert model.n_samples_ == N // 2
+    assert model.privacy_unit_ == "person"
+    assert model.coef_.shape[0] == 3
+    assert model.score(FRAME, three) > 0.8
+    seen = clone(model).set_params(classes=None).fit(FRAME, three)
+    assert seen.classes_.tolist() == [0, 1, 2]
+    rates = clone(CURVES).set_params(loss="poisson", target_bounds=(0, 10), epsilon=3.0)
+    counts = RNG.poisson(np.exp(FRAME["age"] / 50))
+    years = RNG.uniform(0.5, 2, N)
+    rates.fit(FRAME, counts, exposure=years)
+    assert np.all(rates.predict(FRAME) > 0)
+    assert rates.score(FRAME, counts, exposure=np.ones(N)) > 0.2
+
+
+def test_curves_are_monotonic_where_they_are_asked_to_be():
+    y = np.clip(FRAME["age"] / 100 + RNG.normal(0, 0.3, N), 0, 1)
+    model = clone(CURVES).set_params(monotonic_cst={"age": 1}).fit(FRAME, y)
+    ages = FRAME.iloc[[0] * 101].assign(age=np.arange(101.0))
+    assert np.all(np.diff(model.predict(ages)) >= -1e-12)
+    falls = clone(CURVES).set_params(monotonic_cst=[-1, 0, 0, 0]).fit(FRAME, y)
+    assert np.all(np.diff(falls.predict(ages)) <= 1e-12)
+    assert model.score(FRAME, y) > 0.3
+
+
+def test_it_is_evaluated_searched_and_reserved(tmp_path):
+    model = clone(GAM).fit(FRAME, Y)
+    assert evaluate(model, FRAME, Y, epsilon=1.0).accuracy.value > 0.7
+    search = PrivateSearchCV(
+        clone(GAM).set_params(random_state=None), {"clip": [0.3, 0.6]}, epsilon=3.0
+    )
+    assert search.fit(FRAME, Y).score(FRAME, Y) > 0.7
+    ledger = Ledger(tmp_path / "ledger.json", (3.0, 1e-5))
+    ledger.reserve("curves", clone(GAM).set_params(delta=1e-7, random_state=None), N, 4)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "frame", "message"),
+    [
+        ({"categories": None}, FRAME, r"\['ward'\] hold no numbers.* categories=\{'ward': \['a'"),
+        (
+            {"categories": None},
+            FRAME.astype({"ward": "category"}),
+            r"\['ward'\] hold no numbers, and the levels that they hold are private",
+        ),
+        ({"bounds": {"age": (0, 100)}}, FRAME, r"no bounds for \['gain'\]"),
+        ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),
+        ({"categories": {"town": [1]}}, FRAME, r"\['town'\], which X does not have"),
+        ({"categories": {"ward": []}}, FRAME, "must be a list of different levels"),
+        ({"categories": "ward"}, FRAME, "must be a dict"),
+        ({}, FRAME.assign(age=np.inf), "infinity"),
+        ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
+        ({"bound": "langevin"}, FRAME, "cannot train an additive model"),
+        ({"interactions": [("age", "ward")]}, FRAME, "two columns of numbers"),
+        ({"interactions": "some"}, FRAME, "interactions="),
+        ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),
+        ({"monotonic_cst": {"town": 1}}, FRAME, "monotonic_cst names the column 'town'"),
+    ],
+)
+def test_what_is_refused(options, frame, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        clone(GAM).set_params(**options).fit(frame, Y)
+
+
+def test_a_refusal_quotes_no_record():
+    frame = FRAME.assign(age=["secret", *FRAME["age"][1:]])
+    with pytest.raises(ValueError, match=r"numbers") as caught:
+        clone(GAM).fit(frame, Y)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_expanded_rows_are_never_all_in_memory():
+    """Cells take an eighth of X, what is kept for each row 24 bytes, and a block of rows some."""
+    X = RNG.uniform(0, 1, (200_000, 10))
+    y = X[:, 0] > 0.5
+    model = PrivateGAMClassifier(bounds=(0, 1), classes=[0, 1], interactions=None)
+    model.fit(X[:2000], y[:2000])
+    tracemalloc.start()
+    model.set_params(epsilon=0.01).fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    expanded = len(X) * model.expansion_.n_features * 8
+    assert rules.expands(1e9, 10)
+    assert peak < min(0.3 * X.nbytes + 24 * len(X) + 8 * len(X) + 3e7, expanded / 4)
