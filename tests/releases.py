@@ -292,14 +292,19 @@ def perturbed(model):
     return prepare
 
 
-def evaluated(model, target="y", **options):
+def evaluated(model, target="y", of_records=(), **options):
     """Return a way out: the evaluation of a model that was fitted to other records."""
 
     def prepare(n_features):
         other, _ = table(n_features, seed=1)
         fitted = model().set_params(verbose=0).fit(other.X, getattr(other, target))
         settings = BUDGET | {"random_state": 0} | options
-        return lambda data: evaluate(fitted, data.X, getattr(data, target), **settings)
+
+        def run(data):
+            given = {name: getattr(data, name) for name in of_records}
+            return evaluate(fitted, data.X, getattr(data, target), **given, **settings)
+
+        return run
 
     return prepare
 
@@ -574,6 +579,9 @@ WAYS_OUT = {
     "evaluate": evaluated(plain),
     "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
+    "evaluate counts": evaluated(
+        partial(counting, target_bounds=(0, 8), **unconditioned), "counts", ("exposure",)
+    ),
     "private_summary": summarised(
         partial(plain, clip=2.0, solver="objective_perturbation"), robust=True
     ),

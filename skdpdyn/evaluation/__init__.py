@@ -11,6 +11,7 @@ from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.evaluation.results import (
     ClassEvaluation,
     PrivateEvaluation,
+    RateEvaluation,
     RegressionEvaluation,
     ScoreEvaluation,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "PrivateCalibrationDisplay",
     "PrivateEvaluation",
     "PrivateRocCurveDisplay",
+    "RateEvaluation",
     "RegressionEvaluation",
     "ScoreEvaluation",
     "evaluate",

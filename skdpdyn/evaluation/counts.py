@@ -2,29 +2,42 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.base import quoting_no_records, refuse_dates, refuse_unreadable
+from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import person_codes
 from skdpdyn.evaluation.estimates import NoisyNumbers
 from skdpdyn.evaluation.results import (
     ClassEvaluation,
     PrivateEvaluation,
+    RateEvaluation,
     RegressionEvaluation,
     ScoreEvaluation,
 )
 from skdpdyn.foreign import predicted as answers
-from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of
+from skdpdyn.linear_model.counts import BASE_RATE, N_TRIALS, base_rate
+from skdpdyn.linear_model.targets import (
+    as_labels,
+    codes_of,
+    exposures,
+    numbers_of,
+    residual_limit,
+)
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import as_float
+from skdpdyn.spending import COUNTS, Share, Spending
 
 _THRESHOLDS = np.arange(1, 32) / 32
 _MOST_THRESHOLDS = 1023
 _LOG_LOSS_SHARE = 0.3  # part of mu^2 for the log loss of more than two classes
 _EPS = np.finfo(np.float64).eps
+DECILES, SUMS = "deciles of rates", "sums"
+_LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +69,19 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Statistics to release, and a function that makes an evaluation of the released numbers."""
+    """Statistics to release, and a function that makes an evaluation of the released numbers.
+
+    ``learn`` returns the statistics, with the same names and shares, of what it buys by the shares
+    ``first``; None: they are ``parts``.
+    """
 
     parts: tuple[Statistic, ...]
     evaluation: Callable[..., PrivateEvaluation]
+    first: dict[str, Share] = field(default_factory=dict)
+    learn: Callable[[Spending], tuple[Statistic, ...]] | None = None
 
 
-def counted(model, X, y, groups, thresholds, target_bounds, largest_error, adjacency):
+def counted(model, X, y, groups, exposure, thresholds, target_bounds, largest_error, adjacency):
     """Return the number of records or persons, and the statistics of scores to release.
 
     With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
@@ -78,6 +97,7 @@ def counted(model, X, y, groups, thresholds, target_bounds, largest_error, adjac
         ("thresholds", thresholds, "a classifier of two classes"),
         ("target_bounds", target_bounds, "a regression"),
         ("largest_error", largest_error, "a regression"),
+        ("exposure", None if exposure is None else "...", "a regression"),
     ):
         fits = regression if of == "a regression" else not regression and len(model.classes_) == 2
         if value is not None and not fits:
@@ -87,6 +107,9 @@ def counted(model, X, y, groups, thresholds, target_bounds, largest_error, adjac
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
     owned = _Owned.by(groups, y.size)
+    if exposure is not None or _takes_exposure(model):
+        of_rates = exposure, target_bounds, largest_error
+        return owned.n, _rates(model, X, y, owned, of_rates, adjacency)
     if regression:
         return owned.n, _errors(model, X, y, owned, target_bounds, largest_error, adjacency)
     codes = codes_of(y, classes)
@@ -182,20 +205,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
 
 def _errors(model, X, y, owned, target_bounds, largest_error, adjacency):
     """Sum errors, their squares, targets and their squares, each in units of the largest."""
-    bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
-    if bounds is None:
-        raise ValueError("target_bounds=None: the model knows none. Pass public bounds (low, high)")
-    low, high = map(as_float, bounds) if np.shape(bounds) == (2,) else (0.0, 0.0)
-    if not -1e150 < low < high < 1e150:
-        raise ValueError(
-            f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high"
-        )
-    largest = high - low if largest_error is None else as_float(largest_error)
-    if not 0 < largest <= high - low:
-        raise ValueError(
-            f"largest_error={largest_error!r} must be above 0 and at most {high - low:g}, the "
-            "distance of the bounds"
-        )
+    low, high, largest = _limits(model, target_bounds, largest_error)
     targets = np.clip(numbers_of(y), low, high)
     predicted = answers(model, "predict", X, y.size)
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
@@ -213,6 +223,81 @@ def _errors(model, X, y, owned, target_bounds, largest_error, adjacency):
         )
 
     return Counted((Statistic("sums", np.array(sums), sensitivity),), evaluation)
+
+
+def _limits(model, target_bounds, largest_error, most=None):
+    """Return the bounds of targets, and the limit of errors: at most ``most`` of the bounds."""
+    bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
+    if bounds is None:
+        raise ValueError("target_bounds=None: the model knows none. Pass public bounds (low, high)")
+    low, high = map(as_float, bounds) if np.shape(bounds) == (2,) else (0.0, 0.0)
+    if not -1e150 < low < high < 1e150:
+        raise ValueError(
+            f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high"
+        )
+    most = high - low if most is None else most(high)
+    largest = most if largest_error is None else as_float(largest_error)
+    if not 0 < largest <= most:
+        raise ValueError(f"largest_error={largest_error!r} must be above 0 and at most {most:g}")
+    return low, high, largest
+
+
+def _takes_exposure(model):
+    """Return whether a model of this package predicts rates."""
+    return getattr(getattr(model, "family", None), "targets", None) is not None and (
+        model.family.targets.takes_exposure
+    )
+
+
+def _rates(model, X, y, owned, of_rates, adjacency):
+    """Sum expected and observed counts by decile of the rate, and deviances.
+
+    A record has one term each of expected and observed counts, each at most 1 in units of the
+    largest count, and two deviances, at most 1 in units of the largest: a norm of 2, and no two
+    records have terms of different signs.
+    """
+    exposure, target_bounds, largest_error = of_rates
+    low, high, largest = _limits(model, target_bounds, largest_error, lambda high: 2 * high + 8)
+    if not low >= 0:
+        raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")
+    exposure, observed = exposures(exposure, y), np.clip(numbers_of(y), low, high)
+    rates = answers(model, "predict", X, y.size)
+    rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
+    unit = residual_limit(high)
+    rows = LocalRows(
+        np.zeros((y.size, 1)), observed / exposure, owned.weight, None, exposure / unit
+    )
+    learnt = {}
+
+    def counts(numbers, thresholds):
+        return [owned.count((numbers <= one).astype(np.intp), 2)[1] for one in thresholds]
+
+    def deviances(means):
+        logs = observed * np.log(np.maximum(observed, _LEAST_RATE) / means)
+        return np.clip(2 * (logs - (observed - means)) / largest, 0.0, 1.0)
+
+    def learn(spending):
+        of_deciles = partial(spending.quantile, DECILES, partial(counts, rates))
+        middle = of_deciles(high * 2.0**10, 0.5, owned.n, octaves=30)
+        edges = [of_deciles(8 * middle, k / 10, owned.n, octaves=6) for k in range(1, 10)]
+        learnt["thresholds"] = np.sort(edges)
+        learnt["rate"] = base_rate(rows, owned.n, spending)
+        places = np.searchsorted(learnt["thresholds"], rates)
+        expected = np.minimum(exposure * rates, high)
+        inside = [places == k for k in range(10)]
+        sums = [owned.sum(of * one / high) for of in (expected, observed) for one in inside]
+        sums += [owned.sum(deviances(exposure * of)) for of in (rates, learnt["rate"])]
+        return (Statistic(SUMS, np.array(sums), sensitivity),)
+
+    sensitivity = 2 * math.sqrt(adjacency.sum_sensitivity(1.0)) * owned.rounding
+
+    def evaluation(released, **public):
+        return RateEvaluation(
+            noisy=released[0], largest_count=high, largest_error=largest, **learnt, **public
+        )
+
+    first = {DECILES: Share(0.15, 10 * COUNTS), BASE_RATE: Share(0.05, N_TRIALS), SUMS: Share(0.8)}
+    return Counted((), evaluation, first, learn)
 
 
 def _checked_thresholds(thresholds):

@@ -556,3 +556,107 @@ class RegressionEvaluation(PrivateEvaluation):
             "mean absolute error": self.mean_absolute_error,
             "mean squared error": self.mean_squared_error,
         }
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RateEvaluation(PrivateEvaluation):
+    """Metrics of a model of counts: deviance, and calibration by decile of the predicted rate.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, or of persons, public.
+    noisy : NoisyNumbers
+        Sums of expected counts in ten groups and of observed counts, over the largest, and of
+        deviances from predictions and from one rate of all, over the largest.
+    privacy_ : Guarantee
+        Guarantee of the release.
+    mechanism_ : record
+        Record of the release.
+    delta_ : float
+        Delta at which epsilon is shown.
+    confidence : float
+        Probability that an interval covers.
+    leaks_ : tuple of str, default=()
+        Leaks that ``privacy_`` does not cover: a seed.
+    thresholds : ndarray of shape (9,)
+        Rates between the groups, about the deciles; released.
+    rate : float
+        The rate of all records, of which the deviance is compared with; released.
+    largest_count : float
+        Expected and observed counts beyond it count as it.
+    largest_error : float
+        Deviances of a record beyond it count as it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivatePoissonRegressor
+    >>> from skdpdyn.evaluation import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> X, years = rng.uniform(-1, 1, (50_000, 1)), rng.uniform(0.5, 1.0, 50_000)
+    >>> claims = rng.poisson(years * np.exp(X[:, 0]))
+    >>> model = PrivatePoissonRegressor(target_bounds=(0, 8)).fit(X, claims, exposure=years)
+    >>> found = evaluate(model, X, claims, exposure=years, epsilon=1.0)
+    >>> bool(0.1 < found.d2.value < 0.4), len(found.calibration_curve()[1])
+    (True, 10)
+    """
+
+    thresholds: np.ndarray
+    rate: float
+    largest_count: float
+    largest_error: float
+
+    @property
+    def mean_deviance(self) -> Estimate:
+        """Mean of the Poisson deviances, cut off at ``largest_error``."""
+        weights = np.zeros(22)
+        weights[20] = self.largest_error / self.n_samples
+        return self.noisy.linear(weights, bounds=(0.0, self.largest_error))
+
+    @property
+    def d2(self) -> Estimate:
+        """Part of the deviance from one rate of all that is predicted."""
+        of_model, of_one = np.eye(22)[20:]
+        rest = self.noisy.ratio(of_model, of_one, bounds=(0.0, math.inf))
+        return Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low)
+
+    @property
+    def calibration(self) -> Estimate:
+        """Sum of observed counts over that of expected ones."""
+        return self.noisy.ratio(self._select(1), self._select(0), bounds=(0.0, math.inf))
+
+    def calibration_curve(self) -> tuple[np.ndarray, list[Estimate]]:
+        """Return how many counts were expected by group, and observed ones over expected ones.
+
+        Returns
+        -------
+        expected : ndarray of shape (10,)
+            Sum of expected counts in each group, from the lowest rates to the highest, with noise.
+        ratios : list of Estimate
+            Observed counts over expected ones; NaN where noise leaves nothing of them.
+        """
+        ratios = [
+            self.noisy.ratio(self._select(1, k), self._select(0, k), bounds=(0.0, math.inf))
+            for k in range(10)
+        ]
+        return self.noisy.values[:10] * self.largest_count, ratios
+
+    def _select(self, observed, group=None):
+        """Return weights of the sums of a group; None: of all."""
+        weights = np.zeros((2, 11))
+        weights[observed, slice(10) if group is None else group] = 1
+        return np.append(weights[:, :10].ravel(), [0.0, 0.0])
+
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the metrics of the table by name.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+        return {
+            "D^2": self.d2,
+            "mean deviance": self.mean_deviance,
+            "observed / expected": self.calibration,
+        }

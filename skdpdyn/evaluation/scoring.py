@@ -23,6 +23,7 @@ def evaluate(
     *,
     groups: Any = None,
     unit: str | None = None,
+    exposure: Any = None,
     epsilon: float,
     delta: float | str = "auto",
     adjacency: str = "replace_one",
@@ -44,7 +45,9 @@ def evaluate(
     For more classes, it releases the numbers of records by true and predicted label, and the mean
     of the log losses, each cut off at 3 log(number of classes). For a regression, it releases four
     sums: of absolute and squared errors, cut off at ``largest_error``, and of the target and its
-    square.
+    square. For counts, it buys deciles of the predicted rates and the rate of all records, and then
+    releases sums of expected and observed counts by decile, and of deviances, cut off at
+    ``largest_error``, from the predictions and from the rate of all.
 
     With the probability ``confidence``, an interval contains the metric of these records without
     noise. It follows from the public distribution of the noise. It does not say how far the records
@@ -71,6 +74,9 @@ def evaluate(
     unit : str or None, default=None
         What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
         "person", or without ``groups`` "record".
+    exposure : array-like of shape (n_samples,), default=None
+        Exposure of each count: the model predicts rates. None: 1 for a model of counts of skdpdyn.
+        Other models of rates are scored as such if there are exposures.
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
@@ -85,8 +91,8 @@ def evaluate(
         Public bounds that targets and predictions of a regression are clipped to. None: those of
         the model.
     largest_error : float, default=None
-        Limit at which errors of a regression are cut off. The noise is in proportion to it. None:
-        the distance of the bounds.
+        Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
+        proportion to it. None: the distance of the bounds, or 8 more than twice the largest count.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None
@@ -95,9 +101,9 @@ def evaluate(
 
     Returns
     -------
-    ScoreEvaluation, ClassEvaluation or RegressionEvaluation
-        See `ScoreEvaluation` for two classes, `ClassEvaluation` for more, and
-        `RegressionEvaluation`.
+    ScoreEvaluation, ClassEvaluation, RegressionEvaluation or RateEvaluation
+        See `ScoreEvaluation` for two classes, `ClassEvaluation` for more, `RegressionEvaluation`,
+        and `RateEvaluation` for counts.
 
     Raises
     ------
@@ -140,15 +146,17 @@ def evaluate(
     quoting_no_records(check_is_fitted, model)
     with silent_arithmetic():
         n_samples, wanted = counted(
-            model, X, y, groups, thresholds, target_bounds, largest_error, adjacency
+            model, X, y, groups, exposure, thresholds, target_bounds, largest_error, adjacency
         )
     budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
-    shares = {part.name: Share(part.share) for part in wanted.parts}
+    shares = wanted.first | {part.name: Share(part.share) for part in wanted.parts}
     plan = planned(shares, budget)
     warn_of_weak_budget(budget, n_samples)
     (generator,) = generators(random_state)
     spending, released = Spending(budget, shares, generator), []
-    for part in wanted.parts:
+    with silent_arithmetic():
+        parts = wanted.parts if wanted.learn is None else wanted.learn(spending)
+    for part in parts:
         # up, so that the exact mu is no larger: 4 roundings, of the sensitivity and in privacy_.mu
         sensitivity = part.sensitivity * (1 + 8 * np.finfo(float).eps)
         noisy = spending.release(part.name, part.values, sensitivity)

@@ -130,7 +130,9 @@ class Bought(Link):
 
     def limit(self, residuals, rows, buy):
         """See `Link.limit`."""
-        counts = partial(rows.counts_of, np.abs(residuals[:, 0]))
+        distances = rows.with_numbers(np.abs(residuals[:, 0]))
+        distances.exposure = np.empty(0)
+        counts = partial(distances.counts, "distances")
         found = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.n_records, octaves=10)
         return max(BEYOND * found, self.least)
 

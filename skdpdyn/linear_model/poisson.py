@@ -13,6 +13,7 @@ from skdpdyn.base import (
     scored,
     silent_arithmetic,
 )
+from skdpdyn.data.cluster import is_collection
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.counts import CountUnits, loss_of_counts
@@ -265,20 +266,37 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             fit(model, X, y, groups, unit, exposure)
         return self
 
-    @by_blocks
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict rates: expected counts for an exposure of 1.
+    def predict(self, X: Any, exposure: Any = None) -> np.ndarray:
+        """Predict expected counts, or rates without an exposure.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+        exposure : array-like of shape (n_samples,), default=None
+            Exposure of each row. None: 1.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             Finite numbers > 0.
+
+        Raises
+        ------
+        ValueError
+            If there is not one exposure > 0 for each row, or X is a Dask collection and there are
+            exposures: multiply its rates by them.
         """
+        rates = self._rates(X)
+        if exposure is None:
+            return rates
+        if is_collection(X):
+            raise ValueError("exposure=...: X is a Dask collection. Multiply predict(X) by it")
+        return rates * exposures(exposure, rates)
+
+    @by_blocks
+    def _rates(self, X):
+        """Return expected counts for an exposure of 1."""
         return rates_of_logarithms(super().predict(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:

@@ -1,0 +1,107 @@
+"""Scores of models of counts with exposures: what is released for them, and their numbers."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.linear_model import PoissonRegressor
+from sklearn.metrics import mean_poisson_deviance
+from test_inference import Recorder
+
+from skdpdyn import PrivatePoissonRegressor, PrivateRidge, spending
+from skdpdyn.evaluation import evaluate
+
+N = 500
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (N, 2))
+YEARS = RNG.uniform(0.1, 2.0, N)
+COUNTS = RNG.poisson(YEARS * np.exp(X @ [1.0, -0.5])).astype(float)
+MODEL = PoissonRegressor(alpha=0).fit(X, COUNTS / YEARS, sample_weight=YEARS)
+OPTIONS = {"epsilon": 1.0, "delta": 1e-6, "target_bounds": (0, 6)}
+
+
+def scored(rows=X, counts=COUNTS, years=YEARS, **options):
+    return evaluate(MODEL, rows, counts, exposure=years, **OPTIONS | options)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_sensitivity(grouped, adjacency, monkeypatch):
+    """Each release moves by what its noise is for at most, and sums by 0.45 of it somewhere."""
+    records = list(product((-30.0, 0.0, 30.0), (0.0, 6.0, 99.0), (1e-20, 1.0, 1e20)))
+    owners = {"groups": np.append(np.arange(N) // 2 + 1, 0)} if grouped else {}
+    most = {}
+    for one, other in zip(records, records[::-1] + records[5:], strict=False):
+        found, calls = None, [Recorder()]
+        calls.append(Recorder(before=calls[0]))
+        for recorder, (place, count, years) in zip(calls, (one, other), strict=True):
+            rows = np.vstack([X, [place, 0.0]]), np.append(COUNTS, count), np.append(YEARS, years)
+            monkeypatch.setattr(spending, "release", recorder)
+            found = scored(*rows, adjacency=adjacency, **owners)
+        factor = 1 if adjacency == "replace_one" else 2  # one record leaves, and another one comes
+        parts = zip(found.mechanism_.names, found.mechanism_.mechanisms, strict=True)
+        for (name, part), (a, scale), (b, same) in zip(
+            parts, calls[0].calls, calls[1].calls, strict=True
+        ):
+            assert np.array_equal(scale, same)
+            moved = np.linalg.norm((a - b) / scale) * part.noise_multiplier / factor
+            most[name] = max(most.get(name, 0.0), moved)
+    assert list(most) == ["deciles of rates", "base rate", "sums"]
+    assert max(most.values()) <= 1
+    assert most["sums"] > 0.45
+    assert found.privacy_.epsilon(1e-6) == pytest.approx(1.0)
+
+
+def test_numbers_without_noise(monkeypatch):
+    """Deviances are scikit-learn's, and D^2 is that from the rate of all records."""
+    monkeypatch.setattr(spending, "release", Recorder())
+    found, rates = scored(epsilon=1e4), MODEL.predict(X)
+    counts = np.minimum(COUNTS, 6)
+    deviance = mean_poisson_deviance(counts / YEARS, rates, sample_weight=YEARS) * YEARS.mean()
+    assert found.mean_deviance.value == pytest.approx(deviance, rel=1e-6)
+    one = counts.sum() / YEARS.sum()
+    assert found.rate == pytest.approx(one, rel=0.1)
+    nothing = mean_poisson_deviance(counts / YEARS, np.full(N, one), sample_weight=YEARS)
+    assert found.d2.value == pytest.approx(1 - deviance / nothing / YEARS.mean(), abs=0.01)
+    assert found.calibration.value == pytest.approx(counts.sum() / (YEARS * rates).sum(), rel=0.01)
+    expected, ratios = found.calibration_curve()
+    groups = np.searchsorted(found.thresholds, rates)
+    assert np.all(np.abs(np.bincount(groups, minlength=10) - N / 10) < 0.7 * N / 10)
+    for k in range(10):
+        assert expected[k] == pytest.approx(np.minimum(YEARS * rates, 6)[groups == k].sum())
+        assert ratios[k].value == pytest.approx(counts[groups == k].sum() / expected[k])
+
+
+def test_intervals_hold_what_they_are_of():
+    """Of 60 intervals of 95 % less than 43 hold the deviance with probability 1e-9."""
+    rates = MODEL.predict(X)
+    deviance = mean_poisson_deviance(COUNTS / YEARS, rates, sample_weight=YEARS) * YEARS.mean()
+    found = [evaluate(MODEL, X, COUNTS, exposure=YEARS, **OPTIONS) for _ in range(60)]
+    held = sum(one.mean_deviance.low <= deviance <= one.mean_deviance.high for one in found)
+    assert held >= 43
+
+
+def test_models_of_counts_need_no_exposure():
+    model = PrivatePoissonRegressor(target_bounds=(0, 6)).fit(X, COUNTS)
+    found = evaluate(model, X, COUNTS, epsilon=50.0)
+    assert list(found.metrics()) == ["D^2", "mean deviance", "observed / expected"]
+    assert "D^2" in repr(found)
+
+
+def test_what_cannot_be_scored_is_refused():
+    ridge = PrivateRidge(target_bounds=(-1, 6)).fit(X, COUNTS)
+    for model, message, options in (
+        (ridge, "must not begin below 0", {"exposure": YEARS}),
+        (MODEL, "target_bounds=None: the model knows none", {"exposure": YEARS}),
+        (MODEL, "exposure must hold one finite", {"exposure": -YEARS, "target_bounds": (0, 6)}),
+        (MODEL, "at most 20", {**OPTIONS, "exposure": YEARS, "largest_error": 21}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(model, X, COUNTS, **{"epsilon": 1.0, **options})
+
+
+def test_predictions_take_exposures():
+    model = PrivatePoissonRegressor(target_bounds=(0, 6)).fit(X, COUNTS, exposure=YEARS)
+    np.testing.assert_array_equal(model.predict(X, exposure=YEARS), model.predict(X) * YEARS)
+    with pytest.raises(ValueError, match="exposure must hold one finite number"):
+        model.predict(X, exposure=YEARS[1:])
