@@ -164,6 +164,7 @@ class FittedConditioning:
     """
 
     row_map: RowMap
+    shortened: float | None = None  # part of the rows that is longer, by rule; None: not by rule
 
     @property
     def mean(self) -> np.ndarray | None:
@@ -228,7 +229,8 @@ def shares_of(
     if smooth and n_features <= rules.MOST_MATRIX_COLUMNS:
         moments = {MATRIX: Share(rules.moments_share()), MATRIX_NORM: lengths}
         return {MEAN: Share(rules.mean_share()), SPREAD: lengths, **moments}
-    shares = {RADIUS: lengths}
+    strength = rules.strength_of(n_samples, mu, adjacency)
+    shares = {RADIUS: Share(rules.radius_share(strength), COUNTS)}
     if centred:
         shares |= {MEAN: Share(rules.mean_share()), SPREAD: lengths}
     shares |= {DIAGONAL: Share(rules.variances_share(is_sparse)), NORM: lengths}

@@ -40,6 +40,21 @@ def matrix_strength(n_features: int) -> float:
     return 5.0 * n_features if n_features <= MOST_MATRIX_COLUMNS else math.inf
 
 
+def data_norm(n_features: int, is_bought: bool) -> float:
+    """Return the public bound on the norm of a row.
+
+    Rows of columns in [-1, 1] are within the root of their number, and where a typical length is
+    bought of them (``is_bought``), a bound that is too large costs nothing. Elsewhere the noise is
+    in proportion to it.
+    """
+    return math.sqrt(n_features) if is_bought else 1.0
+
+
+def radius_share(strength: float) -> float:
+    """Return the share of mu^2 of a typical length of rows, which all that follows rests on."""
+    return min(max(40 / strength**2, 0.005), 0.1)
+
+
 def length_share() -> float:
     """Return the share of mu^2 of a quantile of lengths."""
     return 0.005

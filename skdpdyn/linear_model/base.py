@@ -136,9 +136,18 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
+            *self._shortening(),
             "every parameter of the estimator",
             "the sets of possible labels or target bounds",
         )
+
+    def _shortening(self):
+        """Say by which rule rows are shortened, and what that makes of coefficients."""
+        shortened = getattr(getattr(self, "conditioning_", None), "shortened", None)
+        if shortened is None:
+            return ()
+        part = f"about {100 * shortened:.2g} % of the rows are shortened"
+        return (f"the rule that {part}: coefficients are those of the shortened rows",)
 
     def fit(
         self, X: Any, y: Any = None, groups: Any = None, unit: str | None = None, **not_taken: Any
@@ -310,7 +319,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | str = "auto",
         clip: float | str | None = "auto",
         classes: Any = None,
         fit_intercept: bool = True,
@@ -440,7 +449,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | str = "auto",
         clip: float | str | None = "auto",
         target_bounds: Any = None,
         fit_intercept: bool = True,

@@ -175,7 +175,9 @@ def _public(model, learning):
         "data_norm_": request.data_norm,
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
-        "conditioning_": None if row_map is None else FittedConditioning(row_map),
+        "conditioning_": None
+        if row_map is None
+        else FittedConditioning(row_map, request.shortened),
         **target.attributes,
     }
     if request.expansion is not None:

@@ -73,10 +73,12 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         Strength of the L2 penalty on the mean loss, >= 0, in units of the residuals' bound:
         scikit-learn's alpha is that bound times this one. The intercept is penalised too. "auto":
         too weak to be felt within the training time.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
-        in proportion to it, so a typical norm serves better than the largest. Do not take it from
-        the data.
+    data_norm : float or "auto", default="auto"
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not take
+        it from the data. "auto": the root of the number of columns where a typical length is bought
+        of the rows (dense rows with ``conditioning``), which suits columns in [0, 1] or [-1, 1];
+        elsewhere 1. There the noise is in proportion to it, so a typical norm serves better than
+        the largest.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm`` times the bound
         on residuals. Values below 1 clip the residuals of the longest rows further. "auto": no

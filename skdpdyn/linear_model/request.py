@@ -1,7 +1,7 @@
 """A request: everything public that a fit is asked for, checked, as one frozen value."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +166,12 @@ class Request:
             return self.family.kept_length(self.strength, self.n_features)
         return rules.kept_length(self.strength, self.n_features, self.bounded)
 
+    @property
+    def shortened(self) -> float | None:
+        """Part of the rows that the rule of a map shortens; None where none is meant to be."""
+        bought = self.maps and self.given is None and not self.is_sparse
+        return 1 - self.kept_length if bought else None
+
     def auto_clip(self, n_parameters: int, strength: float) -> float:
         """Return the bound on residuals that clip="auto" stands for."""
         family = self.family
@@ -255,7 +261,7 @@ def request_of(
         n_features = expansion.n_features
         if strength < rules.least_strength():  # what would be learnt is noise
             conditioning = Conditioning(mean=[0.0] * n_features)
-    return Request(
+    request = Request(
         model.family,
         loss,
         n_samples,
@@ -271,11 +277,16 @@ def request_of(
         has_exposure=has_exposure,
         expansion=expansion,
     )
+    if not is_auto(model.data_norm):
+        return request
+    bought = request.maps and request.given is None and not is_sparse
+    return replace(request, data_norm=rules.data_norm(n_features, bought))
 
 
 def checked(model: "PrivateLinearModel") -> dict[str, Any]:
     """Check the parameters that need no shape; return those that a `Request` has."""
-    _positive("data_norm", model.data_norm, "a public bound on the norm of a row")
+    norm = 1.0 if is_auto(model.data_norm) else model.data_norm
+    _positive("data_norm", norm, "'auto' or a public bound on the norm of a row")
     meanings = {
         "alpha": (_non_negative, "'auto' or the strength of the penalty"),
         "clip": (_positive, "'auto' or a bound on the norm of a record's gradient"),
@@ -301,7 +312,7 @@ def checked(model: "PrivateLinearModel") -> dict[str, Any]:
         {"intercept_scaling": None}
         | numbers
         | {
-            "data_norm": float(model.data_norm),
+            "data_norm": float(norm),
             "fit_intercept": bool(model.fit_intercept),
             "diagnostics": bool(model.diagnostics),
         }

@@ -49,10 +49,12 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     alpha : float or "auto", default="auto"
         Strength of the L2 penalty, >= 0; scikit-learn's C is 1/(n alpha). The intercept is
         penalised too. "auto": too weak to be felt within the training time.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. The noise is
-        in proportion to it, so a typical norm serves better than the largest. Do not take it from
-        the data.
+    data_norm : float or "auto", default="auto"
+        Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not take
+        it from the data. "auto": the root of the number of columns where a typical length is bought
+        of the rows (dense rows with ``conditioning``), which suits columns in [0, 1] or [-1, 1];
+        elsewhere 1. There the noise is in proportion to it, so a typical norm serves better than
+        the largest.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm``. A clip below the
         largest gradient means less noise, but probabilities that are less calibrated and no

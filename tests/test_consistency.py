@@ -1,0 +1,204 @@
+"""The law of estimates: as records and budget grow, defaults become what no privacy would give.
+
+The truth is synthetic. The reference minimises the same loss on the same rows without a penalty:
+scikit-learn's where it has that loss, scipy's for the smoothed hinge.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, xlogy
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.losses import HINGE_WIDTH
+from skdpdyn.privacy import GaussianDP
+
+N = 200_000
+SLOPES = np.array([2.0, -1.0, 1.0, 0.0, 0.0])
+SCALES = {"unit": np.ones(5), "unlike": np.array([1.0, 0.2, 0.05, 0.5, 1.0])}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A law of targets, the model that learns it, and the loss with its minimiser."""
+
+    model: Callable
+    draw: Callable  # of log odds, or of a linear predictor, and a generator
+    loss: Callable  # mean loss of raw predictions
+    minimiser: Callable  # coefficients and intercepts without privacy
+    calibrates: bool = True
+
+
+def log_loss(raw, y):
+    """Return the mean log loss of two classes, or of several."""
+    if raw.shape[1] == 1:
+        return -np.mean(log_expit(np.where(y == 1, raw[:, 0], -raw[:, 0])))
+    return np.mean(np.logaddexp.reduce(raw, axis=1) - raw[np.arange(len(y)), y])
+
+
+def deviance(raw, y):
+    """Return the mean Poisson deviance."""
+    rate = np.exp(raw[:, 0])
+    return np.mean(rate - y * raw[:, 0] + xlogy(y, y) - y)
+
+
+def hinge(raw, y):
+    """Return the mean smoothed hinge loss."""
+    margin, h = np.where(y == 1, raw[:, 0], -raw[:, 0]), HINGE_WIDTH
+    bend = np.where(margin < 1 + h, (1 + h - margin) ** 2 / (4 * h), 0.0)
+    return np.mean(np.where(margin < 1 - h, 1 - margin, bend))
+
+
+def squares(raw, y):
+    """Return the mean squared error over the variance of the targets."""
+    return np.mean((raw[:, 0] - y) ** 2) / np.var(y)
+
+
+def _of_sklearn(model):
+    def minimiser(X, y):
+        fitted = model().fit(X, y)
+        return np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
+
+    return minimiser
+
+
+def _of_hinge(X, y):
+    Z, sign, h = np.column_stack([X, np.ones(len(X))]), np.where(y == 1, 1.0, -1.0), HINGE_WIDTH
+
+    def value(theta):
+        margin = sign * (Z @ theta)
+        slope = np.clip((margin - 1 - h) / (2 * h), -1.0, 0.0)
+        return hinge((Z @ theta)[:, None], y), (slope * sign) @ Z / len(y)
+
+    found = minimize(value, np.zeros(6), jac=True, tol=1e-12, options={"maxiter": 5000}).x
+    return found[None, :5], found[5:]
+
+
+logistic = _of_sklearn(lambda: LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-9))
+
+
+def classes(intercept):
+    """Return a truth of two classes."""
+    return Truth(
+        lambda **budget: PrivateLogisticRegression(classes=[0, 1], **budget),
+        lambda linear, rng: (rng.random(len(linear)) < expit(linear + intercept)).astype(int),
+        log_loss,
+        logistic,
+    )
+
+
+def counts(rate):
+    """Return a truth of counts."""
+    return Truth(
+        lambda **budget: PrivatePoissonRegressor(target_bounds=(0, 10), **budget),
+        lambda linear, rng: np.minimum(rng.poisson(rate * np.exp(linear)), 10).astype(float),
+        deviance,
+        _of_sklearn(lambda: PoissonRegressor(alpha=0, solver="newton-cholesky", tol=1e-9)),
+    )
+
+
+def _three(linear, rng):
+    raw = np.column_stack([np.zeros_like(linear), linear, -4.5 - linear])
+    p = np.exp(raw - np.logaddexp.reduce(raw, axis=1, keepdims=True))
+    return (rng.random(len(p))[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+
+
+TRUTHS = {
+    "0.3 %": classes(-5.9),
+    "1 %": classes(-4.7),
+    "10 %": classes(-2.3),
+    "three classes": Truth(
+        lambda **budget: PrivateSoftmaxRegression(classes=[0, 1, 2], **budget),
+        _three,
+        log_loss,
+        logistic,
+    ),
+    "numbers": Truth(
+        lambda **budget: PrivateRidge(target_bounds=(0, 1), **budget),
+        lambda linear, rng: np.clip(
+            0.5 + 0.05 * linear + 0.05 * rng.normal(size=len(linear)), 0, 1
+        ),
+        squares,
+        _of_sklearn(LinearRegression),
+    ),
+    "margins": Truth(
+        lambda **budget: PrivateLinearSVC(classes=[0, 1], **budget),
+        lambda linear, rng: (rng.random(len(linear)) < expit(4 * linear)).astype(int),
+        hinge,
+        _of_hinge,
+        calibrates=False,
+    ),
+    "rate 0.01": counts(0.01),
+    "rate 0.3": counts(0.3),
+}
+
+
+@cache
+def problem(name, scales):
+    """Return rows, targets, and the least loss with its coefficients and intercepts."""
+    truth, rng = TRUTHS[name], np.random.default_rng(0)
+    U = rng.uniform(0, 1, (N, 5))
+    y = truth.draw((U - 0.5) @ SLOPES, rng)
+    X = U * SCALES[scales]
+    coef, intercept = truth.minimiser(X, y)
+    return X, y, centred(coef), intercept, truth.loss(X @ coef.T + intercept, y)
+
+
+def centred(coef):
+    """Return coefficients of classes less their mean, which no prediction depends on."""
+    return coef - coef.mean(axis=0) if len(coef) > 1 else coef
+
+
+def fitted(name, scales, epsilon):
+    """Return the coefficients of a fit and its raw predictions; its seed is 0."""
+    X, y, *_ = problem(name, scales)
+    model = TRUTHS[name].model(epsilon=epsilon, delta=1e-11, random_state=0).fit(X, y)
+    coef = np.atleast_2d(model.coef_)
+    return centred(coef), X @ coef.T + np.atleast_1d(model.intercept_)
+
+
+def calibration(name, raw, y):
+    """Return mean predictions over what is observed, of each class where there are several."""
+    if raw.shape[1] > 1:
+        p = np.exp(raw - np.logaddexp.reduce(raw, axis=1, keepdims=True))
+        return p.mean(axis=0) / np.bincount(y) * len(y)
+    link = {log_loss: expit, deviance: np.exp}.get(TRUTHS[name].loss, lambda r: r)
+    return link(raw).mean() / y.mean()
+
+
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("name", TRUTHS)
+def test_a_large_budget_finds_what_no_privacy_finds(name, scales):
+    """Seeds are fixed; without them coefficients would be 6 deviations within, or more."""
+    _, y, best, _, least = problem(name, scales)
+    coef, raw = fitted(name, scales, 1000.0)
+    assert np.linalg.norm(coef - best) <= 0.02 * np.linalg.norm(best)
+    assert TRUTHS[name].loss(raw, y) - least <= min(1e-4, 1e-3 * least)  # 1e-3 of R^2, of D^2
+    if TRUTHS[name].calibrates:
+        np.testing.assert_allclose(calibration(name, raw, y), 1, atol=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRUTHS)
+def test_the_excess_falls_with_the_strength(name):
+    """At least like s^(-1/2), from 1e3 to 1e6; most fall like 1/s."""
+    *_, y, _, _, least = problem(name, "unit")
+    excess = {}
+    for strength in (1e3, 1e4, 1e5, 1e6):
+        epsilon = GaussianDP(2 * strength / N).epsilon(1e-11)
+        excess[strength] = TRUTHS[name].loss(fitted(name, "unit", epsilon)[1], y) - least
+        assert excess[strength] <= 0.02 * math.sqrt(1e3 / strength)
+    assert excess[1e6] <= excess[1e3] * math.sqrt(1e-3)
+    assert excess[1e6] <= 1e-4
