@@ -8,9 +8,11 @@ set, under both adjacencies, at epsilon 0.1 and 1. A quick look: ``--only magic 
 80/20 splits by ``np.random.default_rng(split).permutation(n)``, 20 of them (5 of the large data
 sets), a noise of its own for each, whose seed is the number of the split; delta = 1/n_train^2.
 Columns are scaled to [0, 1] by public bounds, categories are one-hot with all known codes, rows are
-made unit rows (but those of the ridge on California), and the estimators fit their intercept. Adult
-comes with the package; the other data sets are read from the directory ``--data``, and those that
-are not there are skipped aloud. Seconds are those of the median fit, on one thread.
+made unit rows (but those of the ridge on California), and the estimators fit their intercept. Of
+two classes the table has, beside score and log loss, the area under the curve (AUC), the expected
+calibration error by ten equal bins (ECE), mean probability over prevalence (ratio) and Brier's
+score. Adult comes with the package; the other data sets are read from the directory ``--data``, and
+those that are not there are skipped aloud. Seconds are those of the median fit, on one thread.
 
 ``--ablation`` trains without conditioning too, and shows the paired differences. ``--rows`` trains
 on the first rows of each training part only. ``--csv FILE`` keeps the scores of every split, and
@@ -36,6 +38,7 @@ from scipy import optimize, sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import OneHotEncoder, normalize
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
@@ -132,8 +135,8 @@ def encoded(data, bounds, categories, dtype=np.float64):
     return normalize(columns.fit_transform(data).astype(dtype), copy=False)
 
 
-def flights(directory):
-    """Return flights, and whether one is more than 15 minutes late: 327,346 x 129."""
+def flights(directory, late=15):
+    """Return flights, and whether one is more than so many minutes late: 327,346 x 129."""
     import pandas as pd
 
     known = load_flights()  # public bounds and codes
@@ -141,9 +144,20 @@ def flights(directory):
     for name in ("sched_dep_time", "sched_arr_time"):
         data[name] = data[name] // 100 * 60 + data[name] % 100
     X = encoded(data, known.bounds, known.categories, np.float32)
-    y = (data["arr_delay"] > 15).to_numpy()
+    y = (data["arr_delay"] > late).to_numpy()
     private = partial(PrivateLogisticRegression, classes=[False, True])
-    return Problem("Flights", X, y, private, LOGISTIC, n_splits=5, n_splits_not_private=1)
+    title = f"Flights more than {late} minutes late"
+    return Problem(title, X, y, private, LOGISTIC, n_splits=5, n_splits_not_private=1)
+
+
+def flights60(directory):
+    """Return the same flights, and whether one is more than an hour late: 8.3 % are."""
+    return flights(directory, late=60)
+
+
+def flights120(directory):
+    """Return the same flights, and whether one is more than two hours late: 3.1 % are."""
+    return flights(directory, late=120)
 
 
 def magic(directory):
@@ -243,6 +257,8 @@ DATASETS = {
     for loader in (
         *[
             flights,
+            flights60,
+            flights120,
             magic,
             pendigits,
             adult,
@@ -272,6 +288,25 @@ def log_loss(model, X, y):
     return -np.mean(
         model.predict_log_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
     )
+
+
+def estimates(model, X, y):
+    """Return what the probabilities of a classifier of two classes are worth.
+
+    Area under the curve, expected calibration error by ten equal bins, mean probability over
+    prevalence, and Brier score.
+    """
+    if not is_classifier(model) or len(model.classes_) > 2:
+        return {}
+    p, y = np.exp(model.predict_log_proba(X)[:, 1]), np.asarray(y) == model.classes_[1]
+    bins = np.minimum((10 * p).astype(int), 9)
+    off = np.bincount(bins, weights=p - y, minlength=10)
+    return {
+        "auc": roc_auc_score(y, p),
+        "ece": np.abs(off).sum() / len(y),
+        "ratio": p.mean() / y.mean(),
+        "brier": np.mean((p - y) ** 2),
+    }
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator):
@@ -336,6 +371,10 @@ class Score:
     steps: int | str = ""
     alpha: float = math.nan
     clip: float = math.nan
+    auc: float = math.nan
+    ece: float = math.nan
+    ratio: float = math.nan
+    brier: float = math.nan
 
     @property
     def key(self):
@@ -371,7 +410,8 @@ class Result:
 
     HEAD = (
         f"{'model':<20} {'adjacency':>11} {'epsilon':>7} {'score':>7} {'+-':>6} {'log loss':>8} "
-        f"{'+-':>6} {'goal':>13} {'seconds':>7} {'steps':>5}"
+        f"{'+-':>6} {'AUC':>6} {'ECE':>6} {'ratio':>6} {'Brier':>6} {'goal':>13} {'seconds':>7} "
+        f"{'steps':>5}"
     )
 
     def __getattr__(self, name):
@@ -406,9 +446,13 @@ class Result:
             if self.goal is None
             else f"{self.goal:.3f} " + ("met" if short <= 0 else f"-{short:.4f}")
         )
+        worth = " ".join(
+            f"{np.mean([getattr(fit, name) for fit in self.fits]):>6.4f}"
+            for name in ("auc", "ece", "ratio", "brier")
+        ).replace("nan", "   ")
         line = (
             f"{self.model:<20} {self.adjacency or 'not private':>11} {self.epsilon:>7g} "
-            f"{score:>7.4f} {score_error:>6.4f} {loss:>8.4f} {loss_error:>6.4f} {goal:>13} "
+            f"{score:>7.4f} {score_error:>6.4f} {loss:>8.4f} {loss_error:>6.4f} {worth} {goal:>13} "
             f"{np.median([fit.seconds for fit in self.fits]):>7.2f} {self.steps!s:>5}"
         )
         for name in ("score", "log_loss") if math.isfinite(loss) else ("score",):
@@ -451,6 +495,7 @@ def measure(problem, make, pairs, **labels):
         loss = log_loss(model, problem.X[test], problem.y[test])
         reached = model.score(problem.X[test], problem.y[test])
         told |= {"score": reached, "log_loss": loss, "seconds": seconds}
+        told |= estimates(model, problem.X[test], problem.y[test])
         scores.append(Score(rows=len(train), split=split, **labels, **told))
     return scores
 
@@ -485,7 +530,8 @@ def not_private(name, problem, pairs):
                 log_loss(model, problem.X[test], problem.y[test]),
             )
             asked = (name, len(train), "not private", "", math.inf, "", split)
-            fits[-1].append(Score(*asked, score, loss, seconds, type(model).__name__))
+            worth = estimates(model, problem.X[test], problem.y[test])
+            fits[-1].append(Score(*asked, score, loss, seconds, type(model).__name__, **worth))
     return Result(max(fits, key=lambda scores: np.mean([fit.score for fit in scores])))
 
 
