@@ -1,8 +1,12 @@
-"""Products by numpy and scipy, whose threads this library never uses."""
+"""Threads: those of numpy and scipy, which this library never uses, and how many it takes."""
 
+import os
 from functools import cache
 
+from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+_LEAST_WORK = 1_000_000  # numbers of X a thread
 
 
 @cache
@@ -13,3 +17,41 @@ def _libraries():
 def one_blas_thread():
     """Run products on one thread: they give the same bits on any number of processors."""
     return _libraries().limit(limits=1, user_api="blas")
+
+
+def threads_of(n_jobs: int | None, n_numbers: int) -> int:
+    """Return how many threads a fit of so many numbers takes.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As joblib takes it, or None: as many as scikit-learn's OpenMP would, each with a million
+        numbers at least. That heeds ``OMP_NUM_THREADS``, the processors that this process may use,
+        ``threadpoolctl.threadpool_limits`` and joblib's workers.
+    n_numbers : int
+        Public number of numbers in X.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from skdpdyn.blas import threads_of
+    >>> threads_of(3, 10), threads_of(None, 1_999_999)
+    (3, 1)
+    """
+    if n_jobs is not None:
+        return effective_n_jobs(n_jobs)
+    most = n_numbers // _LEAST_WORK
+    return 1 if most < 2 else min(most, _openmp_threads())
+
+
+def _openmp_threads():
+    """Return how many threads OpenMP would use: no more than physical cores, unless it is told."""
+    loaded = _libraries().select(user_api="openmp").lib_controllers
+    told, asked = os.environ.get("OMP_NUM_THREADS", ""), [one.num_threads for one in loaded]
+    asked += [int(told)] if told.isdigit() and not loaded else []
+    if not (told and asked):
+        asked.append(cpu_count(only_physical_cores=True))
+    return max(1, min(asked))

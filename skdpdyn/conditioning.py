@@ -296,10 +296,9 @@ class Conditioner:
             return self._learn_sparse(rows, spending)
         n_features, radius = rows.shape[1], self.data_norm
         if RADIUS in self.shares:
-            norms = partial(rows.counts, "norms")
             strength = rules.strength_of(self.n_samples, spending.mu, spending.adjacency)
             part = rules.radius_quantile(strength)
-            found = spending.quantile(RADIUS, norms, radius, part, self.n_samples)
+            found = self._quantile(RADIUS, rows, radius, spending, part)
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if MEAN in self.shares:
@@ -308,26 +307,39 @@ class Conditioner:
         centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
         spread = 1.0
         if SPREAD in self.shares:
-            lengths = partial(centred.counts, "lengths")
-            spread = spending.quantile(SPREAD, lengths, 2.0, 0.5, self.n_samples)
+            spread = self._quantile(SPREAD, centred, 2.0, spending, 0.5)
         weighted, scales, norm = centred.with_norm(spread), np.ones(n_features), spread
         if DIAGONAL in self.shares:
             scales, rms = self._scales(weighted, spending, spread)
             largest = 2.0 if mean is not None else 1.0
             weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
             high = min(largest * float(scales.max()), _BEYOND * rms)
-            lengths = partial(weighted.counts, "lengths")
-            norm = spending.quantile(NORM, lengths, high, self.quantile, self.n_samples)
+            norm = self._quantile(NORM, weighted, high, spending, self.quantile)
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        matrix, high, equal = self._matrix(weighted, spending)
+        matrix, high, least, equal = self._matrix(weighted, spending)
+        weights, moment = matrix * (scales / radius), least * norm**2
         mapped = rows.with_map(
-            RowMap(mean, matrix * (scales / radius), high * norm, radius, equal=equal)
+            RowMap(mean, weights, high * norm, radius, moment=moment, equal=equal)
         )
-        lengths = partial(mapped.counts, "lengths")
-        norm = spending.quantile(MATRIX_NORM, lengths, high * norm, self.quantile, self.n_samples)
+        norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile)
         return bounded_spread(mapped.with_norm(norm))
+
+    def _quantile(self, name, rows, high, spending, quantile):
+        """Return a quantile of lengths of rows, or of norms without a map.
+
+        A sample is enough on the way to the last map, of which training needs all lengths. One
+        record moves a count of public places by 1, as it does one of all rows.
+        """
+        last = next((one for one in (MATRIX_NORM, NORM, SPREAD) if one in self.shares), RADIUS)
+        part, n_rows = math.inf, self.n_samples
+        if name != last:
+            enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)
+            part, n_rows = rows.sample(enough)
+        of = "norms" if rows.map is None else "lengths"
+        counts = partial(rows.counts, of, part=part, keep=name == last)
+        return spending.quantile(name, counts, high, quantile, n_rows)
 
     def _scales(self, rows, spending, length=1.0):
         """Return column weights, and about the root mean square norm of weighted rows.
@@ -343,9 +355,9 @@ class Conditioner:
         return scales, length * math.sqrt(variances.size * least)
 
     def _matrix(self, rows, spending):
-        """Return the inverse root of the second moment, a norm bound, and whether it is isotropic.
+        """Return a triangular inverse root of the second moment, and what is known of its rows.
 
-        The bound is on the norm of mapped rows times the root.
+        A bound on their norm, about their largest second moment, and whether all are alike.
         """
         n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
         moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / self.n_samples
@@ -360,9 +372,11 @@ class Conditioner:
                 _LEAST_VARIANCE * float(variances.max()),
             )
             scales = np.sqrt(least / np.maximum(variances, least))
-            matrix = (vectors * scales) @ vectors.T
+            # as good as the symmetric root: noise is the same in every direction
+            matrix = np.linalg.qr((vectors * scales).T, mode="r")
         high = min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
-        return matrix, high, bool(variances.min() >= 2 * least)  # true without the noise, too
+        # equal: true without the noise, too
+        return matrix, high, least, bool(variances.min() >= 2 * least)
 
     def _learn_sparse(self, rows, spending):
         n_features, radius = rows.shape[1], self.data_norm

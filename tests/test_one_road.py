@@ -75,7 +75,9 @@ def test_parts_of_a_record_have_names():
     model = PrivateLogisticRegression(diagnostics=True, **SHARED).fit(X, Y)
     record = model.mechanism_
     assert len(record.names) == len(record.mechanisms)
-    assert {"rows shortened", "column means", "second moments", "curvature"} <= set(record.names)
+    assert {"rows shortened", "column means", "second moments", "mapped lengths"} <= set(
+        record.names
+    )
     assert record[TRAINING].n_steps == model.n_iter_
     assert composition(record["row norms"]).mu < composition(record).mu
     with pytest.raises(KeyError, match="'weather' is no part of this record"):

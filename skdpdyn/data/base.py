@@ -298,7 +298,13 @@ class Rows(ABC):
     # --- statistics -------------------------------------------------------------------------------
 
     def counts(
-        self, of: str, thresholds: np.ndarray, centre: float = 0.0, *, keep: bool = False
+        self,
+        of: str,
+        thresholds: np.ndarray,
+        centre: float = 0.0,
+        *,
+        part: float = math.inf,
+        keep: bool = False,
     ) -> np.ndarray:
         """Return how many rows are within each of some thresholds, by weight.
 
@@ -311,6 +317,8 @@ class Rows(ABC):
             Numbers in increasing order.
         centre : float, default=0.0
             Point that distances of targets are measured from.
+        part : float, default=inf
+            Rows of each chunk that count, see `sample`; not of targets.
         keep : bool, default=False
             Whether rows in memory keep what training needs of each under this map.
 
@@ -323,8 +331,40 @@ class Rows(ABC):
         grain = 2.0 ** (53 - self.n_records.bit_length())
         which = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[of]
         return self.summed(
-            Statistic(COUNTS, which, thresholds=thresholds, centre=centre, grain=grain, keep=keep)
+            Statistic(
+                COUNTS,
+                which,
+                thresholds=thresholds,
+                centre=centre,
+                grain=grain,
+                part=part,
+                keep=keep,
+            )
         )
+
+    def sample(self, least: float) -> tuple[float, int]:
+        """Return how many rows of each chunk are a public sample, and how many they are in all.
+
+        Places are public where a record is a row; all rows count where it is a person, the number
+        of whose rows is not.
+
+        Parameters
+        ----------
+        least : float
+            Number of rows that is enough.
+
+        Returns
+        -------
+        part : float
+            The first rows of each chunk that count; inf for all.
+        n_rows : int
+            Number of them.
+        """
+        if self.of_persons or least >= self.n_records:
+            return math.inf, self.n_records
+        sizes = np.diff(self.moment_edges())
+        part = -(-math.ceil(least) // (len(sizes) * _MULTIPLE)) * _MULTIPLE
+        return float(part), int(np.sum(np.minimum(sizes, part)))
 
     def class_counts(self, n_classes: int) -> np.ndarray:
         """Return how many rows each class has, by weight: targets are codes of classes."""

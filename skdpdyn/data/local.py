@@ -394,7 +394,7 @@ class LocalRows(Rows):
             self._kept[:] = row_map, *kept
         return RowPass(
             self.X,
-            ball._replace(constant=statistic.constant, grain=statistic.grain),
+            ball._replace(constant=statistic.constant, grain=statistic.grain, part=statistic.part),
             statistic.what,
             centre=of_map[0],
             weights=of_map[1],

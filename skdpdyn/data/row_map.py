@@ -44,6 +44,9 @@ class RowMap:
     unit : bool, default=False
         Whether to divide every row by its own norm, so that all but zero rows have norm 1.
         Needs a diagonal W and no centre.
+    moment : float, default=inf
+        About the largest second moment of rows in any direction, after W and before any division,
+        where that is known. It decides how long steps are, and no more.
     equal : bool, default=False
         Whether the rows that the map was learnt from are known to be of one scale in all
         directions, once mapped. It decides how long training lasts, and no more.
@@ -70,6 +73,7 @@ class RowMap:
     norm: float
     radius: float
     unit: bool = False
+    moment: float = math.inf
     equal: bool = False
 
     def __post_init__(self):

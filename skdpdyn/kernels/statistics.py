@@ -67,6 +67,7 @@ class Ball(NamedTuple):
     full: float = 0.0  # whether W is no upper triangle
     constant: float = 0.0  # column that is appended to rows; 0: none
     grain: float = 1.0  # counted weights are rounded down to multiples of its inverse
+    part: float = np.inf  # rows of each chunk that count: the first ones
     columns: float = 0.0  # columns of X
 
 
@@ -98,6 +99,8 @@ class Statistic:
     grain : float, default=1.0
         Power of two: weights are rounded down to multiples of its inverse before they are counted,
         so that counts of as many records as there are can be exact.
+    part : float, default=inf
+        Rows of each chunk that count, the first ones: a public sample.
     keep : bool, default=False
         Whether factors and lengths of rows in memory are kept for training.
     """
@@ -111,6 +114,7 @@ class Statistic:
     targets: bool = False
     projection: Any = None
     grain: float = 1.0
+    part: float = np.inf
     keep: bool = False
 
     def n_columns(self, n_features: int) -> int:
@@ -266,8 +270,9 @@ def _of_dense(
         out = sums[0 if totals.size else c - first_chunk]
         if what != ROWS:
             out[:] = 0.0
-        for first in range(edges[c], edges[c + 1], _BLOCK):
-            size = _BLOCK if edges[c + 1] - first > _BLOCK else edges[c + 1] - first
+        stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
+        for first in range(edges[c], stop, _BLOCK):
+            size = _BLOCK if stop - first > _BLOCK else stop - first
             within &= _map_rows(X, first, size, of, shift, scales, z, scale, length)
             if matrix.size:
                 _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
@@ -326,7 +331,8 @@ def _of_csr(
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
         out[:] = 0.0
-        for i in range(edges[c], edges[c + 1]):
+        stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
+        for i in range(edges[c], stop):
             first, last = np.uintp(starts[i]), np.uintp(ends[i])
             square = 0.0
             for p in range(first, last):

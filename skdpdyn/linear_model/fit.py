@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from skdpdyn.base import forget_fit
+from skdpdyn.blas import threads_of
 from skdpdyn.conditioning import FittedConditioning
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
@@ -76,11 +76,12 @@ def _run(model, planned, reading, generator, unit):
         reading.flags(request.most_rows) if flags else None,
         class_weights=reading.target.class_weights,
     )
+    held = min(request.n_features, 32) if request.is_sparse else request.n_features
+    learning.rows.n_threads = threads_of(model.n_jobs, request.n_samples * held)
     record = learn(learning, spending, model.verbose)
     rows, solver = learning.rows, request.solver
     if learning.class_weights is not None:
         rows = rows.weighted_by_class(learning.class_weights)
-    rows.n_threads = effective_n_jobs(model.n_jobs)
     with nullcontext() if reading.elsewhere else closing(rows):  # `read` closes sources
         start = {} if learning.start is None else {"start": learning.start}
         learning.theta = solver.solve(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpdyn import rules
-from skdpdyn.conditioning import CURVATURE, Conditioner, learn_curvature, shares_of
+from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.linear_model.request import Request
@@ -313,19 +313,25 @@ def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
 
 
 class Curvature(Part):
-    """The largest eigenvalue of mapped rows, which steps follow from."""
+    """The largest eigenvalue of mapped rows, which steps follow from.
+
+    A full second moment tells it: what the map has made of the largest one.
+    """
 
     def share(self, request):
         """See `Part.share`."""
-        if not request.adapts:
+        if not request.adapts or MATRIX in ROWS_MAP.share(request):
             return {}
         return {CURVATURE: Share(rules.curvature_share(request.is_sparse))}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
+        scaling = learning.plan.objective.intercept_scaling
         if CURVATURE in spending.shares:
-            scaling = learning.plan.objective.intercept_scaling
             learning.top = learn_curvature(learning.rows, scaling, spending)
+        elif learning.plan.request.adapts:
+            row_map = learning.rows.map
+            learning.top = min(1 + scaling**2, max(scaling**2, row_map.moment / row_map.norm**2))
 
 
 class MeanResidual(Part):
@@ -368,9 +374,9 @@ class MeanResidual(Part):
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 
 
-DIAGNOSTICS = Diagnostics()
+DIAGNOSTICS, ROWS_MAP = Diagnostics(), RowsMap()
 UNITS = Units()
-PARTS: tuple[Part, ...] = (Distributions(), RowsMap(), UNITS, ClassWeights(), Curvature())
+PARTS: tuple[Part, ...] = (Distributions(), ROWS_MAP, UNITS, ClassWeights(), Curvature())
 """What is bought, in this order, after diagnostics."""
 AFTER: tuple[Part, ...] = (MeanResidual(),)
 """What is bought after training, in this order."""
