@@ -1,7 +1,11 @@
 """Threads: those of numpy and scipy, which this library never uses, and how many it takes."""
 
 import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -55,3 +59,22 @@ def _openmp_threads():
     if not (told and asked):
         asked.append(cpu_count(only_physical_cores=True))
     return max(1, min(asked))
+
+
+def in_threads(function: Callable, items: Iterable, n_threads: int) -> Iterator[Any]:
+    """Yield what a function returns of each item, in order, computed by some threads."""
+    if n_threads <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        waiting: deque = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for one in waiting:
+                one.cancel()

@@ -338,7 +338,8 @@ class Conditioner:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)
             part, n_rows = rows.sample(enough)
         of = "norms" if rows.map is None else "lengths"
-        counts = partial(rows.counts, of, part=part, keep=name == last)
+        keep = name == last and rows.map is not None
+        counts = partial(rows.counts, of, part=part, keep=keep)
         return spending.quantile(name, counts, high, quantile, n_rows)
 
     def _scales(self, rows, spending, length=1.0):

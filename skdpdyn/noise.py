@@ -13,9 +13,11 @@ from numbers import Integral
 import numpy as np
 from randomgen import AESCounter
 
+from skdpdyn.blas import in_threads
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
+from skdpdyn.kernels import release as exact
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
-from skdpdyn.kernels.release import draw_gamma, largest_point, release
+from skdpdyn.kernels.release import draw_gamma, largest_point
 
 __all__ = [
     "Generator",
@@ -36,6 +38,7 @@ SOURCE = (
     "exact, rounded to a lattice that does not depend on the data, and the rounding of all "
     "earlier steps is paid for"
 )
+_BLOCK = 4096  # numbers that one stream draws where there are more
 Generator = np.random.Generator
 """Type of a source of randomness, which other modules only pass on."""
 UNCHARGED = {
@@ -91,6 +94,41 @@ def generators(random_state, n_streams=1):
         children = np.random.SeedSequence(check_random_state(random_state)).spawn(n_streams)
         keys = [int.from_bytes(child.generate_state(2, np.uint64).tobytes()) for child in children]
     return [np.random.Generator(AESCounter(key=key)) for key in keys]
+
+
+def release(point, scale, generator, distribution="gaussian", n_threads=1):
+    """Return a point with ideal noise, as `skdpdyn.kernels.release.release` does.
+
+    Of more than 4,096 Gaussian coordinates, each block of as many has a stream of its own, whose
+    key is 128 bits of the generator's. Blocks depend on the number of coordinates alone, so that
+    any number of threads draws the same bits. The bits of a block cipher under secret keys that
+    the same cipher derives are taken as uniform, as those of one stream are.
+
+    Parameters
+    ----------
+    point, scale, generator, distribution
+        See there.
+    n_threads : int, default=1
+        Number of threads.
+
+    Returns
+    -------
+    ndarray of float64
+    """
+    point = np.asarray(point, np.float64)
+    if distribution != "gaussian" or point.size <= _BLOCK:
+        return exact.release(point, scale, generator, distribution)
+    scales = np.broadcast_to(np.asarray(scale, np.float64), point.shape).ravel()
+    numbers, places = point.ravel(), range(0, point.size, _BLOCK)
+    keys = generator.bit_generator.random_raw(2 * len(places)).reshape(-1, 2)
+
+    def block(k):
+        own = np.random.Generator(AESCounter(key=int.from_bytes(keys[k].tobytes())))
+        part = slice(places[k], places[k] + _BLOCK)
+        return exact.release(numbers[part], scales[part], own)
+
+    blocks = in_threads(block, range(len(places)), n_threads)
+    return np.concatenate(list(blocks)).reshape(point.shape)
 
 
 def secret_key(n_bytes: int) -> bytes:

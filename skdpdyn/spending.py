@@ -110,6 +110,7 @@ class Spending:
     generator: Generator
     # called with the number of releases after each of them
     told: Callable[[int], None] | None = field(default=None, init=False)
+    n_threads: int = field(default=1, init=False)  # that draw noise
     _parts: list[tuple[str, Mechanism]] = field(default_factory=list, init=False)
 
     @property
@@ -169,7 +170,7 @@ class Spending:
             raise CalibrationError(f"the share of {name!r} is spent: please report this")
         self._parts.append((name, part))
         noise = sensitivity * part.noise_multiplier * np.asarray(scale)
-        noisy = release(value, noise, self.generator)
+        noisy = release(value, noise, self.generator, n_threads=self.n_threads)
         if self.told is not None:
             self.told(len(self._parts))
         return noisy

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.blas import in_threads
 from skdpdyn.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
@@ -23,7 +24,6 @@ from skdpdyn.kernels.statistics import (
     TargetPass,
     add_up,
     compiled_limit,
-    in_threads,
 )
 from skdpdyn.kernels.sums import Total
 

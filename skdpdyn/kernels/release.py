@@ -151,8 +151,10 @@ def all_gaussian_decay(whole, fraction, generator):
 
 
 @inner
-def half_normal(generator):
-    """Draw the absolute value of a standard normal: its whole part and the digits of its fraction.
+def half_normal(fraction, generator):
+    """Draw the absolute value of a standard normal: return its whole part, write its fraction.
+
+    ``fraction`` is a list with room for the first digit, which others follow where they were drawn.
 
     Karney (2016), "Sampling exactly from the normal distribution", algorithm N. With k the whole
     part and x the fraction, a proposal has the weight exp(-k/2), it is accepted with probability
@@ -163,9 +165,11 @@ def half_normal(generator):
         while half_decay(generator):
             whole += 1
         if all_half_decay(whole * (whole - 1), generator):
-            fraction = [digit(generator)]
+            fraction[0] = digit(generator)
+            while len(fraction) > 1:
+                fraction.pop()
             if all_gaussian_decay(whole, fraction, generator):
-                return whole, fraction
+                return whole
 
 
 @inner
@@ -192,7 +196,7 @@ def leading_bits(numerator, shift, count):
 
 
 @inner
-def nearest(numerator, shift, scale, generator):
+def nearest(numerator, shift, scale, fraction, generator):
     """Return the integer nearest to a + b N for a standard normal N.
 
     Here a = numerator / 2^shift and b = scale / 2^40. The sign s of N is drawn first. Wanted is s
@@ -205,7 +209,7 @@ def nearest(numerator, shift, scale, generator):
     probability is below 1e-227000.)
     """
     negative = digit(generator) >= BASE // 2
-    whole, fraction = half_normal(generator)
+    whole = half_normal(fraction, generator)
     away = numerator if negative else -numerator  # the sum is scale * |N| / 2^40 - away / 2^shift
 
     first = fraction[0]
@@ -245,27 +249,37 @@ def nearest(numerator, shift, scale, generator):
     return -boundary if negative else boundary
 
 
-def _release_gaussian(numerator, shift, scale, generator, out):
+def _release_gaussian(point, scale, generator, out):
+    """Write the coordinates that `release` returns; ``scale`` may be one for all."""
+    fraction = [0]
     for i in range(out.size):
-        out[i] = nearest(int(numerator[i]), int(shift[i]), int(scale[i]), generator)
+        fine, exponent = math.frexp(scale[i if scale.size > 1 else 0])
+        pitch, numerator, shift = exponent - 1 - PITCH_BITS, 0, 0
+        largest = math.ldexp(1.0, pitch + 52)
+        number = point[i] if point[i] < largest else largest
+        number = number if number > -largest else -largest
+        if number != 0.0:  # a whole number, over 2^shift, of pitches
+            first, exponent = math.frexp(number)
+            numerator, shift = int(math.ldexp(first, 53)), pitch + 53 - exponent
+        drawn = nearest(numerator, shift, int(math.ldexp(fine, 53)), fraction, generator)
+        out[i] = math.ldexp(float(drawn), pitch)
 
 
 def _half_normal(generator):
-    return half_normal(generator)
+    fraction = [0]
+    return half_normal(fraction, generator), fraction
 
 
 def _exponential(generator):
     return exponential(generator)
 
 
-_integers = readonly(np.int64)
-
-
 @cache
 def _compiled(function):
     """Compile what Python calls: at the first call, for most imports need nothing of it."""
     if function is _release_gaussian:
-        signature = types.void(_integers, _integers, _integers, generator_type, writable(np.int64))
+        numbers = readonly(np.float64)
+        signature = types.void(numbers, numbers, generator_type, writable(np.float64))
     else:
         signature = (generator_type,)
     return entry(signature)(function)
@@ -384,35 +398,34 @@ def release(
     point, scale = np.asarray(point, np.float64), _checked_scale(scale)
     if np.isnan(point).any():
         raise ValueError("point has coordinates that are not numbers: bound whatever computes it")
-    if np.broadcast_shapes(point.shape, scale.shape) != point.shape:
+    if scale.ndim and np.broadcast_shapes(point.shape, scale.shape) != point.shape:
         raise ValueError(
             f"scale has shape {scale.shape}: give one number, or one for each coordinate of "
             f"{point.shape}"
         )
+    if distribution == "gaussian":
+        scales = np.broadcast_to(scale, point.shape) if scale.ndim else scale
+        noisy = np.empty(point.shape)
+        _compiled(_release_gaussian)(point.ravel(), scales.ravel(), generator, noisy.ravel())
+        return noisy
     pitch_exponent = _pitch_exponent(scale)
     largest = np.ldexp(1.0, pitch_exponent + 52)
     numerator, exponent = _whole_numbers(np.clip(point, -largest, largest))
     # point = numerator / 2^shift pitches
     shift = np.where(numerator == 0, 0, pitch_exponent - exponent)
     scale_numerator, _ = _whole_numbers(np.broadcast_to(scale, point.shape))
-    arguments = [
-        np.ascontiguousarray(a, np.int64).ravel() for a in (numerator, shift, scale_numerator)
-    ]
-    if distribution == "gaussian":
-        lattice = np.empty(point.size, np.int64)
-        _compiled(_release_gaussian)(*arguments, generator, lattice)
-    else:
-        lattice = np.array(_nearest_gamma(*(a.tolist() for a in arguments), generator), np.float64)
-    return np.ldexp(lattice.reshape(point.shape).astype(np.float64), pitch_exponent)
+    arguments = (np.ravel(a).tolist() for a in (numerator, shift, scale_numerator))
+    lattice = np.array(_nearest_gamma(*arguments, generator), np.float64)
+    return np.ldexp(lattice.reshape(point.shape), pitch_exponent)
 
 
 def _checked_scale(scale):
     """Return the scale as an array, or refuse it."""
     scale = np.asarray(scale, np.float64)
-    wrong = ~((scale >= LEAST_SCALE) & (scale <= LARGEST_SCALE))
-    if wrong.any():
+    right = (scale >= LEAST_SCALE) & (scale <= LARGEST_SCALE)
+    if not np.all(right):
         raise ValueError(
-            f"scale={scale[wrong].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: "
+            f"scale={scale[~right].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: "
             "rescale the data"
         )
     return scale

@@ -16,9 +16,7 @@ once less where it is contracted into an addition. Chunks are added up as `skdpd
 says. Counts are exact: weights are multiples of a public power of two, see `Statistic.grain`.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -26,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
+from skdpdyn.blas import in_threads
 from skdpdyn.kernels import csr, dense
 from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
 from skdpdyn.kernels.sums import Total, add
@@ -603,22 +602,3 @@ def add_up(run: Any, edges: np.ndarray, total: Total, n_threads: int = 1) -> Non
 
 def _pieces(n_chunks, size):
     return ((first, min(first + size, n_chunks)) for first in range(0, n_chunks, size))
-
-
-def in_threads(function: Callable, items: Iterable, n_threads: int) -> Iterator[Any]:
-    """Yield what a function returns of each item, in order, computed by some threads."""
-    if n_threads <= 1:
-        yield from map(function, items)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        waiting: deque = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > n_threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for one in waiting:
-                one.cancel()

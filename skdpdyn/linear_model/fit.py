@@ -78,6 +78,7 @@ def _run(model, planned, reading, generator, unit):
     )
     held = min(request.n_features, 32) if request.is_sparse else request.n_features
     learning.rows.n_threads = threads_of(model.n_jobs, request.n_samples * held)
+    spending.n_threads = learning.rows.n_threads
     record = learn(learning, spending, model.verbose)
     rows, solver = learning.rows, request.solver
     if learning.class_weights is not None:

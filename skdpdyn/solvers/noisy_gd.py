@@ -80,8 +80,8 @@ class NoisyGD(Solver):
     gradient + noise).
 
     On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 steps or more, as
-    long as a curvature that was learnt privately allows. Where more than 24 would be needed, steps
-    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 269. Their
+    long as a curvature that was learnt privately allows. Where more than 16 would be needed, steps
+    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 190. Their
     privacy is that of composition, whatever the curvature and the momentum.
 
     Parameters

@@ -151,7 +151,8 @@ def descend(
             elif objective.exact:
                 # Release the move by the gradient. All else follows from earlier releases, so no
                 # rounding of theta counts.
-                moved = _released(-step_size * gradient, std, generator, steps.distribution)
+                by = -step_size * gradient
+                moved = _released(by, std, generator, steps.distribution, rows.n_threads)
                 point = theta + momentum[k] * move
                 theta = point - step_size * alpha * (point - origin) + moved
             else:
@@ -211,8 +212,8 @@ def _of_part(objective, part, theta):
     return part.gradient(objective, theta, np.arange(part.shape[0]))
 
 
-def _released(move, std, generator, distribution):
+def _released(move, std, generator, distribution, n_threads):
     """Return the move with exact noise."""
     if distribution == "laplace":  # the gamma law of a single coordinate
         return np.concatenate([release([x], std, generator, "gamma") for x in move])
-    return release(move, std, generator)
+    return release(move, std, generator, n_threads=n_threads)
