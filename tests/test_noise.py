@@ -3,19 +3,23 @@ or marked.
 """
 
 import math
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from randomgen import AESCounter
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
+from skdpdyn.blas import threads_of
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import _trials
-from skdpdyn.noise import UNCHARGED, check_random_state, generators, largest_norm
+from skdpdyn.noise import UNCHARGED, check_random_state, generators, largest_norm, release
 from skdpdyn.rounding import largest_batch
 
 ROOT = Path(__file__).parents[1]
@@ -147,3 +151,32 @@ def test_generators_are_refused_with_the_reason(state):
 def test_other_states_are_refused(state):
     with pytest.raises(TypeError, match=r"must be None \(private\) or an int >= 0"):
         check_random_state(state)
+
+
+def test_blocks_of_a_wide_release_are_drawn_alike_by_any_number_of_threads():
+    """And each from a stream of its own: no block repeats another, nor those of a second release.
+
+    Chi-square of 30,000 normals, failure probability 1e-9.
+    """
+    point, scale = np.zeros(30_000), np.linspace(1.0, 2.0, 30_000)
+    drawn = {}
+    for n_threads in (1, 2, 3, 7):
+        generator = np.random.Generator(AESCounter(key=1))
+        drawn[n_threads] = [release(point, scale, generator, n_threads=n_threads) for _ in range(2)]
+    for found in drawn.values():
+        np.testing.assert_array_equal(found, drawn[1])
+    normals = np.ravel(drawn[1]) / np.tile(scale, 2)
+    low, high = stats.chi2.ppf([5e-10, 1 - 5e-10], normals.size)
+    assert low < np.sum(normals**2) < high
+    blocks = normals[: 14 * 4096].reshape(-1, 4096)
+    correlations = np.corrcoef(blocks) - np.eye(len(blocks))
+    assert np.max(np.abs(correlations)) < 7 / math.sqrt(4096)
+
+
+def test_threads_are_those_of_openmp():
+    assert threads_of(None, 1_999_999) == 1
+    assert 1 <= threads_of(None, 10**9) <= os.cpu_count()
+    with threadpool_limits(1):
+        assert threads_of(None, 10**9) == 1
+    assert threads_of(3, 1) == 3
+    assert threads_of(-1, 1) == joblib.effective_n_jobs(-1)

@@ -86,6 +86,10 @@ class CodedRows(LocalRows):
         if kept is not None:
             self._kept[:] = self.map, *kept
 
+    def sample(self, least: float) -> tuple[float, int]:
+        """See `Rows.sample`: all rows, for `add_to` cuts other chunks."""
+        return float("inf"), self.n_records
+
     def cell_counts(self) -> np.ndarray:
         """Return how many rows are in each cell of each column, by weight; exact."""
         unit = 2.0 ** (53 - self.n_records.bit_length())

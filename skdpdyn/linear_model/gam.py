@@ -167,7 +167,9 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
         noise, so the fit is not private: use it for tests.
     n_jobs : int, default=None
-        Number of threads. The result does not depend on it.
+        Number of threads. None: as many as scikit-learn's OpenMP would take, see
+        ``OMP_NUM_THREADS``, each with a million numbers of X at least. -1: all processors. The
+        result does not depend on it.
     verbose : int, default=0
         Whether to print the plan before training, then progress and the time left.
 
@@ -363,7 +365,9 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
         noise, so the fit is not private: use it for tests.
     n_jobs : int, default=None
-        Number of threads. The result does not depend on it.
+        Number of threads. None: as many as scikit-learn's OpenMP would take, see
+        ``OMP_NUM_THREADS``, each with a million numbers of X at least. -1: all processors. The
+        result does not depend on it.
     verbose : int, default=0
         Whether to print the plan before training, then progress and the time left.
 
