@@ -106,8 +106,14 @@ def release(point, scale, generator, distribution="gaussian", n_threads=1):
 
     Parameters
     ----------
-    point, scale, generator, distribution
-        See there.
+    point : float or array-like of float
+        Point to release.
+    scale : float or array-like of float
+        Scale of the noise.
+    generator : numpy.random.Generator
+        The source.
+    distribution : {"gaussian", "gamma"}, default="gaussian"
+        Law of the noise.
     n_threads : int, default=1
         Number of threads.
 
