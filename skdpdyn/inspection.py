@@ -595,3 +595,119 @@ def _stopped(mechanism, length, count):
         **{length: count},
         **{name: value[:n_steps] for name, value in _fields_by_step(mechanism).items()},
     )
+
+
+class ShapeDisplay:
+    """Curves of an additive model, with bands of the noise that training brought.
+
+    Create it with `from_estimator`. Columns of numbers are curves, columns of levels bars, pairs
+    heat maps. It shows what was released, and costs nothing.
+
+    Parameters
+    ----------
+    shapes : dict of str to Shape
+        Shapes by name, see ``shapes_`` of `skdpdyn.PrivateGAMClassifier`.
+    output : int, default=0
+        Which output to draw, of several classes.
+
+    Attributes
+    ----------
+    axes_, figure_ : matplotlib Axes and Figure
+        Axes, one for each shape, and figure of the drawing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateGAMRegressor
+    >>> from skdpdyn.inspection import ShapeDisplay
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 2))
+    >>> model = PrivateGAMRegressor(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
+    >>> display = ShapeDisplay.from_estimator(model, columns=["x0"], plot=False)
+    >>> len(display.shapes)
+    1
+    """
+
+    def __init__(self, *, shapes: dict[str, Any], output: int = 0) -> None:
+        self.shapes = shapes
+        self.output = output
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, columns: Any = None, output: int = 0, plot: bool = True
+    ) -> Self:
+        """Take the shapes of a fitted additive model.
+
+        Parameters
+        ----------
+        estimator : PrivateGAMClassifier or PrivateGAMRegressor
+            The fitted model, or a pipeline that ends with one.
+        columns : sequence of str or None, default=None
+            Names of columns, and of pairs as "a * b". None: all columns.
+        output : int, default=0
+            Which output to draw, of several classes.
+        plot : bool, default=True
+            Whether to draw.
+
+        Returns
+        -------
+        ShapeDisplay
+
+        Raises
+        ------
+        ValueError
+            If a name is not one of ``terms_``.
+        """
+        model = estimator[-1] if hasattr(estimator, "steps") else estimator
+        shapes = model.shapes_
+        wanted = [name for name in shapes if " * " not in name] if columns is None else columns
+        if unknown := [name for name in wanted if name not in shapes]:
+            raise ValueError(f"columns {unknown} are not among {list(shapes)}")
+        display = cls(shapes={name: shapes[name] for name in wanted}, output=output)
+        return display.plot() if plot else display
+
+    def plot(self, axes: Any = None) -> Self:
+        """Draw each shape.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib Axes or None, default=None
+            Where to draw; None: new ones, side by side.
+
+        Returns
+        -------
+        ShapeDisplay
+        """
+        if axes is None:
+            import matplotlib.pyplot as plt  # an extra, and slow to load
+
+            n_shapes = len(self.shapes)
+            _, axes = plt.subplots(1, n_shapes, figsize=(4 * n_shapes, 3), squeeze=False)
+            axes = axes[0]
+        for ax, shape in zip(axes, self.shapes.values(), strict=True):
+            self._draw(ax, shape)
+            ax.set_title(shape.name)
+        self.axes_, self.figure_ = list(axes), axes[0].figure
+        return self
+
+    def _draw(self, ax, shape):
+        value = shape.value[self.output]
+        errors = {
+            "largest": shape.bound if shape.bound is None else shape.bound[self.output],
+            "estimated": shape.estimate if shape.estimate is None else shape.estimate[self.output],
+        }
+        if isinstance(shape.grid, tuple):
+            one, other = shape.grid
+            ax.figure.colorbar(ax.pcolormesh(one, other, value.T, shading="nearest"), ax=ax)
+        elif isinstance(shape.grid, list):
+            error = errors["estimated"]
+            ax.bar([str(level) for level in shape.grid], value)
+            if error is not None:
+                ax.errorbar(range(len(value)), value, 2 * error, fmt="none", color="black")
+            ax.tick_params(axis="x", rotation=90)
+        else:
+            ax.plot(shape.grid, value)
+            for (name, error), alpha in zip(errors.items(), (0.15, 0.3), strict=True):
+                if error is not None:
+                    band = value - 2 * error, value + 2 * error
+                    label = f"{name} noise, two standard errors"
+                    ax.fill_between(shape.grid, *band, alpha=alpha, color="C0", label=label)

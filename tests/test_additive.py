@@ -26,6 +26,7 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
 from skdpdyn.evaluation import evaluate
 from skdpdyn.expansion import Expansion, Levels, Numbers, cosines
+from skdpdyn.inspection import ShapeDisplay
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.objective import Objective
@@ -380,3 +381,76 @@ def test_expanded_rows_are_never_all_in_memory():
     expanded = len(X) * model.expansion_.n_features * 8
     assert rules.expands(1e9, 10)
     assert peak < min(0.3 * X.nbytes + 24 * len(X) + 8 * len(X) + 3e7, expanded / 4)
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+RICH = clone(GAM).set_params(epsilon=3.0).fit(FRAME, Y)
+
+
+def test_what_explains_a_row_adds_up_to_its_prediction():
+    explained = RICH.explain(FRAME)
+    assert explained.shape == (N, len(RICH.terms_))
+    assert RICH.terms_[:5] == ["intercept", "age", "gain", "ward", "urgent"]
+    assert RICH.terms_[5] == "age * gain"
+    np.testing.assert_allclose(explained.sum(axis=1), RICH.decision_function(FRAME), atol=1e-9)
+    assert np.ptp(explained[:, 0]) == 0
+    three = np.digitize(FRAME["age"], [30, 60])
+    several = clone(GAM).set_params(classes=[0, 1, 2]).fit(FRAME, three)
+    scores = several.explain(FRAME).sum(axis=1)
+    np.testing.assert_array_equal(several.predict(FRAME), np.argmax(scores, axis=1))
+
+
+def test_shapes_are_what_explains_rows():
+    explained, shapes = RICH.explain(FRAME), RICH.shapes_
+    for k, name in enumerate(RICH.terms_[1:], 1):
+        shape = shapes[name]
+        if isinstance(shape.grid, tuple):
+            assert shape.value.shape == (1, 32, 32)
+            continue
+        column = FRAME[name]
+        if isinstance(shape.grid, list):
+            found = shape.value[0][[shape.grid.index(level) for level in column]]
+            assert shape.grid[-2:] == ["other", "missing"]
+        else:
+            found = shape.value[0][RICH.expansion_.columns[k - 1].codes(column)]
+        np.testing.assert_allclose(found, explained[:, k], atol=1e-9)
+
+
+def test_bands_are_those_of_the_noise():
+    """Refits of the same records differ by the noise of training and of the map: about as much.
+
+    Chance: 40 fits tell a standard deviation to about 11 %; the bounds leave a factor of two.
+    """
+    curves = clone(CURVES).set_params(epsilon=1.0, interactions=None)
+    y = FRAME["age"].to_numpy() / 100
+    fits = [clone(curves).set_params(random_state=seed).fit(FRAME, y) for seed in range(12)]
+    fixed = fits[0].shapes_["age"]
+    spread = np.std([fit.shapes_["age"].value[0] for fit in fits], axis=0)
+    ratio = np.median(spread / fixed.estimate[0])
+    assert 0.3 < ratio < 3
+    assert np.all(fixed.bound >= fixed.estimate)
+    assert np.all(np.isfinite(fixed.bound))
+
+
+def test_shapes_are_drawn(monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    display = ShapeDisplay.from_estimator(RICH, columns=["age", "ward", "age * gain"])
+    assert [ax.get_title() for ax in display.axes_] == ["age", "ward", "age * gain"]
+    assert len(ShapeDisplay.from_estimator(RICH, plot=False).shapes) == 4
+    with pytest.raises(ValueError, match=r"columns \['town'\]"):
+        ShapeDisplay.from_estimator(RICH, columns=["town"])
+
+
+def test_scikit_learn_predicts_alike():
+    pipeline = RICH.to_sklearn()
+    np.testing.assert_array_equal(pipeline.predict(FRAME), RICH.predict(FRAME))
+    np.testing.assert_allclose(pipeline.predict_proba(FRAME), RICH.predict_proba(FRAME))
+    pickle.loads(pickle.dumps(pipeline))
+    y = FRAME["age"] / 100
+    curve = clone(CURVES).set_params(monotonic_cst={"age": 1}).fit(FRAME, y)
+    np.testing.assert_allclose(curve.to_sklearn().predict(FRAME), curve.predict(FRAME))
+    three = np.digitize(FRAME["age"], [30, 60])
+    several = clone(GAM).set_params(classes=[0, 1, 2]).fit(FRAME, three)
+    found = several.to_sklearn().predict_proba(FRAME)
+    np.testing.assert_allclose(found, several.predict_proba(FRAME), atol=1e-12)

@@ -183,7 +183,7 @@ def _public(model, learning):
         **target.attributes,
     }
     if request.expansion is not None:
-        found["expansion_"] = learning.rows.expansion
+        found["expansion_"], found["units_"] = learning.rows.expansion, learning.units
     if learning.diagnostics:
         found["diagnostics_"] = learning.diagnostics
     if learning.class_weights is not None:

@@ -5,6 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn import rules
@@ -26,6 +28,7 @@ from skdpdyn.linear_model.poisson import (
     score_of_rates,
 )
 from skdpdyn.linear_model.ridge import PrivateRidge
+from skdpdyn.linear_model.shapes import Shape, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_choice
@@ -79,20 +82,167 @@ class AdditiveModel(PrivateLinearModel):
         )
         return products if self.coef_.ndim == 2 else products[:, 0]
 
+    # --- shapes -----------------------------------------------------------------------------------
+
+    @property
+    def terms_(self) -> list[str]:
+        """Names of what `explain` returns: "intercept", the columns, and pairs as "a * b"."""
+        check_is_fitted(self)
+        columns = getattr(self, "feature_names_in_", None)
+        if columns is None:
+            columns = [f"x{j}" for j in range(self.n_features_in_)]
+        pairs = [f"{columns[i]} * {columns[j]}" for i, j in self.expansion_.pairs]
+        return ["intercept", *columns, *pairs]
+
+    @property
+    def shapes_(self) -> dict[str, Shape]:
+        """What was learnt of each column and pair, with the noise of training; free of charge."""
+        check_is_fitted(self)
+        return shapes_of(self)
+
+    def _centres(self):
+        """Return each term's contribution at the released mean of the rows."""
+        coef, mean = np.atleast_2d(self.coef_), self.conditioning_.mean
+        terms = self.expansion_.slices
+        return np.column_stack([coef[:, part] @ mean[part] for part in terms])
+
+    def _scale(self):
+        """Return the unit of outputs in raw predictions, and the curvature of the loss in it."""
+        if hasattr(self, "classes_"):
+            loss = self.family.loss_of(self.classes_)
+            return 1.0, loss.typical or loss.smoothness
+        low, high = self.target_bounds_
+        return (self.units_[1] * (high - low) / 2, 1.0) if self.loss == "squared" else None
+
+    def explain(self, X: Any) -> np.ndarray:
+        """Return what each term adds to the raw prediction of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_terms), with several outputs (n_samples, n_terms, n_outputs)
+            In the order of ``terms_``. The first is the same for all rows: the raw prediction at
+            the released mean of the expanded rows; the others are differences from it. They add up
+            to the raw prediction: of a regression `predict` (with ``loss="poisson"`` its
+            logarithm), of a classifier the scores that probabilities are made of.
+        """
+        check_is_fitted(self)
+        codes, centres = read_cells(self, X, reset=False).codes, self._centres()
+        found = []
+        for of_output, centre in zip(self._weights(), centres, strict=True):
+            terms = self.expansion_.contributions(of_output, codes) - centre
+            found.append(np.column_stack([np.full(len(terms), centre.sum()), terms]))
+        explained = np.stack(found, axis=2)
+        explained[:, 0] += self.intercept_
+        return explained if explained.shape[2] > 1 else explained[:, :, 0]
+
     def to_sklearn(self) -> Any:
-        """Raise: there is no such model in scikit-learn.
+        """Return a fitted pipeline of scikit-learn that predicts what this model does.
+
+        Its first step explains rows, as `explain` does, and its second is a linear model of
+        scikit-learn that adds up. The pipeline does not know what was spent.
 
         Returns
         -------
         Pipeline
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpdyn import PrivateGAMRegressor
+        >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 2))
+        >>> model = PrivateGAMRegressor(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0] ** 2)
+        >>> round(float(abs(model.to_sklearn().predict(X) - model.predict(X)).max()), 12)
+        0.0
         """
-        raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
+        weights, intercept = self._weights(), np.atleast_1d(self.intercept_)
+        terms = len(self.terms_) - 1
+        explainer = Explainer(self.expansion_, weights, self.bounds, self.categories)
+        twin: Any = self.family.twin
+        model, targets = twin(), getattr(self, "classes_", np.ones(2))
+        pipeline = Pipeline([("terms", explainer), ("model", model)])
+        # zeros, so that scikit-learn sets its attributes
+        model.fit(np.zeros((len(targets), len(weights) * terms)), targets)
+        explainer.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            explainer.feature_names_in_ = self.feature_names_in_
+        coef = np.kron(np.eye(len(weights)), np.ones(terms))
+        if len(weights) == 1 and not hasattr(self, "classes_"):
+            coef, intercept = coef[0], intercept[0]
+        model.coef_, model.intercept_ = coef, intercept
+        return pipeline
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = True
         return tags
+
+
+class Explainer(TransformerMixin, BaseEstimator):
+    """Turn rows into what each term of a fitted additive model adds to raw predictions.
+
+    `PrivateGAMClassifier.to_sklearn` and `PrivateGAMRegressor.to_sklearn` make such steps.
+
+    Parameters
+    ----------
+    expansion_ : Expansion
+        Tables of the model.
+    weights : ndarray of shape (n_outputs, n_weights)
+        What each output says of each cell.
+    bounds, categories : object
+        Parameters of the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateGAMRegressor
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 2))
+    >>> model = PrivateGAMRegressor(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
+    >>> model.to_sklearn()[0].transform(X[:3]).shape[0]
+    3
+    """
+
+    def __init__(self, expansion_: Any, weights: Any, bounds: Any, categories: Any) -> None:
+        self.expansion_ = expansion_
+        self.weights = weights
+        self.bounds = bounds
+        self.categories = categories
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn nothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Explain rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs * n_terms)
+        """
+        codes = read_cells(self, X, reset=False).codes
+        return np.hstack([self.expansion_.contributions(of, codes) for of in self.weights])
 
 
 def _isotonic(curve, sign):
