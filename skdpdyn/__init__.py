@@ -7,12 +7,14 @@ from skdpdyn._startup import no_collections
 
 # for editors and type checkers, because the names below are loaded on first use
 if TYPE_CHECKING:
+    from skdpdyn import audit as audit
     from skdpdyn import data as data
     from skdpdyn import datasets as datasets
     from skdpdyn import evaluation as evaluation
     from skdpdyn import exceptions as exceptions
     from skdpdyn import inference as inference
     from skdpdyn import inspection as inspection
+    from skdpdyn import io as io
     from skdpdyn import linear_model as linear_model
     from skdpdyn import model_selection as model_selection
     from skdpdyn import onnx as onnx
@@ -45,12 +47,14 @@ __all__ = [
 
 
 _MODULES = [
+    "audit",
     "data",
     "datasets",
     "evaluation",
     "exceptions",
     "inference",
     "inspection",
+    "io",
     "linear_model",
     "model_selection",
     "onnx",

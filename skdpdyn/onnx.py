@@ -55,7 +55,8 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     classifier = "zipmap" if hasattr(model, "predict_proba") else classifier
     options = classifier and {id(pipeline[-1]): {classifier: classifier == "raw_scores"}}
     rows = [("X", kind([None, model.n_features_in_]))]
-    return skl2onnx.convert_sklearn(pipeline, initial_types=rows, options=options)
+    name = type(model).__name__  # or else it would be random, and no two files alike
+    return skl2onnx.convert_sklearn(pipeline, name, initial_types=rows, options=options)
 
 
 def _shape_of_mapped_rows(operator):

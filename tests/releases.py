@@ -5,7 +5,6 @@ package needs a way out here that comes to it: `test_bits.py` reads the package.
 """
 
 import io
-import sys
 import warnings
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, is_dataclass
@@ -28,6 +27,7 @@ from skdpdyn import (
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
+    audit,
     conditioning,
     progress,
     rules,
@@ -36,7 +36,6 @@ from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression, private_summary
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.noise import generators, release
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.solvers import (
     DPSGD,
@@ -81,58 +80,19 @@ def table(n_features, n_records=N, seed=0):
     return one, Table(**other)
 
 
-class Listener:
-    """Stands for `release`: notes points and noise, and gives out what another one gave out.
-
-    An attacker is given all but the noise of each release, earlier ones and all batches included:
-    so the noise has a generator of its own, and the fit's goes on alike on both data sets.
-    """
-
-    def __init__(self, heard=None, random_state=None):
-        self.calls, self.lines, self._heard = [], set(), heard
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a seed repeats outcomes, for tests
-            (self._own,) = generators(random_state)
+class Listener(audit.Listener):
+    """Stands for `release`, as in an audit; noise comes from a secure generator."""
 
     def __call__(self, point, scale, generator, distribution="gaussian"):
         """Release a point, or repeat the outcome of the same release of the neighbour."""
         assert isinstance(generator.bit_generator, AESCounter)
-        place = len(self.calls)
-        point = np.array(point, dtype=np.float64)
-        if self._heard is None:
-            outcome = release(point, scale, self._own, distribution)
-        else:
-            outcome = self._heard[place].outcome
-        frame, lines = sys._getframe(1), []
-        while frame is not None:
-            path = Path(frame.f_code.co_filename)
-            if path.is_relative_to(PACKAGE):
-                lines.append((path.relative_to(PACKAGE).as_posix(), frame.f_lineno))
-            frame = frame.f_back
-        self.lines |= set(lines)
-        scale = np.broadcast_to(np.asarray(scale, np.float64), point.shape)
-        self.calls.append(Call(lines[0], point, scale, distribution, outcome, tuple(lines)))
-        return np.array(outcome) if np.ndim(outcome) else outcome
-
-
-@dataclass
-class Call:
-    """A call of `release`: where from, of what, what it gave out, and who asked for it."""
-
-    line: tuple
-    point: np.ndarray
-    scale: np.ndarray
-    distribution: str
-    outcome: np.ndarray
-    asked_by: tuple
+        return super().__call__(point, scale, generator, distribution)
 
 
 def listening(listener, run, *arguments):
     """Run with a stand-in for `release` wherever the package calls it; return all that is shown."""
     with ExitStack() as patches:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("skdpdyn") and getattr(module, "release", None) is release:
-                patches.enter_context(patch.object(module, "release", listener))
+        patches.enter_context(audit.listened(listener))
         # neither a bar nor the time left
         patches.enter_context(patch.object(progress, "_bar", lambda total, unit: None))
         patches.enter_context(patch.object(progress, "_time_left", lambda seconds: ""))

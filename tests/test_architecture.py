@@ -55,7 +55,7 @@ LAYERS = {
     "privacy/card.py": (5, 2),
     "privacy/report.py": (5, 3),
     "privacy/ledger.py": (5, 4),
-    "privacy/__main__.py": (6, 1),
+    "privacy/__main__.py": (10, 1),
     "privacy/literature/__init__.py": (5, 4),
     "privacy/literature/*.py": (5, 4),
     "privacy/__init__.py": (6, 0),
@@ -119,6 +119,8 @@ LAYERS = {
     "linear_model/__init__.py": (8, 10),
     "linear_model/*.py": (8, 8),
     "preprocessing.py": (8, 1),
+    "onnx.py": (8, 2),
+    "io.py": (8, 3),
     "model_selection/__init__.py": (9, 5),
     "model_selection/_steps.py": (9, 1),
     "model_selection/_searches.py": (9, 3),
@@ -138,7 +140,7 @@ LAYERS = {
     "evaluation/curves.py": (9, 9),
     "evaluation/scoring.py": (9, 10),
     "evaluation/__init__.py": (9, 11),
-    "onnx.py": (9, 6),
+    "audit.py": (9, 6),
     "__main__.py": (10, 1),
     "datasets/__init__.py": (9, 1),
     "datasets/_pandas.py": (8, 0),
@@ -299,7 +301,8 @@ def test_no_circle_of_rooms():
 
 @pytest.mark.parametrize(
     "module",
-    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy")],
+    # but for the command line, which reads release folders
+    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy") and "__main__" not in m.name],
     ids=lambda m: m.path,
 )
 def test_privacy_stands_on_its_own(module):

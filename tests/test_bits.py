@@ -216,7 +216,8 @@ def lines_that_release():
     found = set()
     for name, called, node in calls_in_package():
         other = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
-        if called in ("release", "symmetric", "quantile") and not other:
+        # an audit releases made-up numbers alone
+        if called in ("release", "symmetric", "quantile") and not other and name != "audit.py":
             found.add((name, node.lineno))
     assert len(found) > 20
     return found
@@ -245,6 +246,9 @@ DRAWING = {
         "model_selection/_candidates.py",
         "model_selection/private_search.py",
     },
+    # records of audits, which are made up
+    "uniform": {"audit.py"},
+    "choice": {"audit.py"},
     "spawn": {"noise.py"},
     "urandom": {"noise.py"},
 }

@@ -1,5 +1,8 @@
-"""Models that leave Python or skdpdyn predict what they did."""
+"""Models that leave Python or skdpdyn predict what they did, and release folders are checked."""
 
+import json
+import pickle
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,18 +11,25 @@ import numpy as np
 import pytest
 from numba import config
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from test_report import DEPLOYMENT, validate
 
+import skdpdyn
 from skdpdyn import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
+    io,
 )
+from skdpdyn.io import TRUSTED
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.privacy.__main__ import main
+from skdpdyn.privacy.deployment import schema
 
 RNG = np.random.default_rng(0)
 N_SAMPLES = 150 if config.DISABLE_JIT else 600
@@ -37,23 +47,6 @@ MODELS = {
     "ridge": (PrivateRidge(30.0, target_bounds=(-2, 2)), X[:, 0]),
     "poisson": (PrivatePoissonRegressor(30.0, target_bounds=(0, 4)), COUNTS),
 }
-
-TRUSTED = [
-    "skdpdyn.conditioning.FittedConditioning",
-    "skdpdyn.data.row_map.RowMap",
-    "skdpdyn.linear_model.logistic.PrivateLogisticRegression",
-    "skdpdyn.linear_model.poisson.PrivatePoissonRegressor",
-    "skdpdyn.linear_model.ridge.PrivateRidge",
-    "skdpdyn.linear_model.softmax.PrivateSoftmaxRegression",
-    "skdpdyn.linear_model.svc.PrivateLinearSVC",
-    "skdpdyn.preprocessing.BoundsScaler",
-    "skdpdyn.preprocessing.PrivateScaler",
-    "skdpdyn.preprocessing.RowMapper",
-    "skdpdyn.privacy.guarantees.GaussianDP",
-    "skdpdyn.privacy.mechanisms.Composition",
-    "skdpdyn.privacy.mechanisms.Gaussian",
-    "skdpdyn.privacy.mechanisms.NoisyGradientDescent",
-]
 
 
 def answers(model, rows):
@@ -110,18 +103,18 @@ def test_a_map_of_rows_refuses_what_is_none():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_skops_loads_what_is_trusted(name):
-    io = pytest.importorskip("skops.io")
+    skops = pytest.importorskip("skops.io")
     model, y = MODELS[name]
     pipeline = make_pipeline(BoundsScaler((-20, 20)), PrivateScaler(), model).fit(X, y)
     for stored, types in (
         (pipeline, TRUSTED),
         (model.to_sklearn(), [f"{RowMapper.__module__}.RowMapper"]),
     ):
-        data = io.dumps(stored)
-        assert set(io.get_untrusted_types(data=data)) <= set(types)
-        loaded = io.loads(data, trusted=types)
+        data = skops.dumps(stored)
+        assert set(skops.get_untrusted_types(data=data)) <= set(types)
+        loaded = skops.loads(data, trusted=types)
         np.testing.assert_array_equal(loaded.predict(X), stored.predict(X))
-    assert io.loads(io.dumps(model), trusted=TRUSTED).privacy_ == model.privacy_
+    assert skops.loads(skops.dumps(model), trusted=TRUSTED).privacy_ == model.privacy_
 
 
 @pytest.mark.system
@@ -158,3 +151,124 @@ def test_without_skl2onnx_the_error_has_the_line_to_paste():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == 'skl2onnx is needed: pip install "skdpdyn[onnx]"\n'
+
+
+# --- release folders
+
+
+def test_every_public_estimator_is_trusted():
+    for name in skdpdyn.__all__:
+        kind = getattr(skdpdyn, name)
+        assert not isinstance(kind, type) or f"{kind.__module__}.{name}" in TRUSTED
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A model, and its release folder."""
+    pytest.importorskip("skops.io")
+    model = clone(MODELS["logistic"][0]).fit(X, LABELS)
+    folder = tmp_path_factory.mktemp("release") / "folder"
+    return model, model.export(folder, formats=["pickle"], **DEPLOYMENT)
+
+
+def copied(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def resealed(folder):
+    """Write the checksums that the files have now."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != io.SUMS}
+    (folder / io.SUMS).write_text(io._sums(files))
+    return folder
+
+
+def test_a_release_folder_says_what_was_promised(released, capsys):
+    model, folder = released
+    report = model.privacy_report()
+    assert io.check_folder(folder) == report.as_dict()
+    assert main(["check", str(folder)]) == 0
+    said = capsys.readouterr().out
+    for part in (f"epsilon={model.epsilon_}", "one record", "not protected against", "not opened"):
+        assert part in said
+    record = json.loads((folder / io.REGISTRY).read_text())
+    validate(record, schema())
+    assert record == report.to_registry(**DEPLOYMENT)
+    plain = pickle.loads((folder / io.PICKLE).read_bytes())
+    assert (plain.predict(X) == model.predict(X)).all()
+
+
+def test_a_folder_without_a_deployment_is_one_too(released, tmp_path):
+    model, _ = released
+    folder = model.export(tmp_path / "plain")
+    assert not (folder / io.REGISTRY).exists()
+    assert io.check_folder(folder)["spent"]["epsilon"] == model.epsilon_
+    with pytest.raises(ValueError, match="holds files"):
+        model.export(folder)
+    with pytest.raises(ValueError, match="must be among skops, onnx, pickle"):
+        model.export(tmp_path / "other", formats=["zip"])
+    seeded = clone(model).set_params(random_state=0).fit(X, LABELS)
+    with pytest.raises(ValueError, match="this model is not private: random_state=0"):
+        seeded.export(tmp_path / "seeded")
+
+
+def test_changed_files_are_refused(released, tmp_path):
+    folder = copied(released[1], tmp_path)
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        path.write_bytes(content + b" ")
+        with pytest.raises(ValueError, match=io.SUMS):
+            io.check_folder(folder)
+        path.write_bytes(content)
+    (folder / "more.txt").write_text("x")
+    with pytest.raises(ValueError, match=io.SUMS):
+        io.check_folder(folder)
+    (folder / io.MODEL).unlink()
+    with pytest.raises(ValueError, match=f"{io.MODEL}: missing"):
+        io.check_folder(folder)
+    assert main(["check", str(folder)]) == 1
+
+
+def test_numbers_that_do_not_agree_are_refused_with_good_checksums(released, tmp_path):
+    """In the report, the card and the registry record; and the model of another run."""
+    model, original = released
+    folder = copied(original, tmp_path)
+    other = clone(model).set_params(epsilon=3.0).fit(X, LABELS)
+    better = clone(model).set_params(epsilon=3.0).fit(X, LABELS).privacy_report()
+    shown = f"{model.epsilon_:.6g}"
+    for name, change, message in (
+        (io.REPORT, lambda text: text.replace(str(model.epsilon_), "0.5"), "spent, epsilon"),
+        (io.REPORT, lambda text: better.to_json(), "registry.yaml|the report says"),
+        (io.CARD, lambda text: text.replace(f"({shown}, ", "(0.5, "), "not the card"),
+        (io.REGISTRY, lambda text: text.replace(str(model.epsilon_), "0.5"), "the report says"),
+        (io.REGISTRY, lambda text: text.replace("Central", "Local"), "not the card"),
+        (io.REGISTRY, lambda text: text.replace('"tier": 3', '"tier": 1'), "not a record"),
+    ):
+        text = (original / name).read_text()
+        assert change(text) != text
+        (folder / name).write_text(change(text))
+        with pytest.raises(ValueError, match=message):
+            io.check_folder(resealed(folder))
+        (folder / name).write_text(text)
+    (folder / io.MODEL).write_bytes(pytest.importorskip("skops.io").dumps(other))
+    with pytest.raises(ValueError, match=r"model\.skops: its own report has another"):
+        io.check_folder(resealed(folder))
+    (folder / io.MODEL).write_bytes(pytest.importorskip("skops.io").dumps(Foreign()))
+    with pytest.raises(ValueError, match="Foreign, which is not of skdpdyn"):
+        io.check_folder(resealed(folder))
+
+
+class Foreign:
+    """What no release folder may hold."""
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_the_graph_of_a_release_folder_is_that_of_the_model(released, tmp_path):
+    pytest.importorskip("skl2onnx")
+    model, _ = released
+    folder = model.export(tmp_path / "graph", formats=["onnx"])
+    io.check_folder(folder)
+    other = clone(model).fit(X, LABELS).export(tmp_path / "other", formats=["onnx"])
+    shutil.copy(other / io.ONNX, folder / io.ONNX)
+    with pytest.raises(ValueError, match=r"model\.onnx: not the model"):
+        io.check_folder(resealed(folder))

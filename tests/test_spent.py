@@ -1,7 +1,7 @@
 """A law over every way out: no release moves, in units of its noise, by more than its part of the
 record says. So a sensitivity that is too small fails here, wherever it stands.
 
-The listener of `releases.py` notes the point and the scale of each release on a data set, and on
+`skdpdyn.audit.replayed` notes the point and the scale of each release on a data set, and on
 neighbours with the same outcomes before. What is not released (noise of earlier steps, batches) is
 the same on both by the seed, so that each release is bounded by itself: a last iterate by what its
 steps add and what later steps shrink. Every way out also comes near to what its record says on some
@@ -11,7 +11,7 @@ neighbour, so that half of a sensitivity is missed nowhere. No chance is in it.
 import math
 from collections import defaultdict
 from dataclasses import replace
-from functools import cache, partial, singledispatch
+from functools import cache, partial
 from unittest.mock import patch
 
 import numpy as np
@@ -20,12 +20,10 @@ from reference import gradients
 from releases import (
     BUDGET,
     WAYS_OUT,
-    Listener,
     by,
     calibrated,
     counting,
     fit,
-    listening,
     logistic,
     ridge,
     scaled,
@@ -40,119 +38,12 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.privacy import (
-    Composition,
-    CyclicBatches,
-    Gaussian,
-    NoisyGradientDescent,
-    ObjectivePerturbation,
-    OnePass,
-    OutputPerturbation,
-    PoissonSubsampled,
-    Selection,
-    WithoutReplacement,
-)
+from skdpdyn.audit import allowed, replayed
+from skdpdyn.privacy import Selection
 from skdpdyn.solvers import DPSGD, NoisyGD, SufficientStatistics, objective_perturbation
 from skdpdyn.solvers import OutputPerturbation as OutputPerturbationSolver
 
 ROUNDING = 1e-6  # part of a distance that the rounding of sums may add
-
-
-# --- what a record allows -------------------------------------------------------------------------
-
-
-@singledispatch
-def allowed(record, n_calls):
-    """Return how far each release of a record may move, in units of its noise.
-
-    ``n_calls``: the number of releases that are left to be explained.
-    """
-    raise TypeError(f"say here what {type(record).__name__} allows")
-
-
-@allowed.register
-def _(record: Gaussian, n_calls):
-    return [1 / record.noise_multiplier]
-
-
-@allowed.register
-def _(record: OutputPerturbation, n_calls):
-    return [1 / record.noise_multiplier]  # of gamma noise too: its density falls with the norm
-
-
-@allowed.register
-def _(record: ObjectivePerturbation, n_calls):
-    return []  # its linear term is not released, see below
-
-
-@allowed.register
-def _(record: Selection, n_calls):
-    return [math.inf] * (n_calls - 1) + [record.trial.mu]  # trials, each seen alone, then scores
-
-
-@allowed.register
-def _(record: Composition, n_calls):
-    parts = record.mechanisms
-    if all(isinstance(part, PoissonSubsampled) for part in parts):  # rounds of a few steps each
-        snapshots, steps = parts
-        a_round = [0, *[1] * (steps.n_steps // snapshots.n_steps)]
-        return [of_batch(parts[which]) for which in a_round * snapshots.n_steps]
-    found = []
-    for part in parts:
-        found += allowed(part, n_calls - len(found))
-    return found
-
-
-@allowed.register
-def _(record: NoisyGradientDescent, n_calls):
-    noise = np.broadcast_to(record.noise_multiplier, record.n_steps)
-    if record.smoothness is None:
-        return (1 / noise).tolist()
-    return [of_last_iterate(record, noise[-1], range(record.n_steps))]
-
-
-@allowed.register
-def _(record: CyclicBatches, n_calls):
-    noise = np.broadcast_to(record.noise_multiplier, record.n_steps)
-    n_batches = record.n_steps // record.n_epochs
-    places = (range(place, record.n_steps, n_batches) for place in range(n_batches))
-    return [max(of_last_iterate(record, noise[-1], steps) for steps in places)]
-
-
-@allowed.register
-def _(record: WithoutReplacement, n_calls):
-    return [of_last_iterate(record, record.noise_multiplier, range(record.n_steps))]
-
-
-@allowed.register
-def _(record: OnePass, n_calls):
-    return [record.adjacency.sum_sensitivity(record.lipschitz) / record.noise] * n_calls
-
-
-@allowed.register
-def _(record: PoissonSubsampled, n_calls):
-    if n_calls == record.n_steps:
-        return [of_batch(record)] * n_calls
-    # only the last iterate is released; step sizes that are not told fall like 1/sqrt(k)
-    step_size = 1 / np.sqrt(1 + np.arange(record.n_steps))
-    if record.step_size is not None:
-        step_size = np.broadcast_to(record.step_size, record.n_steps)
-    return [of_batch(record) * float(np.sum(step_size)) / step_size[-1]]
-
-
-def of_batch(record):
-    """Return what a record that is in the batch of a step moves its sum by: C, or 2 C."""
-    return record.adjacency.sum_sensitivity(1.0) / record.noise_multiplier
-
-
-def of_last_iterate(record, noise_multiplier, steps):
-    """Return what these steps move the last iterate by, where every step contracts."""
-    step_size = np.broadcast_to(record.step_size, record.n_steps)
-    factor = np.maximum(
-        np.abs(1 - step_size * record.strong_convexity), np.abs(1 - step_size * record.smoothness)
-    )
-    moved = sum(step_size[k] * float(np.prod(factor[k + 1 :])) for k in steps)
-    return moved / (step_size[-1] * noise_multiplier)
 
 
 # --- neighbours -----------------------------------------------------------------------------------
@@ -190,36 +81,13 @@ def neighbours(n_features, n_changed=1, removed=False):
     ]
 
 
-def distances(run, tables):
-    """Return for each release and neighbour how far it moves, in units of its noise, and by whom.
-
-    The record of the run comes first.
-    """
-    one, *others = tables
-    results, first = [], Listener(random_state=0)
-    listening(first, lambda data: results.append(run(data)), one)
-    result, *_ = results[0] if isinstance(results[0], tuple) else results
-    heard = [Listener(first.calls) for _ in others]
-    for listener, other in zip(heard, others, strict=True):
-        listening(listener, run, other)
-    moved = []
-    for call, *calls in zip(first.calls, *(one.calls for one in heard), strict=True):
-        for other in calls:
-            assert other.distribution == call.distribution
-            np.testing.assert_array_equal(other.scale, call.scale)  # a scale is public
-        far = [(call.point - other.point) / call.scale for other in calls]
-        moved.append((call, np.array([np.ravel(one) for one in far])))
-    return result.mechanism_, moved
-
-
 @cache
 def ratios(way, n_features):
     """Return, for each line that asks for a release, its largest distance over the allowed one."""
     run, removed = (WAYS_OUT | MORE)[way](n_features), "removed" in way
     with noise_is_found_once():
-        record, moved = distances(
-            run, neighbours(n_features, 2 if "persons" in way else 1, removed)
-        )
+        tables = neighbours(n_features, 2 if "persons" in way else 1, removed)
+        record, moved = replayed(run, tables, seed=0)
     limits, found = allowed(record, len(moved)), defaultdict(float)
     assert len(limits) == len(moved)
     for limit, (call, far) in zip(limits, moved, strict=True):

@@ -20,6 +20,7 @@ from skdpdyn.base import (
     validated,
 )
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.io import export as write_folder
 from skdpdyn.linear_model.answers import answering, refuse_elsewhere, refuse_in_fit
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
@@ -282,6 +283,37 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             intercept if np.ndim(intercept) else np.float64(intercept),
         )
         return pipeline
+
+    def export(self, folder: Any, formats: Any = ("skops",), **deployment: Any) -> Any:
+        """Write a release folder: the model without its data, its promise, and what checks it.
+
+        It holds the model, the report as JSON, the model card, with ``deployment`` a record for
+        the registry of deployments, and checksums. ``python -m skdpdyn.privacy check folder`` is
+        for who receives it.
+
+        Parameters
+        ----------
+        folder : str or path-like
+            A folder that does not exist yet, or is empty.
+        formats : sequence of {"skops", "onnx", "pickle"}, default=("skops",)
+            Forms of the model. "skops" is always there. "pickle" is of ``to_sklearn()``.
+        **deployment : dict
+            Fields of ``privacy_report().to_registry``.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        ValueError
+            If the model is not private, the folder holds files, or a field is missing or wrong.
+        ImportError
+            If skops, or skl2onnx for "onnx", is not installed.
+        """
+        check_is_fitted(self)
+        return write_folder(self, folder, formats, deployment or None)
 
     def __setstate__(self, state: Any) -> None:
         # version 0.1 lacked these parameters and what they do

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).with_name("registry_schema.json")
 _SLUG = "url_slug"  # of the record itself, not of its deployment
+_CLAIMS = "variant_name", "privacy_unit", "privacy_unit_details", "privacy_parameters"
 _ACCESS = "access_control"  # a part of what the registry has under "mechanisms"
 _TIMING = (
     "Timing: not covered. The release itself answers no query; whoever can time, or read the "
@@ -113,14 +114,19 @@ def fields_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, di
     Raises
     ------
     ValueError
-        If there is no field of a given name, or it may not hold such a value.
+        If there is no field of a given name, or it may not hold such a value, or claims something
+        else than the report.
     """
     whole = sections()
     names = {name for section in whole.values() for name in section} | {_ACCESS, _SLUG}
     unknown = sorted(given.keys() - names)
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: no field of a deployment: {sorted(names)}")
-    values = known(report) | dict(given)
+    claims = known(report)
+    for name in _CLAIMS:
+        if given.get(name, claims[name]) != claims[name]:
+            raise ValueError(f"{name}={given[name]!r}: the report says {claims[name]!r}")
+    values = claims | dict(given)
     if _ACCESS in given:
         values["mechanisms"] += f"\nAccess control: {given[_ACCESS]}"
     found = {

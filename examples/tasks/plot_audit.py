@@ -1,0 +1,64 @@
+"""
+An audit of a model
+===================
+
+A guarantee is a proof about what should run. An audit looks at what does run: it makes up
+neighbouring data sets, far apart, and compares what they show with what is claimed.
+"""
+
+import warnings
+from unittest.mock import patch
+
+import matplotlib.pyplot as plt
+
+from skdpdyn import PrivateLogisticRegression, audit
+from skdpdyn.solvers import NoisyGD
+from skdpdyn.spending import Spending
+
+plt.style.use("tableau-colorblind10")
+warnings.simplefilter("ignore")
+model = PrivateLogisticRegression(epsilon=3.0, delta=1e-2, classes=[0, 1], conditioning=0.3)
+
+# %%
+# A replay
+# --------
+# Every release is recorded on one data set and repeated on its neighbours. How far it moves, in
+# units of its noise, is held against its part of the record. A replay is exact, and says where a
+# fault is.
+
+found = audit.audit(model, (100, 4))
+print(found)
+found.plot()
+plt.show()
+
+# %%
+# A fault
+# -------
+# Somebody halves a sensitivity. The audit names the parts that leak more than they claim.
+
+bought = Spending.release
+
+
+def careless(self, name, value, sensitivity, scale=1.0):
+    """Release with half of the noise."""
+    return bought(self, name, value, sensitivity / 2, scale)
+
+
+with patch.object(Spending, "release", careless):
+    broken = audit.audit(model, (100, 4))
+print(broken)
+
+# %%
+# A canary
+# --------
+# A black box needs no records of what ran, and many fits: with the canary, and with its neighbour.
+# An attack is chosen on some of them and judged on others. What it shows is a lower bound, so it
+# can find a fault, and cannot prove that there is none.
+
+plain = PrivateLogisticRegression(
+    epsilon=8.0, delta=1e-2, classes=[0, 1], solver=NoisyGD(n_steps=1), conditioning=None
+)
+seen = audit.audit(plain, (20, 2), kind="canary", n_trials=200)
+print(seen)
+seen.plot()
+plt.show()

@@ -1,0 +1,138 @@
+"""The public audit: true claims pass, and planted bugs are found by both kinds."""
+
+from unittest.mock import patch
+
+import matplotlib
+import numpy as np
+import pytest
+from spending import noise_is_found_once
+
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    audit,
+)
+from skdpdyn.data import local
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.solvers import DPSGD, NoisyGD, steps
+from skdpdyn.spending import Spending
+
+matplotlib.use("Agg")
+BUDGET = {"epsilon": 8.0, "delta": 1e-2}
+CHANCE = 1e-6  # that a true claim fails
+logistic = PrivateLogisticRegression(**BUDGET, classes=[0, 1])
+one_step = PrivateLogisticRegression(
+    **BUDGET, classes=[0, 1], solver=NoisyGD(n_steps=1), conditioning=None, fit_intercept=False
+)
+CONFIGURATIONS = {
+    "one step": one_step,
+    "conditioned": PrivateLogisticRegression(**BUDGET, classes=["a", "b"], conditioning=0.3),
+    "left out": PrivateLogisticRegression(
+        **BUDGET, classes=[0, 1], conditioning=0.3, adjacency="add_remove"
+    ),
+    "batches": PrivateLogisticRegression(
+        **BUDGET, classes=[0, 1], solver=DPSGD(n_steps=4, batch_size=10)
+    ),
+    "output": PrivateLogisticRegression(**BUDGET, classes=[0, 1], solver="output_perturbation"),
+    "softmax": PrivateSoftmaxRegression(**BUDGET, classes=[0, 1, 2]),
+    "svc": PrivateLinearSVC(**BUDGET, classes=[0, 1]),
+    "ridge": PrivateRidge(**BUDGET, target_bounds=(-1, 1)),
+    "counts": PrivatePoissonRegressor(**BUDGET, target_bounds=(0, 4)),
+    "scaler": PrivateScaler(**BUDGET),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_true_claims_pass_a_replay(name):
+    with noise_is_found_once():
+        found = audit.audit(CONFIGURATIONS[name], (20, 2), confidence=1 - CHANCE)
+    assert found.passed, found
+    assert found.epsilon == pytest.approx(8.0, rel=1e-3)
+    # neighbours are far enough apart that half of a sensitivity shows in some part
+    assert max(one.ratio for one in found.findings[:-1]) > 0.5 or name == "batches"
+
+
+def halved_step(self):
+    object.__setattr__(self, "noise_std", np.asarray(self.noise_std) / 2)
+
+
+def halved_release(self, name, value, sensitivity, scale=1.0):
+    return bought(self, name, value, sensitivity / 2, scale)
+
+
+bought = Spending.release
+PLANTED = {
+    "noise of steps halved": (one_step, patch.object(steps.Steps, "__post_init__", halved_step)),
+    "noise of sums halved": (
+        PrivateScaler(**BUDGET),
+        patch.object(Spending, "release", halved_release),
+    ),
+    "projection skipped": (
+        PrivateScaler(**BUDGET),
+        patch.object(local, "row_factors", lambda norms, *_: np.ones_like(norms)),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_found_by_both_kinds(bug):
+    """A canary misses one by chance alone: 200 fits, a mu of 4.9 for a claim of 2.4."""
+    model, planted = PLANTED[bug]
+    with planted:
+        for kind, n_trials in (("replay", None), ("canary", 200)):
+            found = audit.audit(model, (20, 2), kind=kind, n_trials=n_trials)
+            assert not found.passed, found
+            assert "MORE THAN CLAIMED" in str(found)
+
+
+def test_a_true_claim_passes_a_canary():
+    """Failure probability 1e-6."""
+    found = audit.audit(one_step, (20, 2), kind="canary", n_trials=200, confidence=1 - CHANCE)
+    assert found.passed, found
+    assert 1.0 < found.findings[-1].measured < 8.0  # it sees the record, as it may
+
+
+def test_noise_that_is_not_what_it_says_is_found():
+    """By the draws of a replay: a release that adds half of the noise it is asked for."""
+
+    def quiet(point, scale, *more):
+        return release(point, np.asarray(scale) / 2, *more)
+
+    release = audit.release
+    with patch.object(audit, "release", quiet):
+        found = audit._over_drawn(3.0, CHANCE)
+    assert found > 1.9
+    assert audit._over_drawn(3.0, CHANCE) < 1
+
+
+def test_what_no_replay_sees_is_refused():
+    model = PrivateLogisticRegression(**BUDGET, classes=[0, 1], solver="objective_perturbation")
+    with pytest.raises(UnsupportedMechanismError, match="use kind='canary'"):
+        audit.audit(model, (20, 2))
+    with pytest.raises(UnsupportedMechanismError, match="int is no record"):
+        audit.allowed(1, 1)
+    with pytest.raises(ValueError, match="kind='x' must be 'replay' or 'canary'"):
+        audit.audit(model, (20, 2), kind="x")
+    with pytest.raises(ValueError, match="give \\(n_samples, n_features\\)"):
+        audit.audit(model)
+
+
+def test_a_scale_that_records_decide_is_refused():
+    def run(number):
+        return audit.sys.modules["skdpdyn.spending"].release([0.0], number, None)
+
+    with pytest.raises(ValueError, match="its scale must be public"):
+        audit.replayed(run, [1.0, 2.0])
+
+
+def test_a_fitted_model_is_audited_at_its_shape_and_drawn():
+    X = np.random.default_rng(0).uniform(-1, 1, (30, 3))
+    scaler = PrivateScaler(**BUDGET).fit(X)
+    found = audit.audit(scaler, n_trials=1)
+    assert found.what == "PrivateScaler on 30 x 3"
+    ax = found.plot()
+    assert len(ax.patches) == 2 * len(found.findings)
