@@ -14,8 +14,9 @@ from typing import Any
 
 from skdpdyn.conditioning import Conditioning, FittedConditioning
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.expansion import Expansion, Levels, Numbers
 from skdpdyn.onnx import to_onnx
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.privacy import Budget, check_report
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.proofs import ROUNDING, agree
@@ -28,13 +29,14 @@ __all__ = ["TRUSTED", "check_folder", "export"]
 _MODELS = (
     *("logistic.PrivateLogisticRegression", "softmax.PrivateSoftmaxRegression"),
     *("svc.PrivateLinearSVC", "ridge.PrivateRidge", "poisson.PrivatePoissonRegressor"),
+    *("gam.PrivateGAMClassifier", "gam.PrivateGAMRegressor"),
 )
-_OTHERS = (
-    *(Conditioning, FittedConditioning, RowMap, BoundsScaler, PrivateScaler, RowMapper, Budget),
-    *(Adjacency, *SOLVERS.values(), *TYPES.values()),
+_OTHERS: tuple[type, ...] = (
+    *(Conditioning, FittedConditioning, RowMap, Expansion, Levels, Numbers, Budget, Adjacency),
+    *(BoundsExpander, BoundsScaler, PrivateScaler, RowMapper, *SOLVERS.values(), *TYPES.values()),
 )
 TRUSTED = sorted(
-    {f"skdpdyn.linear_model.{name}" for name in _MODELS}
+    {"numpy.dtype", *(f"skdpdyn.linear_model.{name}" for name in _MODELS)}
     | {f"{kind.__module__}.{kind.__name__}" for kind in _OTHERS if "skdpdyn." in kind.__module__}
 )
 """Types for ``skops.io.load(file, trusted=TRUSTED)``: they hold numbers and names, and run no code
