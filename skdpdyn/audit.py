@@ -566,7 +566,7 @@ def _replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
     findings = list(nearest.values())
     if scales:
         risk = (1 - confidence) / len(scales)
-        short = max(_over_drawn(scale, risk) for scale in scales.values())
+        short = max(over_drawn(scale, risk) for scale in scales.values())
         findings.append(Finding("noise that is drawn", 1.0, short))
     return _answer("replay", "distance over noise; noise over what is drawn", fitted[0], findings)
 
@@ -587,8 +587,21 @@ def _named(record: Any, n_calls: int) -> list[tuple[str, float]]:
     return found
 
 
-def _over_drawn(scale: float, risk: float) -> float:
-    """Return by how much, at least, a scale is larger than the noise that `release` draws of it."""
+def over_drawn(scale: float, risk: float) -> float:
+    """Return by how much, at least, a scale is larger than the noise that `release` draws of it.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of Gaussian noise.
+    risk : float
+        Probability that a true scale is said to be too large.
+
+    Returns
+    -------
+    float
+        Above 1 if noise is smaller than it says.
+    """
     (generator,) = generators(None)
     drawn = release(np.zeros(_NOISE_DRAWS), scale, generator) / scale
     return math.sqrt(2 * gammaincinv(_NOISE_DRAWS / 2, risk) / float(np.sum(np.square(drawn))))

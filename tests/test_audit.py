@@ -104,9 +104,9 @@ def test_noise_that_is_not_what_it_says_is_found():
 
     release = audit.release
     with patch.object(audit, "release", quiet):
-        found = audit._over_drawn(3.0, CHANCE)
+        found = audit.over_drawn(3.0, CHANCE)
     assert found > 1.9
-    assert audit._over_drawn(3.0, CHANCE) < 1
+    assert audit.over_drawn(3.0, CHANCE) < 1
 
 
 def test_what_no_replay_sees_is_refused():
