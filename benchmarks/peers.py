@@ -6,6 +6,10 @@ The peers live in an environment of their own, for they pin other versions:
     peers/bin/pip install diffprivlib opendp jax-privacy scikit-learn
     peers/bin/pip install --no-deps opacus
     python -m benchmarks peers --python peers/bin/python
+
+``--accuracy`` compares scores with those of peers that are installed in this environment instead,
+InterpretML among them (``pip install interpret-core diffprivlib opacus``): see ``python -m
+benchmarks additive --help`` for the arguments that follow it.
 """
 
 import argparse
@@ -14,6 +18,7 @@ import subprocess
 import sys
 
 import skdpdyn.linear_model
+from benchmarks import additive
 
 PEERS = {
     "diffprivlib": "diffprivlib",
@@ -56,7 +61,11 @@ def main(arguments=None):
     """Print the table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default="peers/bin/python", help="of the peers' environment")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--accuracy", action="store_true", help="compare scores")
+    options, rest = parser.parse_known_args(arguments)
+    if options.accuracy:
+        additive.main([*rest, "--peers"])
+        return
     patterns = list(QUESTIONS.values())
     found = _look(options.python, dict.fromkeys(PEERS.values(), patterns))
     ours = _look(sys.executable, {"skdpdyn": patterns})["skdpdyn"]

@@ -389,11 +389,12 @@ class Conditioner:
 
 
 def _softened(variances, vectors, softness):
-    """Return the inverse root of a second moment and more, and what `Conditioner._matrix` does."""
+    """Return what `Conditioner._matrix` does, of soft weights in place of a threshold."""
     variances = np.maximum(variances, 0.0)
     scales = np.sqrt(softness / (variances + softness))
-    rms = math.sqrt(float(np.sum(variances * scales**2)))
-    return (vectors * scales) @ vectors.T, min(float(scales.max()), _BEYOND * rms), True
+    left = variances * scales**2
+    high = min(float(scales.max()), _BEYOND * math.sqrt(float(np.sum(left))))
+    return np.linalg.qr((vectors * scales).T, mode="r"), high, float(left.max()), True
 
 
 def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:
