@@ -84,22 +84,17 @@ def _run(model, planned, reading, generator, unit):
     if learning.class_weights is not None:
         rows = rows.weighted_by_class(learning.class_weights)
     with nullcontext() if reading.elsewhere else closing(rows):  # `read` closes sources
-        start = {} if learning.start is None else {"start": learning.start}
-        learning.theta = solver.solve(
-            planned.objective, record, rows, generator=generator, verbose=model.verbose, **start
-        )
-        spending.trained(record)
-        learning.rows = rows
-        if learning.hopeless:
-            warn(
-                "the rate of counts drowns in its own noise: all predictions are the same rate, "
-                "about the least that this budget could tell from 0. Raise epsilon, or "
-                "aggregate records",
-                PrivacyUtilityWarning,
+        if not request.constant:
+            start = {} if learning.start is None else {"start": learning.start}
+            learning.theta = solver.solve(
+                planned.objective, record, rows, generator=generator, verbose=model.verbose, **start
             )
-            learning.theta = np.zeros(planned.objective.n_parameters)
+            spending.trained(record)
+        learning.rows = rows
         for part in AFTER:
             part.learn(learning, spending)
+    if request.constant or learning.hopeless:
+        _settle_for_constant(learning)
     if planned.record is None:
         _check_spent(spending, planned)
     forget_fit(model)
@@ -107,13 +102,30 @@ def _run(model, planned, reading, generator, unit):
     model._publish_plan(spent, reading.target.leaks, unit)
     for name, value in _public(model, learning).items():
         setattr(model, name, value)
-    for name, value in solver.fitted_attributes(record).items():
+    told = {"n_iter_": 0} if request.constant else solver.fitted_attributes(record)
+    for name, value in told.items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
 
 
-def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism:
-    """Learn all parts of a plan, and return the record of training.
+def _settle_for_constant(learning):
+    """Take the model that training would have started from, and say so."""
+    why = (
+        "the rate of counts drowns in its own noise, so that"
+        if learning.hopeless
+        else f"n_samples={learning.plan.request.n_samples} times mu={learning.plan.budget.mu:.3g} "
+        "pays for no more than a base rate:"
+    )
+    warn(
+        f"{why} predictions are the same for all rows. Raise epsilon, or take more records",
+        PrivacyUtilityWarning,
+    )
+    start = np.zeros(learning.plan.objective.n_parameters)
+    learning.theta = start if learning.start is None else learning.start
+
+
+def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism | None:
+    """Learn all parts of a plan, and return the record of training; None where there is none.
 
     Learnt values choose maps and steps, never the amount that is spent.
 
@@ -133,6 +145,8 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
     spending.told = None
     learning.target.forget_numbers()  # training needs them in learnt units, as rows have them
     record = planned.record
+    if planned.request.constant:
+        return None
     if record is None:
         training = planned.training
         with_noise = planned.request.solver.adapted(
@@ -227,7 +241,9 @@ def _tell(model, planned: Plan) -> None:
     """Print what will run and what it spends: public numbers."""
     record = planned.record
     what = type(planned.request.solver if record is None else record).__name__
-    if planned.shares or planned.request.maps:
+    if planned.request.constant:
+        what = "the base rate"
+    elif planned.shares or planned.request.maps:
         what = f"conditioning and {what}"
     elif (n_steps := getattr(record, "n_steps", None)) is not None:
         what += f" of {n_steps} steps"

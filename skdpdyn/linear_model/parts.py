@@ -155,13 +155,17 @@ class Units(Part):
     def share(self, request):
         """See `Part.share`."""
         units = request.family.units
-        return units.share(request) if units is not None and request.maps else {}
+        return units.share(request) if units is not None and _buys(request) else {}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
         units = learning.plan.request.family.units
-        if units is not None and learning.plan.request.maps:
+        if units is not None and _buys(learning.plan.request):
             units.learn(learning, spending)
+
+
+def _buys(request):
+    return request.maps or request.constant
 
 
 class TargetUnits(Part):
@@ -197,7 +201,7 @@ class ClassShares(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        if not (request.adapts and request.fit_intercept):
+        if not (request.adapts or request.constant) or not request.fit_intercept:
             return {}
         size = max(rules.class_share(request.strength), rules.class_counts_share())
         return {CLASS_COUNTS: Share(size)}
@@ -257,6 +261,8 @@ class NumberUnits(TargetUnits):
         """See `Part.share`."""
         size = rules.mean_target_share(request.strength)
         mean = {TARGET_MEAN: Share(size)} if request.fit_intercept else {}
+        if request.constant:
+            return mean
         return mean | {TARGET_SCALE: Share(rules.scale_share(), COUNTS)}
 
     def learn(self, learning, spending):
@@ -266,9 +272,11 @@ class NumberUnits(TargetUnits):
             sensitivity = spending.per_record + target_rounding(n_samples, rows.most_rows)
             total = float(spending.release(TARGET_MEAN, rows.target_sum(), sensitivity))
             mean = min(max(total / n_samples, -1.0), 1.0)
-        distances = partial(rows.counts, "distances", centre=mean)
-        part = rules.target_quantile()
-        scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
+        scale = 1.0
+        if TARGET_SCALE in spending.shares:
+            distances = partial(rows.counts, "distances", centre=mean)
+            part = rules.target_quantile()
+            scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
         learning.rows, learning.units = rows.with_target(mean, scale), (mean, scale)
 
 

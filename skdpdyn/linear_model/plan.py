@@ -30,7 +30,7 @@ class Plan(Spent):
     shares : dict of str to Share
         What is bought before training.
     training : Budget
-        What is left for training.
+        What is left for training; the whole budget where nothing is trained.
     record : record or None
         Record of training; None if its steps follow from what is learnt.
     declared_mu : float
@@ -61,9 +61,9 @@ def plan(request: Request) -> Plan:
     """
     shares, left = _shares(request)
     budget, adjacency = request.budget, request.budget.adjacency
-    training = budget.part(left * ROUNDS_DOWN**2) if shares else budget
+    training = budget.part(left * ROUNDS_DOWN**2) if shares and left else budget
     objective = _objective(request, training)
-    if request.adapts:
+    if request.adapts or request.constant:
         guarantee = GaussianDP(budget.mu, adjacency)
         known = None, "composition", guarantee, budget, request, objective
         return Plan(*known, shares, training, None, budget.mu)
@@ -92,6 +92,8 @@ def _shares(request: Request) -> tuple[dict[str, Share], float]:
     if wanted is not None:
         shares, taken = scaled_to(shares, wanted), wanted
     diagnostics = DIAGNOSTICS.share(request)
+    if request.constant:
+        return {**diagnostics, **scaled_to(shares, 1 - total_of(diagnostics.values()))}, 0.0
     left = 1 - taken - total_of(diagnostics.values())
     if not left > 0:
         raise ValueError(

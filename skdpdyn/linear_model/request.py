@@ -118,10 +118,27 @@ class Request:
         if not is_auto(self.conditioning):
             self._check_conditioning()
             return True
-        if not (self._can_map and self.solver.adapts and self._can_sum):
-            return False
+        return self._may_map and not self._is_weak
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether the budget pays for the base rate alone, so that no slopes are learnt."""
+        starts = self.fit_intercept and self.family.units is not None
+        free = is_auto(self.conditioning) and self.alpha is None and self.clip is None
+        return starts and free and self._may_map and self._composes and self._is_weak
+
+    @property
+    def _may_map(self):
+        return self._can_map and self.solver.adapts and self._can_sum
+
+    @property
+    def _composes(self):
+        return is_named(self.bound, "tightest", "composition")
+
+    @property
+    def _is_weak(self):
         strength = rules.strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
-        return strength >= rules.least_strength()
+        return strength < rules.least_strength()
 
     @property
     def _can_map(self):
@@ -157,7 +174,7 @@ class Request:
     @property
     def adapts(self) -> bool:
         """Whether the steps of training follow from what is learnt of the rows."""
-        return self.maps and self.solver.adapts and is_named(self.bound, "tightest", "composition")
+        return self.maps and self.solver.adapts and self._composes
 
     @property
     def kept_length(self) -> float:
@@ -286,7 +303,7 @@ def request_of(
 def checked(model: "PrivateLinearModel") -> dict[str, Any]:
     """Check the parameters that need no shape; return those that a `Request` has."""
     norm = 1.0 if is_auto(model.data_norm) else model.data_norm
-    _positive("data_norm", norm, "'auto' or a public bound on the norm of a row")
+    _positive("data_norm", norm, "a public bound on the norm of a row")
     meanings = {
         "alpha": (_non_negative, "'auto' or the strength of the penalty"),
         "clip": (_positive, "'auto' or a bound on the norm of a record's gradient"),
