@@ -1,26 +1,28 @@
-"""What the default's constants would be if a data set were left out of their choice, and what that
+"""What the rules of defaults would be if a data set were left out of their choice, and what that
 is worth there.
 
-``python -m benchmarks constants --data DIR``: each constant at half, as it is, and doubled, the
-others as they are, on Adult, MAGIC, California, a sample of 20,000 flights and pen digits, at
-epsilon 0.1 and 1, replace_one. Splits are drawn as in ``accuracy.py``; seeds are their numbers, so
-that fits which a constant does not touch are the same fit. Gains are in points (0.01) over the same
-splits with today's value: of accuracy, and of flights of the log loss, with its sign changed.
-Errors are standard errors over splits.
+``python -m benchmarks constants --data DIR``: each rule of `skdpdyn.rules` at half, as it is, and
+doubled, the others as they are, on Adult, MAGIC, California, a sample of 20,000 flights and pen
+digits, at epsilon 0.1 and 1, replace_one. Where a rule depends on n mu / f, that is halved and
+doubled, so that the rule is reached later or earlier; otherwise its value is. Splits are drawn as
+in ``accuracy.py``; seeds are their numbers, so that fits which a rule does not touch are the same
+fit. Gains are hundredths of log loss, with the sign changed, over the same splits with today's
+rule. Errors are standard errors over splits.
 
 For each set left out: the value with the largest mean gain on the others, and its gain on the set.
 "shares" are those of dense rows and of the curvature, all together. least_strength decides nothing
 on so many rows: its half and its double are tried on the first rows of each training part, as many
 as are between the two values.
 
-``--out FILE`` is written anew after every split, so that a run may be stopped. 20 splits take
-about two and a half minutes of one core.
+``--out FILE`` is written anew after every split, so that a run may be stopped. A split takes about
+a minute of one core.
 """
 
 import argparse
 import math
 import warnings
 from contextlib import ExitStack
+from inspect import signature
 from pathlib import Path
 from unittest.mock import patch
 
@@ -28,7 +30,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.accuracy import (
-    BY_LOG_LOSS,
     DATA,
     Problem,
     adult,
@@ -53,6 +54,11 @@ PLACES = {
     "least_strength": ["least_strength"],
     "matrix_strength": ["matrix_strength"],
     "kept_length": ["kept_length"],
+    "radius_quantile": ["radius_quantile"],
+    "clip": ["logistic_clip", "softmax_clip"],
+    "training_time": ["training_time"],
+    "most_steps": ["most_steps"],
+    "class_share": ["class_share"],
     "momentum_steps": ["momentum_steps"],
     "shares": ["length_share", "mean_share", "variances_share", "moments_share", "curvature_share"],
 }
@@ -73,8 +79,18 @@ SETS = {loader.__name__: loader for loader in (adult, magic, california, flights
 
 
 def times(rule, factor):
-    """Return a rule whose value is a factor times that of another."""
-    return lambda *arguments: factor * rule(*arguments)
+    """Return a rule at a strength that is multiplied, or whose value is where it takes none."""
+    names = list(signature(rule).parameters)
+    if "strength" not in names:
+        return lambda *arguments: factor * rule(*arguments)
+    place = names.index("strength")
+
+    def changed(*arguments):
+        arguments = list(arguments)
+        arguments[place] *= factor
+        return rule(*arguments)
+
+    return changed
 
 
 def few_rows(epsilon, strength):
@@ -86,18 +102,16 @@ def few_rows(epsilon, strength):
     )
 
 
-def score(name, problem, epsilon, split, train, test):
-    """Return what one fit reaches, in points."""
+def score(problem, epsilon, split, train, test):
+    """Return the log loss of one fit, in hundredths, with its sign changed."""
     model = problem.private(epsilon=epsilon).set_params(random_state=split)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of the seed: the data are public
         model.fit(problem.X[train], problem.y[train])
-    if name in BY_LOG_LOSS:
-        return -100 * log_loss(model, problem.X[test], problem.y[test])
-    return 100 * model.score(problem.X[test], problem.y[test])
+    return -100 * log_loss(model, problem.X[test], problem.y[test])
 
 
-def gains(name, problem, epsilon, split, train, test):
+def gains(problem, epsilon, split, train, test):
     """Return the gain of each constant at each factor, over today's value on the same rows."""
     found, today = {}, {}
     for constant, places in PLACES.items():
@@ -105,7 +119,7 @@ def gains(name, problem, epsilon, split, train, test):
             n_rows = len(train)
             if constant == "least_strength":
                 n_rows = few_rows(epsilon, rules.least_strength() * math.sqrt(factor))
-            some = (name, problem, epsilon, split, train[:n_rows], test)
+            some = (problem, epsilon, split, train[:n_rows], test)
             if n_rows not in today:
                 today[n_rows] = score(*some)
             with ExitStack() as patches:
@@ -127,7 +141,7 @@ def table(found, n_splits):
     """Return the tables as text."""
     names = list(SETS)
     lines = [
-        f"Gain over today's value, in points, {n_splits} splits, replace_one",
+        f"Gain over today's rule, in hundredths of log loss, {n_splits} splits, replace_one",
         f"{'constant':>16} {'times':>5} {'epsilon':>7}" + "".join(f"{name:>15}" for name in names),
     ]
     for constant in PLACES:
@@ -176,7 +190,7 @@ def main(argv=None):
     for split in range(arguments.splits):
         for name, problem in problems.items():
             with threadpool_limits(1):
-                each = [gains(name, problem, e, split, *rows[name][split]) for e in EPSILONS]
+                each = [gains(problem, e, split, *rows[name][split]) for e in EPSILONS]
             for constant, factor in each[0]:
                 values = [gain[constant, factor] for gain in each]
                 found.setdefault((name, constant, factor), []).append(values)

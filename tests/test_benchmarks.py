@@ -55,7 +55,7 @@ def test_every_constant_is_changed_where_it_is_read():
         return PrivateLogisticRegression(classes=[False, True], **budget)
 
     problem = constants.Problem("three columns", X, y, private, [])
-    gains = constants.gains("flights", problem, 1.0, 0, np.arange(4000), np.arange(4000, 5000))
+    gains = constants.gains(problem, 1.0, 0, np.arange(4000), np.arange(4000, 5000))
     touched = {name for (name, _), gain in gains.items() if gain}
     # 4,000 records are strong enough for a matrix of three columns, at half and at double
     assert touched == set(constants.PLACES) - {"matrix_strength"}

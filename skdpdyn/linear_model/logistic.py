@@ -46,8 +46,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
         gradient is the gradient of another convex loss, so every privacy bound holds. A smaller
-        clip means less noise, and probabilities that are less calibrated. "auto": half of the
-        largest gradient.
+        clip means less noise, and probabilities that are less calibrated. "auto": from half of the
+        largest gradient up to no clipping, the more the larger n mu is for the number of columns.
     classes : array-like of shape (2,), default=None
         The two labels that can occur; [0, 1] inside meta-estimators that encode them, such as
         ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
@@ -186,6 +186,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities.
+
+        Without ``class_weight`` their mean is near the share of the second class where training
+        starts at it, and within noise of it from n mu / f = 200 on, when the mean residual is
+        bought after training (see `skdpdyn.rules`). Whether they are right group by group is not
+        known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve. Probabilities
+        of fits with an own ``clip`` below the largest gradient are drawn towards a half.
 
         Parameters
         ----------

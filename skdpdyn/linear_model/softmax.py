@@ -58,7 +58,8 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm``. A clip below the
         largest gradient means less noise, but probabilities that are less calibrated and no
-        last-iterate bounds. "auto": half of the largest gradient.
+        last-iterate bounds. "auto": from half of the largest gradient up to no
+        clipping, the more the larger n mu is for the number of parameters.
     classes : array-like of shape (n_classes,), default=None
         The labels that can occur; 0, 1, ... inside meta-estimators that encode them, such as
         ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
@@ -197,6 +198,12 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities.
+
+        Without ``class_weight`` their means are near the shares of the classes where training
+        starts at them, and within noise of them from n mu / f = 200 on, when the mean residuals
+        are bought after training (see `skdpdyn.rules`). Whether they are right group by group is
+        not known from the fit: `skdpdyn.evaluation.evaluate` tells. Probabilities of fits with an
+        own ``clip`` below the largest gradient are drawn towards equal ones.
 
         Parameters
         ----------
