@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +24,9 @@ from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
     CalibrationError,
     ConvergenceError,
+    PrivacyLeakWarning,
     UnsupportedMechanismError,
+    warn,
 )
 from skdpdyn.noise import seed_leaks, source_of
 from skdpdyn.privacy import privacy_report, tightest
@@ -220,6 +223,31 @@ def _has_masked_cells(array):
     if isinstance(array, list | tuple):
         return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in array)
     return isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array)
+
+
+_TRAINED_ON: "WeakKeyDictionary[Any, ref[Any]]" = WeakKeyDictionary()
+# kept beside the estimators: what is in them is copied, stored and shown
+
+
+def remember_rows(estimator: Any, X: Any) -> None:
+    """Remember which object a fit was given, for as long as somebody else keeps it."""
+    try:
+        _TRAINED_ON[estimator] = ref(X)
+    except TypeError:  # a list, say
+        _TRAINED_ON.pop(estimator, None)
+
+
+def warn_of_own_rows(estimator: Any, X: Any) -> None:
+    """Warn once if X is what the last fit was given: a score of it is exact, and not private."""
+    rows = _TRAINED_ON.get(estimator)
+    if rows is not None and rows() is X:
+        del _TRAINED_ON[estimator]
+        warn(
+            "X is what this model was fitted to: its score is computed from private records, and "
+            "without noise. Do not show or log it (mlflow.sklearn.autolog does); "
+            "skdpdyn.evaluation.evaluate buys scores",
+            PrivacyLeakWarning,
+        )
 
 
 def scored(

@@ -15,9 +15,11 @@ from skdpdyn.base import (
     all_or_nothing,
     by_blocks,
     of_persons,
+    remember_rows,
     scored,
     silent_arithmetic,
     validated,
+    warn_of_own_rows,
 )
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.io import export as write_folder
@@ -201,6 +203,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
             fit(model, X, y, groups, unit)
+        remember_rows(self, X)
         return self
 
     def _scaled_products(self, X):
@@ -453,6 +456,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         from sklearn.metrics import accuracy_score  # slow to load
 
+        warn_of_own_rows(self, X)
         return scored(accuracy_score, y, self.predict(X), sample_weight)
 
 
@@ -554,4 +558,5 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         from sklearn.metrics import r2_score  # slow to load
 
+        warn_of_own_rows(self, X)
         return scored(r2_score, y, self.predict(X), sample_weight)

@@ -10,7 +10,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn import rules
-from skdpdyn.base import all_or_nothing, of_persons, silent_arithmetic
+from skdpdyn.base import (
+    all_or_nothing,
+    of_persons,
+    remember_rows,
+    silent_arithmetic,
+    warn_of_own_rows,
+)
 from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.additive import expand, monotonic, read_cells
 from skdpdyn.linear_model.answers import answering, refuse_in_fit
@@ -637,6 +643,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             raise ValueError("exposure goes with loss='poisson'")
         with all_or_nothing(self) as model, silent_arithmetic():
             fit(model, X, y, groups, unit, exposure)
+        remember_rows(self, X)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -674,4 +681,5 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         """
         if self.loss != "poisson":
             return super().score(X, y, sample_weight)
+        warn_of_own_rows(self, X)
         return score_of_rates(y, self.predict(X), sample_weight, exposure)

@@ -10,8 +10,10 @@ from skdpdyn import rules
 from skdpdyn.base import (
     all_or_nothing,
     by_blocks,
+    remember_rows,
     scored,
     silent_arithmetic,
+    warn_of_own_rows,
 )
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.linear_model.answers import refuse_in_fit
@@ -268,6 +270,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
             fit(model, X, y, groups, unit, exposure)
+        remember_rows(self, X)
         return self
 
     def predict(self, X: Any, exposure: Any = None) -> np.ndarray:
@@ -323,6 +326,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         -------
         float
         """
+        warn_of_own_rows(self, X)
         return score_of_rates(y, self.predict(X), sample_weight, exposure)
 
     def __sklearn_tags__(self) -> Any:

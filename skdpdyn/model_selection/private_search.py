@@ -24,7 +24,9 @@ from skdpdyn.base import (
     refuse_collections,
     refuse_rows,
     refuse_unreadable,
+    remember_rows,
     silent_arithmetic,
+    warn_of_own_rows,
 )
 from skdpdyn.data.persons import person_codes, unit_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
@@ -274,6 +276,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_verbose(self.verbose)
         with all_or_nothing(self) as search, silent_arithmetic():
             search._fit(X, y, groups, exposure, unit_of(groups, unit))
+        remember_rows(self, X)
         return self
 
     def _fit(self, X, y, groups, exposure, unit):
@@ -664,6 +667,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         float
         """
         refuse_unreadable(y)
+        warn_of_own_rows(self, X)
         options = {"sample_weight": sample_weight, "exposure": exposure}
         given = {name: value for name, value in options.items() if value is not None}
         if exposure is not None and isinstance(getattr(self, "best_estimator_", None), CONSTANTS):
