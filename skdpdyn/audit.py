@@ -89,12 +89,17 @@ class Listener:
             (self._own,) = generators(seed)
 
     def __call__(
-        self, point: Any, scale: Any, generator: Any, distribution: str = "gaussian"
+        self,
+        point: Any,
+        scale: Any,
+        generator: Any,
+        distribution: str = "gaussian",
+        n_threads: int = 1,
     ) -> Any:
         """Release a point, or repeat the outcome of the same release of the neighbour."""
         point = np.array(point, dtype=np.float64)
         if self._heard is None:
-            outcome = release(point, scale, self._own, distribution)
+            outcome = release(point, scale, self._own, distribution, n_threads)
         else:
             outcome = self._heard[len(self.calls)].outcome
         lines = tuple(_lines(sys._getframe(1)))

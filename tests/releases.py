@@ -83,10 +83,10 @@ def table(n_features, n_records=N, seed=0):
 class Listener(audit.Listener):
     """Stands for `release`, as in an audit; noise comes from a secure generator."""
 
-    def __call__(self, point, scale, generator, distribution="gaussian"):
+    def __call__(self, point, scale, generator, *more, **options):
         """Release a point, or repeat the outcome of the same release of the neighbour."""
         assert isinstance(generator.bit_generator, AESCounter)
-        return super().__call__(point, scale, generator, distribution)
+        return super().__call__(point, scale, generator, *more, **options)
 
 
 def listening(listener, run, *arguments):

@@ -1,0 +1,51 @@
+"""How long a fit takes may tell of records. What runs is counted on neighbours: functions of the
+package, passes over the rows and rows in each, with the same outcomes of all releases. What steps
+read is public or released, so the counts are equal, except where a minimiser stops by itself.
+
+It is no test of time: instructions in a pass may depend on values (a row is shortened or not).
+"""
+
+import sys
+from collections import Counter
+
+import pytest
+from releases import PACKAGE, WAYS_OUT, Listener, listening, table
+from spending import noise_is_found_once
+
+STOPS_BY_ITSELF = ("objective_perturbation", "output_perturbation", "private_summary")
+"""Ways out with a minimiser that is exact to a certified tolerance: its number of passes depends on
+the records, and doc/guide/nist.rst says so.
+"""
+
+
+def counted(run, data, heard=None):
+    """Return what was released, and how often each function of the package was entered, and with
+    how many rows.
+    """
+    listener, found = Listener(heard, seed=0), Counter()
+
+    def told(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            rows = getattr(frame.f_locals.get("X"), "shape", None)
+            found[frame.f_code.co_filename, frame.f_code.co_qualname, rows] += 1
+
+    def profiled(data):
+        sys.setprofile(told)
+        try:
+            return run(data)
+        finally:
+            sys.setprofile(None)
+
+    listening(listener, profiled, data)
+    return listener.calls, found
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS_OUT if not way.startswith(STOPS_BY_ITSELF)])
+def test_neighbours_take_the_same_steps(way):
+    one, other = table(2)
+    with noise_is_found_once():
+        heard, _ = counted(WAYS_OUT[way](2), one)  # and what is computed once a process
+        (_, first), (_, second) = (counted(WAYS_OUT[way](2), data, heard) for data in (one, other))
+    assert sum(first.values()) > 50
+    unlike = {name for name in first | second if first[name] != second[name]}
+    assert not unlike
