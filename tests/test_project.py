@@ -151,3 +151,12 @@ def test_no_file_of_tests_reads_more_private_names():
     found = {path.name: len(list(private_names(path))) for path in (ROOT / "tests").glob("*.py")}
     risen = {name: n for name, n in found.items() if n > PRIVATE.get(name, 0)}
     assert not risen, f"more private names than before: {risen}"
+
+
+def test_the_page_of_questions_names_tests_that_exist():
+    page = (ROOT / "doc" / "guide" / "nist.rst").read_text(encoding="utf-8")
+    named = re.findall(r"``(tests/\w+\.py)(?:::(\w+))?``", page)
+    assert len(named) > 12
+    for file, name in named:
+        assert f"def {name}" in (ROOT / file).read_text(encoding="utf-8"), (file, name)
+    assert page.count("   * - ") == 13 + 1  # and the head
