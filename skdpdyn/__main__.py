@@ -10,7 +10,17 @@ import skdpdyn
 from skdpdyn.losses import _exp  # any kernel: they all are stored in one way
 
 NEEDED = ("numpy", "scipy", "numba", "scikit-learn")
-OPTIONAL = ("dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "skl2onnx", "tqdm")
+OPTIONAL = (
+    "array-api-compat",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "skl2onnx",
+    "tqdm",
+)
 
 
 def installed(name: str) -> str:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.frames import Frame
+from skdpdyn.data.gpu import like, on_device, on_host
 from skdpdyn.data.rows import check_indices
 from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
@@ -255,6 +256,7 @@ def scored(
 ) -> float:
     """Return a metric of scikit-learn, or an error that quotes no label."""
     refuse_unreadable(y, sample_weight)
+    y, predictions, sample_weight = map(on_host, (y, predictions, sample_weight))
     with config_context(array_api_dispatch=False):
         return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
 
@@ -291,7 +293,10 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: _Method) -> _Method:
-    """Have a method that takes rows answer for a Dask collection by another, block by block."""
+    """Have a method that takes rows answer for a Dask collection by another, block by block.
+
+    For an array of another library it answers in that library, on the device of the rows.
+    """
 
     @wraps(method)
     def answer(self, X: Any, *arguments: Any) -> Any:
@@ -299,7 +304,8 @@ def by_blocks(method: _Method) -> _Method:
             from skdpdyn.data.cluster.dask import mapped  # an extra, and slow to load
 
             return mapped(partial(answer, self), X)
-        return method(self, X, *arguments)
+        found = method(self, X, *arguments)
+        return like(found, X) if on_device(X) else found
 
     return answer  # type: ignore[return-value]
 
@@ -340,6 +346,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     refuse_collections(estimator, X, *y)
     refuse_dates(X)
     refuse_unreadable(X, *y)
+    X, y = on_host(X), tuple(map(on_host, y))
     try:
         # kernels take numpy's arrays: convert those of other libraries, whatever the user's setting
         with config_context(array_api_dispatch=False):

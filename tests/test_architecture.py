@@ -81,6 +81,7 @@ LAYERS = {
     "data/parquet.py": (6, 10),
     "data/frames.py": (6, 5),
     "data/files.py": (6, 10),
+    "data/gpu.py": (6, 10),
     "data/cluster/__init__.py": (6, 4),
     "data/cluster/worker.py": (6, 10),
     "data/cluster/driver.py": (6, 11),
@@ -516,7 +517,9 @@ def test_package_loads_lazily():
         "scipy",
         "pandas",
     }
-    assert {"numba", "sklearn"} <= _loaded_by("import skdpdyn; skdpdyn.PrivateLogisticRegression")
+    loaded = _loaded_by("import skdpdyn; skdpdyn.PrivateLogisticRegression")
+    assert {"numba", "sklearn"} <= loaded
+    assert not loaded & {"torch", "cupy", "array_api_compat"}
 
 
 @pytest.mark.system

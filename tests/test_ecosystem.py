@@ -338,10 +338,13 @@ rows, labels = xp.asarray(X), xp.asarray((X[:, 0] > 0).astype(np.int64))
 for dispatch in (False, True):
     with config_context(array_api_dispatch=dispatch):
         model = PrivateLogisticRegression(classes=[0, 1], delta=1e-4).fit(rows, labels)
-        assert (model.predict(rows) == model.predict(X)).all()
+        predictions = model.predict(rows)
+        assert type(predictions) is (type(rows) if dispatch else np.ndarray)
+        assert (np.asarray(predictions) == model.predict(X)).all()
         assert 0 <= model.score(rows, labels) <= 1
         for scaler in (BoundsScaler((-1, 1)), PrivateScaler(delta=1e-4)):
-            assert (scaler.fit(rows).transform(rows) == scaler.transform(X)).all()
+            scaled = np.asarray(scaler.fit(rows).transform(rows))
+            assert (scaled == scaler.transform(X)).all()
         ridge = PrivateRidge(target_bounds=(-1, 1), delta=1e-4)
         assert ridge.fit(rows, rows[:, 1]).n_samples_ == 60
 print("fine")
@@ -349,7 +352,7 @@ print("fine")
 
 
 @pytest.mark.system
-def test_arrays_of_other_libraries_become_numpys():
+def test_arrays_of_other_libraries():
     pytest.importorskip("array_api_strict")
     run = subprocess.run(
         [sys.executable, "-c", ARRAYS],

@@ -330,10 +330,7 @@ class LocalRows(Rows):
         return factor * self.weight if self.weight.size else factor
 
     def _mapping_terms(self):
-        """Return how many terms a sum over rows has beside these, once it is mapped."""
-        if self.map is None:
-            return 0
-        return 16 if self.map.is_diagonal else 2 * self.map.n_features + 32
+        return mapping_terms(self.map)
 
     def _allowance(self, objective, n_chunks, dtype, aligned):
         mapping = self._mapping_terms()
@@ -451,6 +448,13 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
         y, exposure = rest
     weights = weight if weight.size else None
     return kind(X, y, weights, None, exposure, persons, most_rows)
+
+
+def mapping_terms(row_map: RowMap | None) -> int:
+    """Return how many terms a sum over rows has beside these, once it is mapped."""
+    if row_map is None:
+        return 0
+    return 16 if row_map.is_diagonal else 2 * row_map.n_features + 32
 
 
 def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> float:

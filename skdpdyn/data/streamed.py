@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
@@ -183,8 +183,13 @@ def _in_advance(source, n_items):
 
 def _read(portions):
     """Return the next portion, None at the end, or raise an error that quotes no record."""
+    return quietly(next, portions, None, failed="the rows could not be read")
+
+
+def quietly(function: Callable[..., Any], *arguments: Any, failed: str) -> Any:
+    """Return what a function that reads rows returns, or raise an error that quotes no record."""
     try:
-        return next(portions, None)
+        return function(*arguments)
     except Exception as error:
         if getattr(error, "quotes_no_record", False):
             refusal = error
@@ -192,8 +197,7 @@ def _read(portions):
         else:
             kind = type(error).__name__
             refusal = ValueError(
-                f"the rows could not be read ({kind}; its text is left out, for it may quote "
-                "records)"
+                f"{failed} ({kind}; its text is left out, for it may quote records)"
             )
     raise refusal
 

@@ -524,6 +524,10 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         tags.regressor_tags.poor_score = True
         return tags
 
+    def _raw_predictions(self, X):
+        products = self._scaled_products(X)
+        return products + products.dtype.type(self.intercept_)
+
     @by_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
@@ -537,8 +541,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         -------
         ndarray of shape (n_samples,)
         """
-        products = self._scaled_products(X)
-        return products + products.dtype.type(self.intercept_)
+        return self._raw_predictions(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R^2, without noise: for data that need no privacy.

@@ -202,7 +202,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         -------
         ndarray of shape (n_samples, 2)
         """
-        raw = self.decision_function(X)
+        raw = self._raw_predictions(X)[:, 0]
         return np.column_stack([expit(-raw), expit(raw)])
 
     @by_blocks
@@ -218,5 +218,5 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         -------
         ndarray of shape (n_samples, 2)
         """
-        raw = self.decision_function(X)
+        raw = self._raw_predictions(X)[:, 0]
         return np.column_stack([log_expit(-raw), log_expit(raw)])
