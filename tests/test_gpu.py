@@ -54,8 +54,8 @@ def strict():
 
 @pytest.fixture(autouse=True)
 def several_parts(monkeypatch):
-    monkeypatch.setattr(gpu, "_LEAST_NUMBERS", 1500)
-    monkeypatch.setattr(gpu, "_PARTS", 4)
+    monkeypatch.setattr(gpu, "LEAST_NUMBERS", 1500)
+    monkeypatch.setattr(gpu, "PARTS", 4)
 
 
 FITS = [name for name in MODELS if name != "cyclic"]  # its batches: see below
@@ -194,7 +194,7 @@ def test_products_round_as_the_theorem_says(xp):
     for size in (16, 300):
         X, r = rng.standard_normal((size, 3)) * 2.0 ** rng.integers(-20, 20, (size, 3)), 1 / 3
         X[size // 2 :] = -X[: size // 2] * (1 + 1e-10)
-        found = gpu._products(
+        found = gpu.products_of_chunks(
             gpu.namespace(xp.asarray(X)),
             xp.full((1, size), r, dtype=xp.float64),
             xp.asarray(X),

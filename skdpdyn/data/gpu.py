@@ -21,8 +21,8 @@ from skdpdyn.data.streamed import quietly, refuse
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, Ball, Statistic
 from skdpdyn.kernels.sums import Total
 
-_LEAST_NUMBERS = 1 << 22  # of rows that are float64 at a time
-_PARTS = 256  # of X, of which one is float64 at a time
+LEAST_NUMBERS = 1 << 22  # of rows that are float64 at a time
+PARTS = 256  # of X, of which one is float64 at a time
 _GRAIN = 2.0**30  # of numbers in [-1, 1], whose sums of 4,096 are exact then
 _EPS = 2.3e-16
 _FAILED = "the rows could not be summed on their device"
@@ -142,7 +142,7 @@ class DeviceRows(TargetsElsewhere):
             )
             outer = xp.matmul(xp.matrix_transpose(chunks), chunks)[:, :-1, -1]
             raw = xp.matmul(xp.zeros_like(X[:1, :]) + ones, X.T)
-            return raw * weights, _products(xp, weights[None, :], X, size), outer
+            return raw * weights, products_of_chunks(xp, weights[None, :], X, size), outer
 
         exact = n_features * one, size * one, size * one
         fine = [xp.all(of == sums) for of, sums in zip(products(X), exact, strict=True)]
@@ -222,7 +222,7 @@ class DeviceRows(TargetsElsewhere):
     def _parts(self, size: int) -> Iterator[slice]:
         """Yield slices of whole chunks of some rows, and the last, shorter one by itself."""
         n_rows, n_features = self.shape
-        numbers = max(_LEAST_NUMBERS, n_rows * n_features // _PARTS)
+        numbers = max(LEAST_NUMBERS, n_rows * n_features // PARTS)
         step, whole = max(1, numbers // (size * n_features)) * size, n_rows - n_rows % size
         edges = sorted({*range(0, whole, step), whole, n_rows})
         yield from map(slice, edges[:-1], edges[1:])
@@ -304,7 +304,7 @@ class DeviceRows(TargetsElsewhere):
             weight = xp.floor(weight * statistic.grain) / statistic.grain
         if statistic.what != OUTER:
             rows = rows * rows if statistic.what == SQUARES else rows
-            return _products(xp, weight[None, :], rows, size)[:, 0, :]
+            return products_of_chunks(xp, weight[None, :], rows, size)[:, 0, :]
         columns = [xp.clip(y, -1.0, 1.0)[:, None]] if statistic.targets else []
         if statistic.constant:
             columns = [xp.ones_like(y)[:, None] * float(statistic.constant), *columns]
@@ -374,8 +374,8 @@ class _Sums:
         raw = xp.matmul(coef, X.T) * scale + intercept + shift * offset
         residual = self._clipped(raw, rows._double(y), rows._double(limit)) * weight
         columns = xp.stack([xp.ones_like(scale), offset + xp.zeros_like(scale)], axis=1)
-        of_rows = _products(xp, residual * scale, X, size)
-        return xp.concat([of_rows, _products(xp, residual, columns, size)], axis=2)
+        of_rows = products_of_chunks(xp, residual * scale, X, size)
+        return xp.concat([of_rows, products_of_chunks(xp, residual, columns, size)], axis=2)
 
     def _clipped(self, raw, y, limit):
         """Return the residuals of some rows, clamped as kernels clamp them."""
@@ -390,7 +390,7 @@ class _Sums:
         return xp.where(square < math.inf, residual * factor, xp.zeros_like(residual))
 
 
-def _products(xp, numbers, X, size):
+def products_of_chunks(xp, numbers, X, size):
     """Return each chunk's products of numbers with rows: (n_chunks, n_numbers, n_features)."""
     chunks = xp.reshape(numbers, (numbers.shape[0], -1, size))
     return xp.matmul(xp.permute_dims(chunks, (1, 0, 2)), xp.reshape(X, (-1, size, X.shape[1])))
