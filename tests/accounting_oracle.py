@@ -4,9 +4,11 @@ With P, Q the densities of one release, L = log P/Q and m(z) = E_P exp(z L), the
 releases has delta(epsilon) = 1/(2 pi) int exp(n log m(z) - z epsilon) / (z (z + 1)) ds over z = t +
 i s, for any t > 0: the Fourier transform of (1 - exp(-x)) exp(-t x), x > 0, is 1/(z (z + 1)). Both
 integrals, that of m over x and this one over s, are trapezoidal sums of functions that are analytic
-around the real line, so that they converge exponentially; at the saddle point t there is nothing to
-cancel, and the error is relative. What has a probability of 1e-9 delta is left out, smoothly, lest
-it decide m: answers are that much too low. (Zhu, Dong and Wang 2022 invert the same function.)
+around the real line, so that they converge exponentially. At the saddle point, where the tilted
+mean is epsilon, least cancels; the sum ends where its rest is small against itself. What has a
+probability of 1e-9 delta is left out, smoothly, lest it decide m: answers are that much too low.
+Where a large loss is rare, the answer is a small part of the sum: numbers are long doubles, and n
+log m(z) is made of m(z) - 1. (Zhu, Dong and Wang 2022 invert the same function.)
 """
 
 import math
@@ -31,7 +33,7 @@ def sampled_gaussian(q, noise, direction, left_out):
 
     def at(x):
         up = mixture(q, m * x - m * m / 2)
-        fade = special.log_ndtr(-6 * (x - end - 1.0))
+        fade = special.log_ndtr(-6 * (x - end - 1.0).astype(float))
         if direction == "remove":
             return up + fade, up
         if direction == "add":
@@ -46,22 +48,21 @@ class NotConverged(ValueError):
 
 
 class Oracle:
-    """Composition of ``[(pair, count), ...]`` in one direction, for deltas near ``delta``."""
+    """Composition of ``[(pair, count), ...]`` in one direction, for epsilons near ``epsilon``."""
 
-    def __init__(self, parts, delta, fineness=1.0):
-        self.parts, self.fineness = parts, fineness
-        target = -math.log(delta)
+    largest = 2e7  # products in all
 
-        # t K' - K = log(1/delta)
+    def __init__(self, parts, epsilon, fineness=1.0):
+        self.parts, self.fineness, self.target = parts, fineness, epsilon
+        spread = math.sqrt(self._moments(0.0)[2])
+
         def excess(log_t):
-            return math.log(max(self._saddle(math.exp(log_t)), 1e-300) / target)
+            return self._moments(math.exp(log_t))[1] - epsilon
 
-        low = high = 0.0
-        while excess(low) > 0 and low > -60:
-            low -= 1
-        while excess(high) < 0 and high < 60:
+        low = high = math.log(0.1 / spread)
+        while excess(high) < 0 and high < low + 30:
             high += 1
-        self.t = math.exp(optimize.brentq(excess, low, high, xtol=1e-3))
+        self.t = math.exp(optimize.brentq(excess, low, high, xtol=1e-3) if high > low else low)
         self._sum()
 
     def _nodes(self, t, s=0.0):
@@ -84,21 +85,23 @@ class Oracle:
             n = int((high - low) / step) + 2
             if n > 400_000:
                 raise NotConverged("too many nodes")
-            x = np.linspace(low, high, n)
+            x = np.linspace(low, high, n, dtype=np.longdouble)
             log_p, loss = pair(x)
             log_weight = (
                 log_p - x**2 / 2 + math.log((high - low) / (n - 1) / math.sqrt(2 * math.pi))
             )
             yield log_weight + t * loss, loss, count
 
-    def _saddle(self, t):
-        total = 0.0
+    def _moments(self, t):
+        """Return K(t), K'(t) and K''(t)."""
+        moments = np.zeros(3)
         for height, loss, count in self._nodes(t):
             weight = np.exp(height - height.max())
             mass = weight.sum()
             mean = (weight * loss).sum() / mass
-            total += count * (t * mean - math.log(mass) - height.max())
-        return total
+            variance = (weight * (loss - mean) ** 2).sum() / mass
+            moments += count * np.array([math.log(mass) + height.max(), mean, variance])
+        return moments
 
     def _sum(self):
         """Tabulate exp(n log m(z)) / (z (z + 1)) over s, in units of its value at s = 0."""
@@ -115,62 +118,77 @@ class Oracle:
         # the sum over s is periodic in the loss: its copies must be where nothing is
         period = 24 * spread + 2.5 * far + 40 / t
         ds = 2 * math.pi / period / self.fineness
-        values, s0, block = [], 0.0, 256
-        scale = None
+        values, s0, block, total, work = [], 0.0, 256, 0.0, 0
         while True:
-            s = s0 + ds * np.arange(block)
-            log_value = np.zeros(block, dtype=complex)
+            s = s0 + ds * np.arange(block, dtype=np.longdouble)
+            log_value = np.zeros(block, dtype=np.clongdouble)
             for (h, loss, n), mean in zip(self._nodes(t, s[-1]), means, strict=True):
+                work += block * loss.size
+                if work > self.largest:
+                    raise NotConverged("the sum over s is too long")
                 centred = loss - mean
                 w = np.exp(h - h.max())
                 w /= w.sum()
-                phi = np.empty(block, dtype=complex)
                 for i in range(0, block, 16):
-                    phi[i : i + 16] = np.exp(1j * np.outer(s[i : i + 16], centred)) @ w
-                with np.errstate(divide="ignore"):
-                    log_value += n * np.log(phi)
+                    half = np.outer(s[i : i + 16], centred) / 2
+                    sine = np.sin(half)
+                    real, imag = -2 * sine**2 @ w, 2 * (sine * np.cos(half)) @ w
+                    size = np.log1p(2 * real + real**2 + imag**2) / 2
+                    log_value[i : i + 16] += n * (size + 1j * np.arctan2(imag, 1 + real))
             z = t + 1j * s
             values.append(np.exp(log_value) / (z * (z + 1)))
-            scale = np.abs(values[0]).sum() if scale is None else scale
+            turned = (np.exp(1j * s * (self.mean - self.target)) * values[-1]).real
+            total += turned.sum() - (turned[0] / 2 if len(values) == 1 else 0.0)
             s0 += ds * block
             rest = np.abs(values[-1][-32:]).max() * s0 / ds
-            if rest < 1e-9 * scale:
+            if rest < 1e-8 * abs(total):
                 break
-            if len(values) * block > 40_000:
-                raise NotConverged("the sum over s is too long")
         self.values = np.concatenate(values)
-        self.s = ds * np.arange(self.values.size)
+        self.s = ds * np.arange(self.values.size, dtype=np.longdouble)
         self.ds = ds
 
     def delta(self, epsilon):
         """Return delta at ``epsilon``."""
         turned = np.exp(1j * self.s * (self.mean - epsilon)) * self.values
         total = (turned[0] / 2 + turned[1:].sum()).real * self.ds / math.pi
-        return total * math.exp(min(self.K - self.t * epsilon, 700.0))
+        return float(total) * math.exp(min(self.K - self.t * epsilon, 700.0))
 
-    def epsilon(self, delta):
+    def solve(self, delta):
         """Return epsilon at ``delta``, 0 where delta(0) is below it."""
-        if self.delta(0.0) <= delta:
-            return 0.0
 
         def excess(epsilon):
             return math.log(max(self.delta(epsilon), 1e-320)) - math.log(delta)
 
-        high = self.mean
+        high = self.target
         while excess(high) > 0:
             high += 1 / self.t
         low = high
         while low > 0 and excess(low) < 0:
             low = max(low - 1 / self.t, 0.0)
+        if low == 0 and excess(low) < 0:
+            return 0.0
         return optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-13)
 
 
-def sampled_epsilon(q, noise, n_steps, adjacency, delta, fineness=1.0):
-    """Return epsilon of Poisson-sampled Gaussian steps."""
+def composed_epsilon(parts, delta, guess, fineness=1.0):
+    """Return epsilon at ``delta`` of parts in one direction, from an epsilon that is near it."""
+    for _ in range(8):
+        found = Oracle(parts, guess, fineness).solve(delta)
+        if found == 0 or abs(found / guess - 1) < 1e-3:
+            return found
+        guess = found
+    raise NotConverged("epsilon did not settle")
+
+
+def sampled_epsilon(q, noise, n_steps, adjacency, delta, guess, fineness=1.0):
+    """Return epsilon of Poisson-sampled Gaussian steps, from one that is near it."""
     directions = ["replace"] if adjacency == "replace_one" else ["remove", "add"]
     return max(
-        Oracle(
-            [(sampled_gaussian(q, noise, one, 1e-9 * delta / n_steps), n_steps)], delta, fineness
-        ).epsilon(delta)
+        composed_epsilon(
+            [(sampled_gaussian(q, noise, one, 1e-9 * delta / n_steps), n_steps)],
+            delta,
+            guess,
+            fineness,
+        )
         for one in directions
     )

@@ -209,7 +209,7 @@ def test_few_large_steps_on_many_records_spend_their_budget(n):
     [(1e-9, 1.0, 10**18), (1e-9, 1e3, 10**15), (1e-3, 1e3, 10**9), (0.1, 1e18, 40)],
 )
 def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
-    start = time.perf_counter()
+    start = time.process_time()
     guarantee = subsampling(
         PoissonSubsampled(
             sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency
@@ -222,7 +222,7 @@ def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
     )
     assert 0 <= guarantee.epsilon(1e-6) <= unsampled.epsilon(1e-6)
     assert 0 <= guarantee.delta(1.0) <= unsampled.delta(1.0)
-    assert time.perf_counter() - start < 10  # beside other tests
+    assert time.process_time() - start < 5
 
 
 # --- parts of a composition, each by its best bound -----------------------------------------------

@@ -37,16 +37,20 @@ def steps(q, noise, n_steps, adjacency="replace_one"):
         (6.4e-5, 1.2, 15625, 1e-12, "replace_one"),
         (0.01, 1.0, 1000, 1e-5, "add_remove"),
         (0.01, 1.0, 1000, 1e-5, "replace_one"),
+        (6.4e-5, 0.8556, 15625, 1e-12, "replace_one"),
+        (2.71e-8, 4.13, 134_427_384, 7.7e-10, "replace_one"),  # in rounds
+        (9.93e-6, 1.2, 1_040_816, 4e-15, "replace_one"),  # small losses and rare large ones
     ],
 )
 def test_epsilon_is_just_above_a_quadrature(q, noise, n_steps, delta, adjacency):
-    exact = sampled_epsilon(q, noise, n_steps, adjacency, delta)
     ours = subsampling(steps(q, noise, n_steps, adjacency)).epsilon(delta)
-    assert exact * (1 - 1e-6) <= ours <= exact * (1 + 1e-4)
+    exact = sampled_epsilon(q, noise, n_steps, adjacency, delta, ours)
+    assert exact * (1 - 1e-7) <= ours <= exact * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_epsilon_is_just_above_a_quadrature_on_drawn_settings():
-    """Where the oracle has settled: on few or rare batches its sum over s is too long."""
+    """Where the oracle's sum over s is not too long, as it is on few or rare batches."""
     rng = np.random.default_rng(0)
     compared = 0
     for _ in range(6):
@@ -57,20 +61,29 @@ def test_epsilon_is_just_above_a_quadrature_on_drawn_settings():
         if not 1e-4 < ours < 30:
             continue
         try:
-            run = q, noise, n_steps, adjacency, delta
-            exact, finer = sampled_epsilon(*run), sampled_epsilon(*run, 1.3)
+            exact = sampled_epsilon(q, noise, n_steps, adjacency, delta, ours)
         except NotConverged:
             continue
-        if exact > 0 and abs(finer / exact - 1) < 1e-7:
-            assert exact * (1 - 1e-6) <= ours <= exact * 1.01
-            compared += 1
+        assert exact * (1 - 1e-7) <= ours <= exact * 1.01
+        compared += 1
     assert compared >= 2
 
 
 def test_small_delta_on_rare_batches_is_calibrated():
-    """Before, CalibrationError."""
+    """Before, CalibrationError; on one grid of losses, 0.8565."""
     noise = least_noise(lambda noise: steps(6.4e-5, noise, 15625), 0.3, 1e-12).noise_multiplier
-    assert 0.856 < noise < 0.87
+    assert noise == pytest.approx(0.8556, rel=2e-4)
+
+
+@pytest.mark.slow
+def test_rare_large_losses_do_not_hide_small_ones():
+    """On one grid of losses, 0.8733 and 0.097. The exact values are the oracle's."""
+    for (q, noise, n_steps, delta), exact in {
+        (2.68e-5, 0.841, 246_513, 4e-17): 0.7260038,
+        (7.73e-7, 0.677, 2_971_897, 3.8e-9): 0.0169668,
+    }.items():
+        ours = subsampling(steps(q, noise, n_steps, "add_remove")).epsilon(delta)
+        assert exact * (1 - 1e-5) <= ours <= exact * (1 + 1e-3)
 
 
 def test_small_epsilon_on_many_records_is_calibrated():

@@ -760,8 +760,7 @@ def test_end_to_end(model, noise, adjacency):
         delta=0.0 if pure else 1e-5,
     )
     estimator.fit(X, y)
-    # pure parts compose numerically
-    assert 2.0 * (1 - (1e-4 if pure else 1e-6)) < estimator.epsilon_ <= 2.0
+    assert 2.0 * (1 - 1e-6) < estimator.epsilon_ <= 2.0
     assert estimator.bound_ == "perturbation"
     assert (
         estimator.privacy_ == perturbation(estimator.mechanism_) == estimator.privacy_cost(300, 4)

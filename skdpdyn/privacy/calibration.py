@@ -479,7 +479,9 @@ def least_noise_verdict(
         noise *= guarantee.mu / target * (1 + 1e-15)
     if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
         slack, tolerance = (
-            (NUMERICAL_SLACK, ROUGH / 4) if unit.accuracy else (SLACK / 1000, SLACK / 10_000)
+            (NUMERICAL_SLACK, ROUGH / 4)
+            if unit.accuracy and budget.delta  # at 0, costs add up exactly
+            else (SLACK / 1000, SLACK / 10_000)
         )
         log_noise = _root(excess, math.log(noise), slack, tolerance)
         if log_noise is None:

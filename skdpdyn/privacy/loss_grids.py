@@ -28,16 +28,29 @@ small delta is. One grid, one cut, one tilt and one FFT serve deltas near one an
 
        A (sum_i n_i (kappa / a_i + 3 u)), A = prod_i a_i^n_i,
 
-   at every frequency, and a mass of the total by the mean over frequencies of that and of kappa A,
-   for the inverse FFT. This mean is added to every mass. As A is small at most frequencies where
-   there are many releases, it is about n kappa times the *largest mass of the tilted total*, and
-   that is next to epsilon: the charge is about n kappa of the answer, not of Chernoff's bound.
-   Where there is one release, there is no FFT and no charge.
+   at every frequency; where masses but that of 0 add up to b, little, the n-th power is exp(n log(1
+   + x)), |x| <= 2 b, and its relative error is 2 n b (kappa + 32 u) + 8 u. A mass of the total by
+   the mean over frequencies of that and of kappa A, for the inverse FFT. This mean is added to
+   every mass. As A is small at most frequencies where there are many releases, it is about n kappa
+   times the *largest mass of the tilted total*, and that is next to epsilon: the charge is about n
+   kappa of the answer, not of Chernoff's bound. Where there is one release, there is no FFT and no
+   charge.
 4. *The masses* exp(log p + t l - c) that enter have errors of 4 u times their exponents' terms, and
    are rounded up by that. c stands for K in both places, so that its own error does not matter.
 5. *Outside of the window* that the FFT folds, on either side, the tilted total has a mass of at
    most `_OUTSIDE`, by Chernoff's bound. What is folded in only adds; what is folded out of the
    losses above epsilon has w <= 1 and is added.
+6. *Many releases of small losses and of rare large ones* (`Split`) fit no single grid: an interval
+   must be below a usual loss, and there are more such intervals in a large one than an FFT can
+   hold. One lemma puts them on two. As (1 - u exp(epsilon - x))_+ falls with u and is convex in it,
+   delta does not fall where a loss is replaced by a random one, independent of the others, with
+   E exp(-loss) no larger. So (a) a loss may be put at the two multiples around it of a coarser
+   interval, and (b) an independent loss x with E exp(-x) <= 1 may be added. Let A be the losses
+   below a bound, of probability a, and s <= -log E_A exp(-loss). Then x = A - s may be added to a
+   rare loss, by (b), so that a release costs no more than A - s, and independently s with
+   probability a and else a rare loss. The s of n releases cancel: n times A on a fine grid, the
+   total of which moves to the coarse one by (a), and n times 0 with probability a, else a rare
+   loss less s, on the coarse grid. Only as many A as there are rare losses were added.
 """
 
 import math
@@ -53,11 +66,13 @@ from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
+_MOST_FOLDED = 2**19  # and of one round of small losses
 PROFILE_ERROR = 1e-12  # of the deltas that profiles give, relative
 _DIFFERENCE_ERROR = 1e-15  # of a difference of neighbours on a profile, relative
 _UNIT = 2.0**-53
 _PER_HALVING = 16  # roundings of an FFT for each factor of 2 of its size
 _OUTSIDE = 1e-18  # of the tilted total on each side of its window
+_RARE = 0.1  # of the mass at a loss of 0: where others have less, a power of them is precise
 _BLOCK = 4096  # losses that are summed at once
 _POOLED = 4096  # points of a part that are enough to choose a tilt
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
@@ -103,27 +118,30 @@ class Masses:
         block = -(-self.probs.size // _POOLED)
         starts = np.arange(0, self.probs.size, block)
         pooled = Masses(0, np.add.reduceat(self.probs, starts), self.infinity)
-        vars(pooled)["indices"] = self.indices[starts] + block / 2
+        sums = np.add.reduceat(self.probs * self.indices, starts)
+        empty = pooled.probs == 0
+        middle = self.indices[starts] + block / 2
+        vars(pooled)["indices"] = np.where(empty, middle, sums / np.where(empty, 1, pooled.probs))
         return pooled
 
 
-def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
+def connect_dots(above: Array, swapped: Array, epsilon: Array) -> Masses:
     """Return the masses of the pair whose profile is a chord of a part's between grid points.
 
     Parameters
     ----------
     above : ndarray of shape (n + 1,)
-        Delta of P against Q at 0, interval, ..., n interval.
+        Delta of P against Q at ``epsilon``.
     swapped : ndarray of shape (n + 1,)
         Delta of Q against P there.
-    interval : float
-        Step of the grid.
+    epsilon : ndarray of shape (n + 1,)
+        Points of the grid, which grow from 0.
 
     Returns
     -------
     Masses
-        Under P. A loss of -l has exp(-l) times the mass that l has where P and Q are swapped, so
-        that no mass is a difference of large numbers.
+        Under P, by number of the point. A loss of -l has exp(-l) times the mass that l has where P
+        and Q are swapped, so that no mass is a difference of large numbers.
 
     Notes
     -----
@@ -134,10 +152,11 @@ def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
     negative are set to 0 above 0, and made up for by still lower losses below 0: mass moves up.
     """
     fall, fall_swapped = (-np.diff(np.minimum.accumulate(delta)) for delta in (above, swapped))
-    lost = _DIFFERENCE_ERROR / interval
-    upper = np.maximum(_masses(fall, interval), 0.0) * (1 + 3 * PROFILE_ERROR) + fall * lost
-    lower = _masses(fall_swapped, interval) * (1 - 3 * PROFILE_ERROR) - fall_swapped * lost
-    lower *= np.exp(-interval * np.arange(1, lower.size + 1))
+    widths = np.diff(epsilon)
+    lost = _DIFFERENCE_ERROR / widths
+    upper = np.maximum(_masses(fall, widths), 0.0) * (1 + 3 * PROFILE_ERROR) + fall * lost
+    lower = _masses(fall_swapped, widths) * (1 - 3 * PROFILE_ERROR) - fall_swapped * lost
+    lower *= np.exp(-epsilon[1:])
     at_most = np.maximum(np.minimum.accumulate(np.cumsum(lower[::-1])[::-1]), 0.0)
     lower = -np.diff(np.append(at_most, 0.0))
     infinity = float(above[-1]) * (1 + 3 * PROFILE_ERROR)
@@ -147,10 +166,88 @@ def connect_dots(above: Array, swapped: Array, interval: float) -> Masses:
     return Masses(int(seen[0]) - lower.size, probs[seen[0] : seen[-1] + 1], infinity)
 
 
-def _masses(fall: Array, interval: float) -> Array:
-    """Return the masses at interval, ..., n interval of a profile that falls so from 0 on."""
-    inner = (fall[:-1] * math.exp(interval) - fall[1:]) / math.expm1(interval)
-    return np.append(inner, fall[-1] / -math.expm1(-interval))
+def _masses(fall: Array, widths: Array) -> Array:
+    """Return the masses at all points but the first of a profile that falls so between them."""
+    masses = fall / -np.expm1(-widths)
+    masses[:-1] -= fall[1:] / np.expm1(widths[1:])
+    return masses
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One part's losses on two grids: small ones on a fine one, and the rare ones on the coarse.
+
+    Attributes
+    ----------
+    small : Masses
+        Small losses, conditional on being small, by multiples of the fine interval.
+    rare : Masses
+        0 where the loss is small, else the loss, by multiples of the coarse interval.
+    ratio : int
+        Coarse interval over the fine one.
+    steps : tuple of float
+        Tilts of the fine index, under which the tail of the small losses' total is likely: rare
+        losses, that are likely under larger tilts, must not hide it. A mass is the least of what
+        all tilts say.
+    """
+
+    small: Masses
+    rare: Masses
+    ratio: int
+    steps: tuple[float, ...]
+
+
+def rare_from(masses: Masses, step: float, rare: float) -> int:
+    """Return the index from which on losses, in size, have a tilted probability below ``rare``."""
+    weights = np.exp(masses.log_probs + step * masses.indices - masses.log_moment(step))
+    size = np.abs(masses.indices).astype(int)
+    beyond = np.cumsum(np.bincount(size, weights)[::-1])[::-1]
+    return max(int(np.sum(beyond > rare)), 1)
+
+
+def split(
+    part: tuple[Masses, int], fine: int, ratio: int, interval: float, log_delta: float
+) -> Split:
+    """Return the losses of a grid that is ``ratio`` times as fine up to its point ``fine``.
+
+    Parameters
+    ----------
+    part : (Masses, int)
+        By number of the point: multiples of ``interval / ratio`` up to that of number ``fine``,
+        which is a multiple of ``interval``, and multiples of ``interval`` from there on. And the
+        repetitions.
+    fine, ratio : int
+        Those numbers.
+    interval : float
+        The coarse interval.
+    log_delta : float
+        Logarithm of the delta.
+    """
+    masses, n = part
+    number = masses.low + np.arange(masses.probs.size)
+    is_small = np.abs(number) < fine
+    probs, losses = masses.probs[is_small], number[is_small] * (interval / ratio)
+    total = float(np.sum(probs))
+    gains = probs * -np.expm1(-losses)
+    slack = 1e-14 * float(np.sum(np.abs(gains))) / total
+    shift = -math.log1p(-float(np.sum(gains)) / total)
+    shift -= slack + 4e-15 * abs(shift)
+    small = Masses(int(number[is_small][0]), probs / total * (1 + 4 * _UNIT), 0.0)
+    rare, cells = masses.probs[~is_small], number[~is_small]
+    cells = np.sign(cells) * (np.abs(cells) - fine + fine // ratio)
+    # a loss less the shift, at the two multiples around it
+    whole = math.floor(-shift / interval)
+    above = -math.expm1(whole * interval + shift) / -math.expm1(-interval)
+    above = min(max(above * (1 + 1e-13) + 1e-15, 0.0), 1.0)
+    low = min(int(np.min(cells, initial=0)) + whole, 0)
+    size = max(int(np.max(cells, initial=0)) + whole + 1, 0) - low + 1
+    moved = np.zeros(size)
+    moved[cells + whole - low] += rare * (1 - above)
+    moved[cells + whole + 1 - low] += rare * above
+    moved[-low] += total
+    step = best_tilt([(small, n)], 1.0, log_delta)
+    rare_masses = Masses(low, moved * (1 + 4 * _UNIT), masses.infinity)
+    return Split(small, rare_masses, ratio, (step / 2, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,78 +360,170 @@ class Losses:
         return max(one.epsilon(delta) for one in self.directions)
 
 
-Parts = Sequence[tuple[Masses, int]]
+Repeated = Sequence[tuple[Masses, int]]
+Parts = Sequence[tuple[Masses | Split, int]]
 
 
-def compose(parts: Parts, interval: float, log_delta: float) -> Tilted:
-    """Return the total of parts, each with its number of repetitions, for deltas near one.
+def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float = math.inf) -> float:
+    """Return nearly the tilt that leaves the most to see at a delta.
 
     Parameters
     ----------
-    parts : sequence of (Masses, int)
-        The parts in one direction.
+    parts : sequence of (Masses or Split, int)
+        The parts in one direction, each with its number of repetitions.
     interval : float
         Step of the grid.
     log_delta : float
         Logarithm of the delta, below 0.
+    mean : float, default=math.inf
+        What is nearly epsilon, if it is known: the tilted mean. Infinite: that at which Chernoff's
+        bound is delta.
     """
-    return tilted(parts, interval, _tilt(parts, log_delta) / interval)
-
-
-def _tilt(parts: Parts, log_delta: float) -> float:
-    """Return nearly the tilt of the index at which Chernoff's bound of delta is at its mean."""
-    pooled = [(masses.pooled(), n) for masses, n in parts]
-    variance = sum(n * masses.moments(0.0)[2] for masses, n in pooled)
-    if not variance > 0:
+    pooled = []
+    for part, n in parts:
+        if isinstance(part, Split):
+            pooled.append((part.small.pooled(), n, interval / part.ratio))
+        pooled.append(((part.rare if isinstance(part, Split) else part).pooled(), n, interval))
+    start = [(n * unit, unit, *one.moments(0.0)[1:]) for one, n, unit in pooled]
+    variance = sum(size * unit * one for size, unit, _, one in start)
+    if not variance > 0 or sum(size * one for size, _, one, _ in start) >= mean:
         return 0.0
 
     def excess(log_tilt: float) -> float:
         tilt, total = math.exp(log_tilt), 0.0
-        for masses, n in pooled:
-            log_moment, mean, _ = masses.moments(tilt)
-            total += n * (tilt * mean - log_moment)
-        return math.log(max(total, 1e-300) / -log_delta)
+        for masses, n, unit in pooled:
+            log_moment, index, _ = masses.moments(tilt * unit)
+            total += n * (tilt * unit * index - log_moment if mean == math.inf else unit * index)
+        return math.log(max(total, 1e-300) / (-log_delta if mean == math.inf else mean))
 
     low = high = math.log(-2 * log_delta / variance) / 2
-    while excess(low) > 0 and low > -80:
+    most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
+    while excess(low) > 0 and low > most - 80:
         low -= 1
-    # beyond a tilt of 1 for each index, no more than the largest loss is left
-    while excess(high) < 0 and high < 0:
+    while excess(high) < 0 and high < most:
         high += 1
     if excess(low) > 0 or excess(high) < 0:
-        return math.exp(low if excess(low) > 0 else min(high, 0.0))
+        return math.exp(low if excess(low) > 0 else min(high, most))
     return math.exp(optimize.brentq(excess, low, high, xtol=0.01))
 
 
 def _infinity(parts: Parts) -> float:
     """Return the mass at infinity of the total."""
-    if any(masses.infinity >= 1 for masses, _ in parts):
+    each = [((one.rare if isinstance(one, Split) else one).infinity, n) for one, n in parts]
+    if any(infinity >= 1 for infinity, _ in each):
         return 1.0
-    kept = sum(n * math.log1p(-masses.infinity) for masses, n in parts)
+    kept = sum(n * math.log1p(-infinity) for infinity, n in each)
     return abs(math.expm1(kept)) * (1 + 1e-14)
 
 
 def tilted(parts: Parts, interval: float, tilt: float) -> Tilted:
     """Return the total under ``tilt``; OverflowError where it has too many points."""
-    step, log_moment, each = tilt * interval, 0.0, []
-    for masses, n in parts:
-        constant = masses.log_moment(step)
-        with np.errstate(invalid="ignore"):
-            terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
-            probs = np.exp(masses.log_probs + step * masses.indices - constant)
-            probs = np.where(masses.probs > 0, probs * (1 + 4 * _UNIT * terms), 0.0)
-        each.append((Masses(masses.low, probs, 0.0), n))
-        log_moment += n * constant
+    log_moment, outside = 0.0, 0.0
+    each: list[tuple[Masses, int]] = []
+    for part, n in parts:
+        if isinstance(part, Split):
+            step = tilt * interval / part.ratio
+            small, log_small = _under(part.small, step)
+            steps = [step, *(one - step for one in part.steps if one > step)]
+            folded = _folded(small, n, part.ratio, steps, interval)
+            each += folded.parts
+            outside += folded.outside
+            log_moment += n * log_small + folded.log_total + 4 * _UNIT * abs(n * log_small)
+        masses, log_masses = _under(part.rare if isinstance(part, Split) else part, tilt * interval)
+        each.append((masses, n))
+        log_moment += n * log_masses + 4 * _UNIT * abs(n * log_masses)
     low, high = _window(each)
     if high - low >= MOST_COMPOSED:
         raise OverflowError("the privacy losses are too many for their grid")
-    probs, outside = each[0][0].probs, 0.0
-    if sum(n for _, n in parts) > 1:
-        probs, outside = _convolved(each, low, high), _OUTSIDE
+    probs = each[0][0].probs
+    if sum(n for _, n in each) > 1:
+        probs, outside = _convolved(each, low, high), outside + _OUTSIDE
     return Tilted(interval, tilt, log_moment, low, probs, outside, _infinity(parts))
 
 
-def _convolved(parts: Parts, low: int, high: int) -> Array:
+def _under(masses: Masses, step: float) -> tuple[Masses, float]:
+    """Return masses times exp(step i), rounded up and divided by their sum, and its logarithm."""
+    constant = masses.log_moment(step)
+    with np.errstate(invalid="ignore"):
+        terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
+        probs = np.exp(masses.log_probs + step * masses.indices - constant)
+        probs = np.where(masses.probs > 0, probs * (1 + 4 * _UNIT * terms), 0.0)
+    return Masses(masses.low, probs, 0.0), constant
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """Repeated tilted masses, moved to a coarser grid.
+
+    Attributes
+    ----------
+    parts : list of (Masses, int)
+        Tilted masses of sum 1 on the coarser grid.
+    log_total : float
+        Logarithm of what all were divided by.
+    outside : float
+        Tilted mass that may lie above the windows.
+    """
+
+    parts: list[tuple[Masses, int]]
+    log_total: float
+    outside: float
+
+
+def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval: float) -> _Folded:
+    """Return tilted masses n times on a grid of ``interval``, ``ratio`` times coarser.
+
+    In rounds, where they are too many for one FFT: so many times that they fit, moved to a coarser
+    grid, and so on. ``steps`` are the tilt, and what further ones add to it.
+    """
+    if ratio == 1:
+        return _Folded([(masses, n)], 0.0, 0.0)
+    groups, windows = 1, []
+    tilts = [_under(masses, step) for step in steps[1:]]
+    while True:
+        windows = [_window([(one, n // groups)]) for one in (masses, *(one for one, _ in tilts))]
+        low, high = min(one[0] for one in windows), max(one[1] for one in windows)
+        if high - low < _MOST_FOLDED:
+            break
+        groups *= 4
+    each, outside, summed = n // groups, 0.0, masses
+    if each > 1:
+        probs, outside = _convolved([(masses, each)], low, high), _OUTSIDE
+        index = np.arange(low, high + 1)
+        for step, (one, constant) in zip(steps[1:], tilts, strict=True):
+            exponent = each * constant - step * index
+            exponent += 4 * _UNIT * (abs(each * constant) + np.abs(step * index))
+            other = _convolved([(one, each)], low, high) * np.exp(np.minimum(exponent, 700.0))
+            probs = np.minimum(probs, other * (1 + 4 * _UNIT))
+        summed = Masses(low, probs, 0.0)
+    by = ratio if groups == 1 else min(ratio, 2 ** (each.bit_length() // 2))
+    moved = _moved(summed, by, steps[0], interval / ratio)
+    total = float(np.sum(moved.probs))
+    moved = Masses(moved.low, moved.probs / total * (1 + 4 * _UNIT), 0.0)
+    coarser = [by * step for step in steps]
+    rounds = [_folded(moved, groups, ratio // by, coarser, interval)]
+    if n > each * groups:
+        rounds.append(_folded(masses, n - each * groups, ratio, steps, interval))
+    return _Folded(
+        [part for one in rounds for part in one.parts],
+        groups * (math.log(total) + 1e-15) + sum(one.log_total for one in rounds),
+        groups * outside + sum(one.outside for one in rounds),
+    )
+
+
+def _moved(masses: Masses, by: int, step: float, interval: float) -> Masses:
+    """Return tilted masses at the multiples of ``by`` around each of theirs, with E exp(-loss)."""
+    low = masses.low // by
+    probs = np.pad(masses.probs, (masses.low - low * by, 0))
+    probs = np.pad(probs, (0, -probs.size % by)).reshape(-1, by)
+    offset = np.arange(by)
+    above = np.expm1(-interval * offset) / math.expm1(-interval * by)
+    weights = [(1 - above) * np.exp(-step * offset), above * np.exp(step * (by - offset))]
+    below, beyond = (probs @ np.transpose(weights)).T * (1 + 1e-12)
+    return Masses(low, np.append(below, 0.0) + np.append(0.0, beyond), 0.0)
+
+
+def _convolved(parts: Repeated, low: int, high: int) -> Array:
     """Return the masses of the total from index low to high, rounded up."""
     most = max(high - low + 1, *(one.probs.size for one, _ in parts))
     size = fft.next_fast_len(most, real=True)
@@ -346,7 +535,16 @@ def _convolved(parts: Parts, low: int, high: int) -> Array:
         # a loss of 0 at index 0, so that phases are small
         placed = np.zeros(size)
         placed[np.arange(masses.low, masses.low + masses.probs.size) % size] = masses.probs
+        atom, placed[0] = placed[0], 0.0
+        rest = float(np.sum(placed))
         one = fft.rfft(placed)
+        if rest < _RARE * atom:
+            power, error = _power_of_rare(atom, rest, one, n), n * rest / atom * 2
+            error = error * (kappa + 32 * _UNIT) + 8 * _UNIT
+            spectrum, largest = spectrum * power, largest * np.abs(power) * (1 + error)
+            relative = relative + error
+            continue
+        one += atom
         bound = np.abs(one) + kappa
         spectrum, largest = spectrum * _power(one, n), largest * bound**n
         relative = relative + n * (kappa / bound + 3 * _UNIT)
@@ -354,6 +552,17 @@ def _convolved(parts: Parts, low: int, high: int) -> Array:
     error = 2 * float(np.sum(largest * relative)) / size * (1 + 1e-3)
     sums = fft.irfft(spectrum, size)
     return np.maximum(sums[np.arange(low, high + 1) % size], 0.0) + error
+
+
+def _power_of_rare(atom: float, rest: float, others: Array, n: int) -> Array:
+    """Return the n-th power of ``atom`` plus a transform of masses whose sum is ``rest``.
+
+    Of their sum it is 1 + x, where x is small. exp(n log(1 + x)) is as precise as n x is.
+    """
+    x = (others - rest) / (atom + rest)
+    size = np.log1p(2 * x.real + (x * x.conj()).real) / 2
+    turn = np.arctan2(x.imag, 1 + x.real)
+    return np.exp(n * (size + math.log(atom + rest)) + 1j * n * turn)
 
 
 def _power(base: Array, exponent: int) -> Any:
@@ -366,7 +575,7 @@ def _power(base: Array, exponent: int) -> Any:
     return result
 
 
-def _window(parts: Parts) -> tuple[int, int]:
+def _window(parts: Repeated) -> tuple[int, int]:
     """Return bounds on the total index with at most ``_OUTSIDE`` of the masses on each side."""
     low = sum(n * masses.low for masses, n in parts)
     high = sum(n * (masses.low + masses.probs.size - 1) for masses, n in parts)

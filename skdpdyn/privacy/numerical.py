@@ -31,7 +31,16 @@ from skdpdyn.privacy.guarantees import (
     checked_curves,
     composes_numerically,
 )
-from skdpdyn.privacy.loss_grids import MOST_COMPOSED, Losses, Masses, compose, connect_dots
+from skdpdyn.privacy.loss_grids import (
+    MOST_COMPOSED,
+    Losses,
+    Masses,
+    best_tilt,
+    connect_dots,
+    rare_from,
+    split,
+    tilted,
+)
 from skdpdyn.privacy.sampled import SampledCurve, check_step
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -299,6 +308,7 @@ class PrivacyLossDP(Guarantee):
 LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
 COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
 MAX_POINTS = 2**20  # largest number of points of a part's grid
+FINEST = 2**16  # and of its fine part
 MAX_RELEASES = 10**10  # composed numerically
 CUT = 1e-6  # part of delta that the losses beyond the grids may have
 # no delta that is often asked for is near to an edge
@@ -385,12 +395,32 @@ def discretised(
         return None
     span = max(span, 1e-12)
     log_delta = -math.log(10) * (_DECADES[band] + _DECADES[band + 1]) / 2
-    best: Any = None
-    before, points, factor, limit = math.inf, COARSEST, 4.0, MAX_POINTS
+    refined = [_refined(_Grid(parts, span, tail, log_delta), accuracy)]
+    if not refined[0].error <= 1:  # losses that no single grid holds
+        if math.isfinite(refined[0].size):  # many releases: a loss is far below epsilon
+            span = max(span, 8 * refined[0].size)
+        refined.append(_refined(_Grid(parts, span, tail, log_delta, 0.3 * accuracy), accuracy))
+    return min(refined, key=lambda one: one.size).losses
+
+
+@dataclass(frozen=True)
+class _Refined:
+    """Losses on the finest grid that was tried, their epsilon, and its error over the accuracy."""
+
+    losses: Losses | None
+    size: float
+    error: float
+
+
+def _refined(grid: "_Grid", accuracy: float) -> _Refined:
+    """Return losses on grids that are refined until they are accurate, or as fine as can be."""
+    best, error = None, math.inf
+    before, points, factor = math.inf, COARSEST, 4.0
+    limit = MAX_POINTS // 4 if grid.rare else MAX_POINTS
     while FEWEST <= points <= limit:
         try:
-            losses = _composed(parts, span / points, tail, log_delta)
-            after = _size(losses, log_delta)
+            losses = grid.composed(points, before)
+            after = _size(losses, grid.log_delta)
         except OverflowError:  # too many losses for the grid
             if best is not None:
                 break
@@ -409,11 +439,14 @@ def discretised(
         before = after
         if error <= 1:
             break
-        factor = min(1.1 * math.sqrt(error), 32.0 if error < math.inf else 16.0, limit / points)
+        wanted = 1.1 * math.sqrt(error) if error < math.inf else 16.0
+        if not grid.rare and wanted > 4 * limit / points:  # two grids are nearer to it
+            break
+        factor = min(wanted, 32.0, limit / points)
         if factor < 1.1:
             break
         points = int(points * factor)
-    return best
+    return _Refined(best, before, error)
 
 
 def _size(losses: Losses, log_delta: float) -> float:
@@ -422,15 +455,72 @@ def _size(losses: Losses, log_delta: float) -> float:
     return losses.epsilon(max(min(math.exp(log_delta), top / 2), least)) or top
 
 
-def _composed(parts: Any, interval: float, tail: float, log_delta: float) -> Losses:
-    masses = [loss_masses(part, interval, tail) for part, _ in parts]
-    n_directions = max(len(both) for both in masses)
-    directions = []
-    for i in range(n_directions):
-        repeated = zip(masses, parts, strict=True)
-        direction = tuple((both[i % len(both)], count) for both, (_, count) in repeated)
-        directions.append(compose(direction, interval, log_delta))
-    return Losses(tuple(directions))
+@dataclass(frozen=True)
+class _Grid:
+    """Parts on grids from 0 to a largest loss, for deltas near one.
+
+    Attributes
+    ----------
+    parts : tuple of (Guarantee or SampledGaussian, int)
+        The parts, each with its number of repetitions.
+    span, tail : float
+        The largest loss, and the probability of what lies beyond.
+    log_delta : float
+        Logarithm of the delta.
+    rare : float
+        Largest probability of losses that have a coarse grid of their own, under the tilt; 0: all
+        are on one grid.
+    """
+
+    parts: tuple[tuple[Any, int], ...]
+    span: float
+    tail: float
+    log_delta: float
+    rare: float = 0.0
+
+    def composed(self, points: int, epsilon: float) -> Losses:
+        """Return the losses on a grid of so many points; OverflowError if those are too many.
+
+        ``epsilon`` is nearly the answer, or infinite.
+        """
+        interval = self.span / points
+        cells = [max(1, math.ceil(largest_loss(p, self.tail) / interval)) for p, _ in self.parts]
+        masses = [
+            loss_masses(part, interval * np.arange(n + 1))
+            for (part, _), n in zip(self.parts, cells, strict=True)
+        ]
+        counts = [count for _, count in self.parts]
+        directions = range(max(len(both) for both in masses))
+        each: Any = [
+            [(both[i % len(both)], count) for both, count in zip(masses, counts, strict=True)]
+            for i in directions
+        ]
+        if self.rare:
+            tilts = [best_tilt(one, interval, self.log_delta) for one in each]
+            for k, (part, count) in enumerate(self.parts):
+                rare = max(self.rare, min(8 / count, 0.02))
+                first = max(
+                    rare_from(one[k][0], tilt * interval, rare)
+                    for one, tilt in zip(each, tilts, strict=True)
+                )
+                first = min(first, cells[k])
+                ratio = 2 ** min(round(math.log2(count) / 2), int(math.log2(FINEST / first)))
+                if ratio < 2:
+                    continue
+                fine = interval / ratio * np.arange(first * ratio)
+                both = loss_masses(part, np.append(fine, interval * np.arange(first, cells[k] + 1)))
+                for i in directions:
+                    one = both[i % len(both)], count
+                    each[i][k] = (
+                        split(one, first * ratio, ratio, interval, self.log_delta),
+                        count,
+                    )
+        return Losses(
+            tuple(
+                tilted(one, interval, best_tilt(one, interval, self.log_delta, epsilon))
+                for one in each
+            )
+        )
 
 
 @singledispatch
@@ -453,21 +543,17 @@ def _(part: SampledGaussian, tail: float) -> float:
 
 
 @singledispatch
-def loss_masses(part: Any, interval: float, tail: float) -> tuple[Masses, ...]:
-    """Return a part's discretised losses: one if both directions are alike, else (remove, add)."""
-    steps = max(1, math.ceil(largest_loss(part, tail) / interval))
-    epsilon = interval * np.arange(steps + 1)
+def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
+    """Return a part's losses on a grid: one if both directions are alike, else (remove, add)."""
     delta = _convex(np.exp(epsilon), np.minimum(part.delta(epsilon), 1.0))
-    return (connect_dots(delta, delta, interval),)
+    return (connect_dots(delta, delta, epsilon),)
 
 
 @loss_masses.register
-def _(part: SampledGaussian, interval: float, tail: float) -> tuple[Masses, ...]:
-    steps = max(1, math.ceil(largest_loss(part, tail) / interval))
-    epsilon = interval * np.arange(steps + 1)
+def _(part: SampledGaussian, epsilon: Array) -> tuple[Masses, ...]:
     delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
     return tuple(
-        connect_dots(above, swapped, interval)
+        connect_dots(above, swapped, epsilon)
         for above, swapped in zip(delta, delta[::-1], strict=True)
     )
 
