@@ -222,7 +222,7 @@ def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
     )
     assert 0 <= guarantee.epsilon(1e-6) <= unsampled.epsilon(1e-6)
     assert 0 <= guarantee.delta(1.0) <= unsampled.delta(1.0)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 10
 
 
 # --- parts of a composition, each by its best bound -----------------------------------------------

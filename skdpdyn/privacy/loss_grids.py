@@ -66,7 +66,7 @@ from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
-_MOST_FOLDED = 2**19  # and of one round of small losses
+_MOST_FOLDED = 2**17  # and of one round of small losses
 PROFILE_ERROR = 1e-12  # of the deltas that profiles give, relative
 _DIFFERENCE_ERROR = 1e-15  # of a difference of neighbours on a profile, relative
 _UNIT = 2.0**-53
@@ -364,7 +364,7 @@ Repeated = Sequence[tuple[Masses, int]]
 Parts = Sequence[tuple[Masses | Split, int]]
 
 
-def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float = math.inf) -> float:
+def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | None = None) -> float:
     """Return nearly the tilt that leaves the most to see at a delta.
 
     Parameters
@@ -375,8 +375,8 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float = mat
         Step of the grid.
     log_delta : float
         Logarithm of the delta, below 0.
-    mean : float, default=math.inf
-        What is nearly epsilon, if it is known: the tilted mean. Infinite: that at which Chernoff's
+    mean : float or None, default=None
+        What is nearly epsilon, if it is known: the tilted mean. None: that at which Chernoff's
         bound is delta.
     """
     pooled = []
@@ -386,15 +386,17 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float = mat
         pooled.append(((part.rare if isinstance(part, Split) else part).pooled(), n, interval))
     start = [(n * unit, unit, *one.moments(0.0)[1:]) for one, n, unit in pooled]
     variance = sum(size * unit * one for size, unit, _, one in start)
-    if not variance > 0 or sum(size * one for size, _, one, _ in start) >= mean:
+    if not variance > 0 or sum(size * one for size, _, one, _ in start) >= (
+        math.inf if mean is None else mean
+    ):
         return 0.0
 
     def excess(log_tilt: float) -> float:
         tilt, total = math.exp(log_tilt), 0.0
         for masses, n, unit in pooled:
             log_moment, index, _ = masses.moments(tilt * unit)
-            total += n * (tilt * unit * index - log_moment if mean == math.inf else unit * index)
-        return math.log(max(total, 1e-300) / (-log_delta if mean == math.inf else mean))
+            total += n * (tilt * unit * index - log_moment if mean is None else unit * index)
+        return math.log(max(total, 1e-300) / (-log_delta if mean is None else mean))
 
     low = high = math.log(-2 * log_delta / variance) / 2
     most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
@@ -485,7 +487,8 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
         low, high = min(one[0] for one in windows), max(one[1] for one in windows)
         if high - low < _MOST_FOLDED:
             break
-        groups *= 4
+        # a window is nearly as long as the root of the repetitions
+        groups *= 4 ** math.ceil(math.log2((high - low + 1) / _MOST_FOLDED))
     each, outside, summed = n // groups, 0.0, masses
     if each > 1:
         probs, outside = _convolved([(masses, each)], low, high), _OUTSIDE

@@ -443,7 +443,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         if not grid.rare and wanted > 4 * limit / points:  # two grids are nearer to it
             break
         factor = min(wanted, 32.0, limit / points)
-        if factor < 1.1:
+        if factor < (2.0 if grid.rare else 1.1):
             break
         points = int(points * factor)
     return _Refined(best, before, error)
@@ -515,9 +515,10 @@ class _Grid:
                         split(one, first * ratio, ratio, interval, self.log_delta),
                         count,
                     )
+        near = epsilon if epsilon < math.inf else None
         return Losses(
             tuple(
-                tilted(one, interval, best_tilt(one, interval, self.log_delta, epsilon))
+                tilted(one, interval, best_tilt(one, interval, self.log_delta, near))
                 for one in each
             )
         )
