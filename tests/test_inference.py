@@ -147,9 +147,8 @@ def test_intervals_cover(form):
     """
     benchmark = importlib.import_module("benchmarks.intervals")
     n_features, repetitions = (1, 60)
-    errors, widths = benchmark.simulate(
-        5000, n_features, 2.0, "add_remove", 0.0, form, repetitions, seed=None
-    )
+    cell = form, "add_remove", "correlated", 5000, n_features, 2.0, "summary"
+    errors, widths = benchmark.simulate(cell, repetitions, seed=None)
     assert errors.shape == (repetitions, n_features + 1)
     assert np.isfinite(errors).mean() > 0.9
     assert np.all((np.abs(errors) < 1.96).sum(axis=0) >= 41 - np.isnan(errors).sum(axis=0))
