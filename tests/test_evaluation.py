@@ -54,7 +54,7 @@ def record(monkeypatch):
     """Release without noise, and remember points and scales."""
     calls = []
 
-    def release(point, scale, generator):
+    def release(point, scale, generator, **options):
         calls.append((np.array(point, dtype=float), scale))
         return calls[-1][0]
 

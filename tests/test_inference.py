@@ -50,7 +50,7 @@ class Recorder:
     def __init__(self, before=None):
         self.calls, self.before = [], before
 
-    def __call__(self, point, scale, generator):
+    def __call__(self, point, scale, generator, **options):
         point = np.array(point, dtype=float)
         self.calls.append((point, np.broadcast_to(scale, point.shape)))
         return point if self.before is None else self.before.calls[len(self.calls) - 1][0]

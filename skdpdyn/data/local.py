@@ -420,7 +420,9 @@ class LocalRows(Rows):
             yield slice(first, last), mapped.reshape(X.shape)
 
 
-def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> LocalRows:
+def rows_of(
+    X, y, codes: np.ndarray | None, most_rows: int, exposure=None, equal: bool = False
+) -> LocalRows:
     """Return the rows that are used, with their persons and weights.
 
     Parameters
@@ -434,6 +436,8 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
         Public limit on the rows of a person that are used.
     exposure : ndarray of shape (n_rows,) or None, default=None
         Exposure of each row, see `LocalRows`.
+    equal : bool, default=False
+        Whether weights of rows are public and equal, see `skdpdyn.data.persons.by_person`.
 
     Returns
     -------
@@ -442,7 +446,7 @@ def rows_of(X, y, codes: np.ndarray | None, most_rows: int, exposure=None) -> Lo
     kind = getattr(X, "kind", LocalRows)
     if codes is None:
         return kind(X, y, exposure=exposure, most_rows=most_rows)
-    used, persons, weight = by_person(codes, most_rows)
+    used, persons, weight = by_person(codes, most_rows, equal)
     if used is not None:
         X, *rest = (None if part is None else part[used] for part in (X, y, exposure))
         y, exposure = rest

@@ -196,7 +196,9 @@ def _is_missing(value):
         return True
 
 
-def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Persons, np.ndarray]:
+def by_person(
+    codes: np.ndarray, most_rows: int, equal: bool = False
+) -> tuple[np.ndarray | None, Persons, np.ndarray]:
     """Return which rows are used, the person of each, and their weights.
 
     From a person with more than ``most_rows`` rows, that many are used, evenly spaced in the order
@@ -208,6 +210,8 @@ def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Per
         Number of each row's person, as `person_codes` returns it.
     most_rows : int
         Public limit on the rows of a person that are used.
+    equal : bool, default=False
+        Whether every row has the public weight 1/most_rows, and no person may have more rows.
 
     Returns
     -------
@@ -219,6 +223,11 @@ def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Per
         1/k of each row of a person with k rows, rounded so that k of them add up to at most 1.
         Empty where everyone has one row.
 
+    Raises
+    ------
+    ValueError
+        If weights are equal, and a person has more rows than ``most_rows``.
+
     Examples
     --------
     >>> import numpy as np
@@ -228,6 +237,14 @@ def by_person(codes: np.ndarray, most_rows: int) -> tuple[np.ndarray | None, Per
     ([1, 2, 3], 2, [1.0, 0.5, 0.5])
     """
     used, (rows, counts, first) = None, _sorted(codes)
+    if equal:
+        if np.any(counts > most_rows):
+            raise ValueError(
+                f"max_rows_per_person={most_rows}: a person has more rows. With weights that are "
+                "the same for all rows, give every person that many at most"
+            )
+        weight = np.full(len(codes), 1.0 if most_rows == 1 else _ROOM / most_rows)
+        return None, Persons(rows.astype(np.uintp), first), weight
     if np.any(counts > most_rows):
         place = np.arange(len(rows)) - np.repeat(first[:-1], counts)
         of = np.repeat(counts, counts)

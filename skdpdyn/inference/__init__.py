@@ -2,6 +2,13 @@
 
 from skdpdyn.inference.regression import private_regression
 from skdpdyn.inference.summary import private_summary
+from skdpdyn.inference.survival import SurvivalCurve, person_periods
 from skdpdyn.inference.table import PrivateSummary
 
-__all__ = ["PrivateSummary", "private_regression", "private_summary"]
+__all__ = [
+    "PrivateSummary",
+    "SurvivalCurve",
+    "person_periods",
+    "private_regression",
+    "private_summary",
+]

@@ -232,6 +232,7 @@ def _hidden(directions, asked, names) -> tuple[tuple[str, ...], ...]:
     with one_blas_thread():
         basis, _ = np.linalg.qr(directions * columns[:, None])
     loads = np.abs(basis @ basis.T)
+    loads[~columns] = np.linalg.norm(basis, axis=1)  # an intercept changes with any of them
     found = []
     for i, wanted in enumerate(asked):
         large = [names[j] for j in np.flatnonzero(loads[i] > _NAMED * loads[i].max())]

@@ -1,7 +1,7 @@
 """A regression table in one call: a model and its standard errors for one budget."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ def private_regression(
     groups: Any = None,
     unit: str | None = None,
     exposure: Any = None,
+    max_rows_per_person: int | None = None,
     robust: bool = False,
     confidence: float = 0.95,
     random_state: int | None = None,
@@ -116,6 +117,10 @@ PrivateRidge
         What ``groups`` holds the ids of, as the guarantee names it.
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count.
+    max_rows_per_person : int or None, default=None
+        Public number of rows that a person may have at most: each row then weighs
+        1/max_rows_per_person, and errors of a person's rows are taken to be uncorrelated, as those
+        of hazards are. None: rows weigh 1/k.
     robust : bool, default=False
         Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
         though the likelihood may be wrong. It takes 15 parts of mu^2 beside 100 others.
@@ -186,7 +191,9 @@ PrivateRidge
     model.set_params(**{name: of for name, of in given.items() if hasattr(model, name)})
     scaler = BoundsScaler(bounds).fit(X)
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
-        fitted = _Fit.of(model, reading, scaler.bounds_, unit, robust)
+        reading = replace(reading, equal=max_rows_per_person is not None)
+        most_rows = most_rows_of(model, reading.shape[0], max_rows_per_person)
+        fitted = _Fit.of(model, reading, most_rows, scaler.bounds_, unit, robust)
         found = fitted.run()
     table = PrivateSummary.of(
         found,
@@ -239,12 +246,12 @@ class _Fit:
     bounds: np.ndarray
     unit: str
     robust: bool
+    spread: float  # variance of scores over what it would be of persons whose rows are alike
 
     @classmethod
-    def of(cls, model, reading, bounds, unit, robust):
+    def of(cls, model, reading, most_rows, bounds, unit, robust):
         """Return what to fit, with rows in units of their bounds."""
-        n_samples, n_features = reading.shape
-        rows = reading.rows(most_rows_of(model, n_samples))
+        n_features, rows = reading.shape[1], reading.rows(most_rows)
         if not model.fit_intercept:  # nothing to take a shift up
             bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
         middle, half = bounds.mean(axis=1), np.diff(bounds)[:, 0] / 2
@@ -253,7 +260,7 @@ class _Fit:
         rows.map = RowMap(None, np.full(n_features, 1 / size), norm=1.0, radius=size)
         attributes = reading.target.attributes
         known = model, rows, attributes, reading.target.leaks, _link(model, attributes)
-        return cls(*known, bounds, unit, robust)
+        return cls(*known, bounds, unit, robust, 1 / most_rows if reading.equal else 1.0)
 
     def run(self) -> Estimates:
         """Buy and publish everything."""
@@ -270,7 +277,7 @@ class _Fit:
         (generator,) = generators(model.random_state)
         spending = Spending(budget, shares, generator)
         coordinates = learn_coordinates(rows, spending, intercept)
-        scored = Scoring(rows, self.link, coordinates, spending).run()
+        scored = Scoring(rows, self.link, coordinates, spending, self.spread).run()
         spending.check(plan)
         model._publish_plan(plan, self.leaks, self.unit)
         units, shift = self._units(coordinates)

@@ -242,12 +242,20 @@ class Scoring:
         The coordinates of rows.
     spending : Spending
         Pays.
+    spread : float, default=1.0
+        Variance of scores, in units of the curvature times the dispersion: the weight of rows
+        where it is the same for all and their errors are uncorrelated, 1 on the safe side.
     """
 
     def __init__(
-        self, rows: LocalRows, link: Link, coordinates: Coordinates, spending: Spending
+        self,
+        rows: LocalRows,
+        link: Link,
+        coordinates: Coordinates,
+        spending: Spending,
+        spread: float = 1.0,
     ) -> None:
-        self.rows, self.link, self.spending = rows, link, spending
+        self.rows, self.link, self.spending, self.spread = rows, link, spending, spread
         self.square, self.constant = coordinates.square, coordinates.constant
         self.blocks = list(coordinates.blocks(rows))
         self.n_coordinates = self.blocks[0][1].shape[1]
@@ -281,7 +289,7 @@ class Scoring:
         pull, noise = pull / precisions.sum(), 1 / precisions.sum()
         # what no step says of other directions stays where the last one led
         theta = mean - pull + inverse.weak.T @ (inverse.weak @ (last - mean))
-        variance, scores = self._dispersion(terms, limit) * curvature.matrix, None
+        variance, scores = self.spread * self._dispersion(terms, limit) * curvature.matrix, None
         if SCORES in self.spending.shares:
             scores = self._scores(last, terms, limit)
             variance = scores.positive

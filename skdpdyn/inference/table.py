@@ -150,7 +150,7 @@ class PrivateSummary:
         -------
         ndarray of shape (n_coefficients, 2)
         """
-        width = self._quantile(alpha) * self.std_err
+        width = self.quantile(alpha) * self.std_err
         return np.column_stack([self.coef - width, self.coef + width])
 
     def cov_params(self) -> np.ndarray:
@@ -181,7 +181,7 @@ class PrivateSummary:
         chosen = [self.names.index(name) for name in weights]
         of = np.array([as_float(weight) for weight in weights.values()])
         value = float(of @ self.coef[chosen])
-        width = self._quantile(None) * math.sqrt(of @ self.cov[np.ix_(chosen, chosen)] @ of)
+        width = self.quantile() * math.sqrt(of @ self.cov[np.ix_(chosen, chosen)] @ of)
         return Estimate(value, value - width, value + width)
 
     def predict(self, X: Any, *, exposure: Any = None, interval: bool = False) -> np.ndarray:
@@ -215,7 +215,7 @@ class PrivateSummary:
             )
         rows = np.column_stack([X, np.ones((len(X), len(self.names) - n_columns))])
         raw = rows @ self.coef
-        width = self._quantile(None) * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.cov, rows))
+        width = self.quantile() * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.cov, rows))
         found = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
         found = found if self.inverse_link is None else self.inverse_link(found)
         if exposure is not None:
@@ -236,11 +236,22 @@ class PrivateSummary:
         """
         return self.as_text(odds_ratios=True) if odds_ratios else self
 
-    def _quantile(self, alpha):
+    def quantile(self, alpha: float | None = None) -> float:
+        """Return how many standard errors wide an interval is, to each side.
+
+        Parameters
+        ----------
+        alpha : float or None, default=None
+            Probability that it does not cover. None: 1 - ``confidence``.
+
+        Returns
+        -------
+        float
+        """
         alpha = 1 - self.confidence if alpha is None else as_float(alpha)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha!r} must be in (0, 1): how often intervals do not cover")
-        return special.ndtri(1 - alpha / 2)
+        return float(special.ndtri(1 - alpha / 2))
 
     def to_frame(self, *, odds_ratios: bool = False) -> Any:
         """Return the table as a pandas DataFrame.

@@ -153,7 +153,13 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return (f"the rule that {part}: coefficients are those of the shortened rows",)
 
     def fit(
-        self, X: Any, y: Any = None, groups: Any = None, unit: str | None = None, **not_taken: Any
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        unit: str | None = None,
+        max_rows_per_person: int | None = None,
+        **not_taken: Any,
     ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
 
@@ -173,6 +179,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         unit : str or None, default=None
             What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
             "person", or without ``groups`` "record".
+        max_rows_per_person : int or None, default=None
+            Public number of rows that a person may have at most: each row then has the weight
+            1/max_rows_per_person, where 1/k would bend what differs by the number of rows, such as
+            hazards (`skdpdyn.inference.person_periods`). A person with more rows is an error. None:
+            rows weigh 1/k, and the parameter of that name limits them.
         **not_taken : dict
             Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
 
@@ -202,7 +213,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         refuse_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit)
+            fit(model, X, y, groups, unit, None, max_rows_per_person)
         remember_rows(self, X)
         return self
 

@@ -35,14 +35,18 @@ def fit(
     groups: Any,
     unit: str | None,
     exposure: Any = None,
+    most_rows: int | None = None,
 ) -> None:
     """Read the records, run what the plan says, and set what was learnt on the estimator."""
     unit = unit_of(groups, unit)
+    if most_rows is not None and groups is None:
+        raise ValueError(f"max_rows_per_person={most_rows!r} is of persons: pass groups")
     check_random_state(model.random_state)
     checked(model)
     with read(model, X, y, groups, exposure) as reading:
+        reading = replace(reading, equal=most_rows is not None)
         if groups is not None:
-            check_persons(model)
+            check_persons(model, most_rows)
         request = request_of(
             model,
             *reading.shape,
@@ -51,6 +55,7 @@ def fit(
             has_exposure=reading.has_exposure,
             in_order=reading.in_order,
             columns=reading.columns,
+            most_rows=most_rows,
         )
         planned = plan(request)
         _check_source(model, planned, reading)

@@ -38,11 +38,14 @@ class Reading:
         The targets.
     persons : ndarray of shape (n_rows,) or None
         Number of each row's person; None: every row is a record.
+    equal : bool
+        Whether rows of persons have a public weight, the same for all.
     """
 
     X: Any
     target: Target
     persons: np.ndarray | None
+    equal: bool = False
 
     @property
     def elsewhere(self) -> bool:
@@ -80,7 +83,8 @@ class Reading:
         """Return the rows with the targets as the loss takes them."""
         target = self.target
         if not self.elsewhere:
-            return rows_of(self.X, target.values, self.persons, most_rows, target.exposure)
+            known = self.X, target.values, self.persons, most_rows, target.exposure
+            return rows_of(*known, equal=self.equal)
         rows = self.X.with_targets(target.encode)
         rows.most_rows = most_rows  # leaves as much room as an array: same bits
         return rows
@@ -93,7 +97,7 @@ class Reading:
             return flags
         # a stand-in of zeros, which takes no memory
         nothing = np.broadcast_to(np.zeros((1, 1)), (self.X.shape[0], 1))
-        return rows_of(nothing, self.target.clipped, self.persons, most_rows)
+        return rows_of(nothing, self.target.clipped, self.persons, most_rows, equal=self.equal)
 
 
 @contextmanager

@@ -231,6 +231,7 @@ def request_of(
     has_exposure: bool = False,
     in_order: bool = False,
     columns: Any = None,
+    most_rows: int | None = None,
 ) -> Request:
     """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
 
@@ -248,6 +249,8 @@ def request_of(
         Whether counts have exposures. The cost does not depend on it.
     in_order : bool, default=False
         Whether rows are read in their order.
+    most_rows : int or None, default=None
+        Most rows of a person, where a fit was given it. None: that of the parameters.
     columns : tuple or None, default=None
         Public columns of an additive model, as they were read. None: those of the parameters.
 
@@ -289,7 +292,7 @@ def request_of(
         **parameters,
         conditioning=conditioning,
         buys_weights=_buys_weights(getattr(model, "class_weight", None)),
-        most_rows=most_rows_of(model, n_samples),
+        most_rows=most_rows_of(model, n_samples, most_rows),
         is_sparse=is_sparse,
         has_exposure=has_exposure,
         expansion=expansion,
@@ -351,7 +354,7 @@ def solver_of(model: "PrivateLinearModel") -> Solver:
     return solver
 
 
-def check_persons(model: "PrivateLinearModel") -> None:
+def check_persons(model: "PrivateLinearModel", most_rows: int | None = None) -> None:
     """Refuse groups if the solver has no proof for persons."""
     solver = solver_of(model)
     if not solver.takes_persons:
@@ -359,15 +362,20 @@ def check_persons(model: "PrivateLinearModel") -> None:
             f"groups: solver={model.solver!r} has no proof for persons with several rows. "
             "Use solver='noisy_gd', 'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
         )
-    if solver.pays_for_rows and is_auto(model.max_rows_per_person):
+    if solver.pays_for_rows and most_rows is None and is_auto(model.max_rows_per_person):
         raise ValueError(
             f"groups: solver={model.solver!r} costs more the more rows a person may have. "
             "Give max_rows_per_person, a public number"
         )
 
 
-def most_rows_of(model: "PrivateLinearModel", n_samples: int) -> int:
-    """Return the public bound on the rows of a record, which sums leave room for."""
+def most_rows_of(model: "PrivateLinearModel", n_samples: int, given: int | None = None) -> int:
+    """Return the public bound on the rows of a record, which sums leave room for.
+
+    ``given`` is what a fit was given in place of the parameter.
+    """
+    if given is not None:
+        return checked_count(given, "max_rows_per_person", largest=MOST_ROWS)
     if is_auto(model.max_rows_per_person):
         return 1 if solver_of(model).pays_for_rows else auto_rows(n_samples)
     return checked_count(model.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)

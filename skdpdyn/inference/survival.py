@@ -1,0 +1,168 @@
+"""Time to event in discrete time: a row for each person and period, and survival curves."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from skdpdyn.base import quoting_no_records
+from skdpdyn.inference.table import PrivateSummary
+
+
+def person_periods(
+    durations: Any, events: Any, times: Any, X: Any = None
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return a row for each person and period at risk, for a regression of hazards.
+
+    The hazard of a period is the probability that the event happens in it, if it has not before.
+    Its logarithmic odds are a sum of one number for each period and of coefficients times columns:
+    a logistic regression of these rows, by `private_regression` or an estimator, with ``groups``
+    and ``max_rows_per_person=len(times)``. So each row weighs 1/len(times), whatever happens, and
+    the guarantee is for a person with all rows. (Weights 1/k of a person with k rows would bend
+    hazards: those who leave early would count more in each period.)
+
+    Parameters
+    ----------
+    durations : array-like of shape (n_persons,)
+        Time of each person's event, or until when there was none: finite, above 0.
+    events : array-like of shape (n_persons,)
+        Whether the event happened: 0 or 1.
+    times : array-like of shape (n_periods,)
+        Ends of the periods, public: increasing numbers above 0. A person whose duration is beyond
+        the last counts as without an event at its end; one who is censored in a period, as without
+        an event at the end of the period.
+    X : array-like of shape (n_persons, n_features), default=None
+        Columns of each person, which are repeated. None: none.
+
+    Returns
+    -------
+    X : ndarray or DataFrame of shape (n_rows, n_periods - 1 + n_features)
+        Whether the row is of the second, third, ... period, then the columns. The intercept is of
+        the first period. A frame where X is one.
+    y : ndarray of shape (n_rows,)
+        1 where the event happens in the period.
+    groups : ndarray of shape (n_rows,)
+        Number of each row's person.
+
+    Raises
+    ------
+    ValueError
+        If an array has another shape, ``times`` do not increase, or a duration is not above 0. No
+        record is quoted.
+
+    Examples
+    --------
+    >>> from skdpdyn.inference import person_periods
+    >>> X, y, groups = person_periods([0.5, 2.0], [1, 0], times=[1, 2, 3])
+    >>> X.tolist(), y.tolist(), groups.tolist()
+    ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]], [1, 0, 0], [0, 1, 1])
+    """
+    times = np.asarray(times, dtype=np.float64)
+    durations = quoting_no_records(np.asarray, durations, dtype=np.float64)
+    events = quoting_no_records(np.asarray, events)
+    if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
+        raise ValueError(f"times={times.tolist()!r} must be two or more increasing numbers > 0")
+    if durations.ndim != 1 or events.shape != durations.shape:
+        raise ValueError("durations and events must hold one number for each person")
+    if not np.all((durations > 0) & np.isfinite(durations)):
+        raise ValueError("durations must hold finite numbers > 0 only")
+    if not np.all((events == 0) | (events == 1)):
+        raise ValueError("events must hold 0 or 1 only: whether the event happened")
+    if X is not None and len(X) != durations.size:
+        raise ValueError(f"X has {len(X)} rows, and durations {durations.size}")
+    last = np.minimum(np.searchsorted(times, durations), times.size - 1)
+    groups = np.repeat(np.arange(durations.size), last + 1)
+    period = np.arange(groups.size) - np.repeat(np.cumsum(last + 1) - last - 1, last + 1)
+    happens = (events == 1) & (durations <= times[-1])
+    y = (happens[groups] & (period == last[groups])).astype(np.int64)
+    rows = (period[:, None] == np.arange(1, times.size)).astype(np.float64)
+    if hasattr(X, "iloc"):
+        frame = X.iloc[groups].reset_index(drop=True)
+        for k, end in list(enumerate(times.tolist()))[:0:-1]:
+            frame.insert(0, f"period to {end:g}", rows[:, k - 1])
+        return frame, y, groups
+    return rows if X is None else np.column_stack([rows, np.asarray(X)[groups]]), y, groups
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalCurve:
+    """Probability of no event up to each of some times, with a band.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n_periods + 1,)
+        0, and the ends of the periods.
+    survival, low, high : ndarray of shape (n_periods + 1,)
+        The probability, and the ends of its interval at each time; NaN from a period on whose
+        hazard has no estimate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
+    >>> rng = np.random.default_rng(0)
+    >>> durations, times = rng.exponential(2.0, 50_000), [1, 2, 3]
+    >>> X, y, groups = person_periods(durations, np.ones(50_000), times)
+    >>> _, table = private_regression(
+    ...     PrivateLogisticRegression(),
+    ...     X,
+    ...     y,
+    ...     epsilon=4.0,
+    ...     bounds=(0, 1),
+    ...     classes=[0, 1],
+    ...     groups=groups,
+    ...     max_rows_per_person=3,
+    ... )
+    >>> curve = SurvivalCurve.of(table, times)
+    >>> bool(np.all(np.abs(curve.survival - np.exp(-curve.times / 2)) < 0.05))
+    True
+    """
+
+    times: np.ndarray
+    survival: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, table: PrivateSummary, times: Any, x: Any = ()) -> "SurvivalCurve":
+        """Return the curve of a table of hazards.
+
+        Parameters
+        ----------
+        table : PrivateSummary
+            Table of a logistic regression of `person_periods`.
+        times : array-like of shape (n_periods,)
+            The ends of the periods.
+        x : array-like of shape (n_features,), default=()
+            Columns of the person whose curve it is.
+
+        Returns
+        -------
+        SurvivalCurve
+            The interval is symmetric in log(-log(survival)), to first order in the errors.
+
+        Raises
+        ------
+        ValueError
+            If the table has another number of coefficients.
+        """
+        times, x = np.asarray(times, dtype=np.float64), np.asarray(x, dtype=np.float64)
+        n_periods = times.size
+        if n_periods + x.size != len(table.names):
+            raise ValueError(
+                f"times={times.tolist()!r} and x have {n_periods + x.size} numbers, and the table "
+                f"{len(table.names)} coefficients"
+            )
+        rows = np.column_stack([np.eye(n_periods, n_periods - 1, -1), np.tile(x, (n_periods, 1))])
+        rows = np.column_stack([rows, np.ones(n_periods)])
+        used = rows != 0  # a period without an estimate hides later ones only
+        raw = np.where(used, rows * table.params, 0.0).sum(axis=1)
+        hazards = special.expit(raw)
+        total = np.cumsum(np.log1p(np.exp(raw)))  # minus the logarithm of survival
+        slopes = np.cumsum(hazards[:, None] * rows, axis=0)
+        variance = [s[s != 0] @ table.cov[np.ix_(s != 0, s != 0)] @ s[s != 0] for s in slopes]
+        factor = np.exp(table.quantile() * np.sqrt(variance) / total)
+        ends = [np.exp(-total), np.exp(-total * factor), np.exp(-total / factor)]
+        return cls(np.append(0.0, times), *(np.append(1.0, end) for end in ends))

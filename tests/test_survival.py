@@ -1,0 +1,137 @@
+"""Time to event: rows of persons and periods, public weights, and survival curves."""
+
+import numpy as np
+import pytest
+from test_inference import Recorder
+
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, spending
+from skdpdyn.data.persons import by_person
+from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
+
+TIMES = [10, 20, 30, 40, 50, 60, 75]
+
+
+def waltons():
+    """Return durations, events and whether the group is the control, of a data set of lifelines."""
+    datasets = pytest.importorskip("lifelines.datasets")
+    data = datasets.load_waltons()
+    return data["T"].to_numpy(), data["E"].to_numpy(), (data["group"] == "control").to_numpy()
+
+
+def hazards(X, y, groups, **options):
+    """Return the table of a regression of hazards."""
+    given = {"bounds": (0, 1), "classes": [0, 1], "groups": groups, "random_state": 0}
+    given |= {"max_rows_per_person": len(TIMES)} | options
+    return private_regression(PrivateLogisticRegression(), X, y, **given)[1]
+
+
+def test_rows_of_persons_and_periods():
+    """A censored person, one beyond the grid, one whose event ends a period, and one at once."""
+    X, y, groups = person_periods(
+        [1.5, 9.0, 2.0, 0.1], [0, 1, 1, 1], [1, 2, 3], [[5], [6], [7], [8]]
+    )
+    np.testing.assert_array_equal(groups, [0, 0, 1, 1, 1, 2, 2, 3])
+    np.testing.assert_array_equal(y, [0, 0, 0, 0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(X[:, 2], [5, 5, 6, 6, 6, 7, 7, 8])
+    np.testing.assert_array_equal(X[:, :2].sum(axis=1), [0, 1, 0, 1, 1, 0, 1, 0])
+    pandas = pytest.importorskip("pandas")
+    frame, _, _ = person_periods([1.5], [0], [1, 2, 3], pandas.DataFrame({"age": [40]}))
+    assert list(frame) == ["period to 2", "period to 3", "age"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [1], [2, 1]), "times=.* must be two or more increasing"),
+        (([1.0], [1], [1]), "times=.* must be two or more increasing"),
+        (([0.0], [1], [1, 2]), "durations must hold finite numbers > 0 only"),
+        (([1.0], [7], [1, 2]), "events must hold 0 or 1 only"),
+        (([1.0], [1, 0], [1, 2]), "one number for each person"),
+        (([1.0], [1], [1, 2], [[1], [2]]), "X has 2 rows, and durations 1"),
+    ],
+)
+def test_what_is_no_time_to_an_event_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        person_periods(*arguments)
+
+
+def test_public_weights_add_up_to_one_at_most():
+    for most in (1, 3, 7, 49):
+        codes = np.repeat([0, 1], [most, 1])
+        used, persons, weight = by_person(codes, most, equal=True)
+        assert used is None
+        assert persons.n_persons == 2
+        assert np.all(weight == weight[0])
+        assert sum(weight[:most].tolist()) <= 1
+        assert weight[0] == pytest.approx(1 / most)
+    with pytest.raises(ValueError, match="max_rows_per_person=3: a person has more rows"):
+        by_person(np.zeros(4, dtype=int), 3, equal=True)
+
+
+@pytest.mark.parametrize("way", ["fit", "table"])
+def test_a_person_moves_sums_as_one_record_does(way, monkeypatch):
+    """Sums move by no more than their noise is for, if a person has other rows and more of them."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (30, 2))
+    groups, y = np.arange(30) // 2 + 1, rng.integers(0, 2, 30)
+    calls, model = [Recorder()], PrivateLogisticRegression(classes=[0, 1], conditioning=0.5)
+    calls.append(Recorder(before=calls[0]))
+    for recorder, (n_rows, place) in zip(calls, ((1, 1.0), (5, -1.0)), strict=True):
+        data = np.vstack([rows, np.full((n_rows, 2), place)]), np.append(y, np.ones(n_rows, int))
+        options = {"groups": np.append(groups, np.zeros(n_rows, int)), "max_rows_per_person": 5}
+        monkeypatch.setattr(spending, "release", recorder)
+        if way == "fit":
+            record = model.fit(*data, **options).mechanism_
+        else:
+            given = {"classes": [0, 1], "bounds": (-1, 1), "epsilon": 1.0, "robust": True}
+            fitted, _ = private_regression(PrivateLogisticRegression(), *data, **options, **given)
+            record = fitted.mechanism_
+    budgets = [1 / part.noise_multiplier for part in record.mechanisms[: len(calls[0].calls)]]
+    for budget, (a, scale), (b, _) in zip(budgets, calls[0].calls, calls[1].calls, strict=True):
+        assert np.linalg.norm((a - b) / scale) <= budget * (1 + 1e-9)
+
+
+def test_hazards_are_those_of_statsmodels_and_curves_those_of_lifelines():
+    """With a large budget, on data that lifelines has: within the private intervals."""
+    api, lifelines = pytest.importorskip("statsmodels.api"), pytest.importorskip("lifelines")
+    durations, events, control = waltons()
+    X, y, groups = person_periods(durations, events, TIMES, control[:, None].astype(float))
+    table = hazards(X, y, groups, epsilon=1e6, delta=1e-9)
+    public = api.Logit(y, api.add_constant(X)).fit(disp=0)
+    known = np.append(public.params[1:], public.params[0])
+    errors = np.append(public.bse[1:], public.bse[0])
+    answered = table.answered
+    assert answered[-2:].all()
+    assert np.all(np.abs(table.params - known)[answered] < 0.5 * errors[answered])
+    np.testing.assert_allclose(table.bse[answered], errors[answered], rtol=0.15)
+    curve = SurvivalCurve.of(table, TIMES, [1.0])
+    whole = np.minimum(np.searchsorted(TIMES, durations), len(TIMES) - 1)
+    ends, beyond = np.array(TIMES)[whole], durations > TIMES[-1]
+    chosen = control.astype(bool)
+    meier = lifelines.KaplanMeierFitter().fit(ends[chosen], (events & ~beyond)[chosen])
+    expected = meier.survival_function_at_times(curve.times).to_numpy()
+    finite = np.isfinite(curve.low)
+    assert finite.sum() >= 5
+    assert np.all((curve.low <= expected + 0.05) & (expected - 0.05 <= curve.high) | ~finite)
+    assert np.all(np.diff(curve.survival[finite]) <= 0)
+    with pytest.raises(ValueError, match="and the table 8 coefficients"):
+        SurvivalCurve.of(table, TIMES)
+
+
+def test_equal_weights_do_not_bend_hazards():
+    """Rows that weigh 1/k make early events count more: hazards of 0.3 become larger."""
+    rng = np.random.default_rng(0)
+    durations = rng.geometric(0.3, 20_000).astype(float)
+    X, y, groups = person_periods(durations, np.ones(20_000), [1, 2, 3, 4, 5, 6])
+    found = []
+    for most in (6, None):
+        model = PrivateLogisticRegression(epsilon=1e3, delta=1e-9, classes=[0, 1], alpha=1e-6)
+        model.fit(X, y, groups=groups, max_rows_per_person=most)
+        found.append(model.predict_proba(X[:6])[0, 1])
+    assert found[0] == pytest.approx(0.3, abs=0.03)
+    assert found[1] > 0.4
+
+
+def test_public_weights_need_persons():
+    with pytest.raises(ValueError, match="max_rows_per_person=3 is of persons: pass groups"):
+        PrivateRidge(target_bounds=(0, 1)).fit([[0.1], [0.2]], [0, 1], max_rows_per_person=3)
