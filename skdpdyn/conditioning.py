@@ -161,6 +161,8 @@ class FittedConditioning:
     Rows of norm at most ``radius`` (longer ones are scaled down to it) become ``weights * (x -
     mean)``, or ``weights @ (x - mean)`` for a matrix, and are divided by ``norm``, or by their own
     length if that is more, or if ``unit``.
+
+    It is what was released, so another fit may have it as its ``conditioning``, and buys no map.
     """
 
     row_map: RowMap
@@ -260,8 +262,8 @@ class Conditioner:
         Part of the rows that keep their length.
     threshold : float, default=1.0
         Least second moment of a direction, in standard deviations of the noise (operator norm).
-    given : Conditioning or None, default=None
-        Moments that are public already.
+    given : Conditioning, FittedConditioning or None, default=None
+        Moments, or a map, that are public already.
     softness : float or None, default=None
         What is added to the second moment of each direction, in place of a threshold.
     """
@@ -271,7 +273,7 @@ class Conditioner:
     shares: dict[str, Share]
     quantile: float
     threshold: float = 1.0
-    given: Conditioning | None = None
+    given: Conditioning | FittedConditioning | None = None
     softness: float | None = None
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
@@ -290,6 +292,8 @@ class Conditioner:
         -------
         Rows
         """
+        if isinstance(self.given, FittedConditioning):
+            return bounded_spread(rows.with_map(self.given.row_map))
         if self.given is not None:
             return bounded_spread(rows.with_map(self.given.row_map(rows.shape[1], self.data_norm)))
         if rows.is_sparse:

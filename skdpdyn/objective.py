@@ -57,6 +57,9 @@ class Objective:
     exact : bool, default=False
         Whether each sum of gradients pays for itself: then rows leave room for its rounding, see
         `LocalRows.bounded`. Otherwise the budget pays for rounding.
+    start_norm : float, default=0.0
+        Public bound on the norm of where training starts, which penalty and projection are around.
+        0: training starts at 0.
     """
 
     loss: Loss
@@ -69,6 +72,7 @@ class Objective:
     spread: float = 1.0
     most_rows: int = 1
     exact: bool = False
+    start_norm: float = 0.0
 
     @property
     def row_norm(self) -> float:
@@ -191,7 +195,7 @@ class Objective:
         Parameters
         ----------
         norm : float
-            Norm of theta.
+            Norm of theta, less where training starts.
         n_terms : int
             Largest number of terms of a raw prediction.
         n_summed : int
@@ -209,8 +213,8 @@ class Objective:
                 self, spread=1.0, data_norm=self.data_norm * self.spread, clip=largest * self.spread
             )
             return parts.gradient_rounding(norm, n_terms + 3 * self.n_features, n_summed)
-        largest = self.row_norm * norm
-        raw = (n_terms / 2 + 8) * largest
+        largest = self.row_norm * (norm + self.start_norm)
+        raw = (n_terms / 2 + 8 + (self.start_norm > 0)) * largest  # the start is added
         evaluation = self.loss.rounding
         if evaluation is None:
             evaluation = (16 + 2 * self.n_outputs) * max(1.0, self.loss.smoothness) * (1 + largest)

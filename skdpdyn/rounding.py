@@ -61,8 +61,9 @@ _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
     """Return a norm that no iterate exceeds where steps contract, whatever the rows and batches.
 
+    Iterates are measured from where training starts, 0 or a point of norm at most ``start_norm``.
     With g the gradient of the mean f of a batch's losses, at least 0, of smoothness beta and at
-    most l at 0, norm(g) is at most L, so that steps of a total length T move by at most T L. A
+    most l there, norm(g) is at most L, so that steps of a total length T move by at most T L. A
     penalty holds iterates within L/alpha, or L step/(2 - step alpha) where that is more. And where
     step alpha <= 1, a step makes of norm(theta)^2
 
@@ -94,7 +95,10 @@ def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float
         drift = min(drift, lipschitz * max(1 / alpha, largest / (2 - largest * alpha)))
     if largest * alpha <= 1:
         steep = np.maximum(step_size * (alpha + objective.curvature) - 1, 0.0)
-        gained = 2 * objective.loss.at_zero + steep * lipschitz**2 / objective.curvature
+        at_start = objective.loss.at_zero
+        if objective.start_norm:
+            at_start += lipschitz * objective.start_norm
+        gained = 2 * at_start + steep * lipschitz**2 / objective.curvature
         drift = min(drift, math.sqrt(_total(step_size * gained, n_steps)))
         if alpha > 0:
             drift = min(drift, math.sqrt(np.max(gained) / alpha))

@@ -339,6 +339,16 @@ def training_time(strength: float, n_parameters: int, n_outputs: int, is_bounded
     return factor if is_bounded else 0.6 * factor
 
 
+def started_time(strength: float, n_parameters: int) -> float:
+    """Return the factor of the time of training that starts from a model of before.
+
+    Adult at epsilon 0.03 from a model of 300 public rows: 0.821 at a factor of 0.3, 0.785 without a
+    start; of twelve months of 3,014 rows at epsilon 0.3, each started from the last, the twelfth
+    has 0.817 at 0.3 and 0.800 at 1, which forgets the start. With more records it matters less.
+    """
+    return min(max(0.3 * math.sqrt(strength / n_parameters), 0.3), 1.0)
+
+
 def safety() -> float:
     """Return how many times the curvature at the base rate of counts steps are safe for."""
     return 8.0

@@ -106,6 +106,7 @@ LAYERS = {
     "foreign.py": (8, 1),
     "linear_model/targets.py": (8, 1),
     "linear_model/answers.py": (8, 1),
+    "linear_model/start.py": (8, 1),
     "linear_model/family.py": (8, 2),
     "linear_model/request.py": (8, 3),
     "linear_model/parts.py": (8, 4),

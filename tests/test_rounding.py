@@ -261,9 +261,17 @@ def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
     rng, d, eps = np.random.default_rng(seed), 6, np.finfo(np.float64).eps
     theta = rng.standard_normal(d) * 100
     radius = (2.0 if seed % 2 else 0.9) * float(np.linalg.norm(theta))
-    gradient, normals = rng.standard_normal(d), rng.standard_normal(d)
+    gradient, normals = rng.standard_normal(d) - theta / 10, rng.standard_normal(d)
     step_size, noise_std, alpha, n = 0.37, 1e-3, 1e-4, 3.0
-    before = [Fraction(t) for t in theta.tolist()]
+    objective = Objective(logistic, 10, d, 1.0, alpha=alpha)
+
+    def descended(step_sizes, noises):
+        """A first step of length 1 goes from 0 to about theta, without noise."""
+        gradients = iter([-n * theta, gradient])
+        given = SimpleNamespace(check=lambda _: None, gradient=lambda *_: next(gradients))
+        return descend(objective, given, Steps(step_sizes, noises, n, radius), None)
+
+    before = [Fraction(t) for t in descended(np.array([1.0]), np.zeros(1)).tolist()]
     exact = [
         t
         - Fraction(step_size) * (Fraction(g) / Fraction(n) + Fraction(alpha) * t)
@@ -273,11 +281,9 @@ def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
     norm = math.sqrt(sum(e * e for e in exact))
     if norm > radius:
         exact = [e * Fraction(radius) / Fraction(norm) for e in exact]
-    objective = Objective(logistic, 10, d, 1.0, alpha=alpha)
-    schedule = Steps(np.array([step_size]), np.array([noise_std]), n, radius)
-    given = SimpleNamespace(check=lambda _: None, gradient=lambda *_: gradient)
+    monkeypatch.setattr(steps, "draw_normals", lambda _, out: out.fill(0))
     monkeypatch.setattr(steps, "release", lambda point, std, _: point + std * normals)
-    theta = descend(objective, given, schedule, None, start=theta)
+    theta = descended(np.array([1.0, step_size]), np.full(2, noise_std))
     error = np.linalg.norm(
         [float(Fraction(t) - e) for t, e in zip(theta.tolist(), exact, strict=True)]
     )

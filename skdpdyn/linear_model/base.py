@@ -73,6 +73,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     data_norm_: float
     diagnostics_: dict[str, dict[str, float]]
     class_weight_: dict[Any, float]
+    start_: str | None = None
     feature_names_in_: np.ndarray
 
     def set_params(self, **params: Any) -> Self:
@@ -135,6 +136,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return plan(request_of(self, n_samples, n_features)).guarantee
 
     def _public_facts(self):
+        trusted = "public, or paid for by a guarantee of its own"
+        begun = f"that training started from {self.start_}, {trusted}" if self.start_ else None
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
@@ -142,6 +145,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             *self._shortening(),
             "every parameter of the estimator",
             "the sets of possible labels or target bounds",
+            *filter(None, [begun]),
         )
 
     def _shortening(self):
@@ -331,7 +335,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def __setstate__(self, state: Any) -> None:
         # version 0.1 lacked these parameters and what they do
-        new = {"conditioning": None, "max_rows_per_person": "auto", "diagnostics": False}
+        new = {
+            "conditioning": None,
+            "start": None,
+            "max_rows_per_person": "auto",
+            "diagnostics": False,
+        }
         super().__setstate__(new | state)
 
     def __sklearn_tags__(self) -> Any:
@@ -366,6 +375,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         *,
         alpha: float | str = "auto",
         data_norm: float | str = "auto",
+        start: Any = None,
         clip: float | str | None = "auto",
         classes: Any = None,
         fit_intercept: bool = True,
@@ -385,6 +395,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.delta = delta
         self.alpha = alpha
         self.data_norm = data_norm
+        self.start = start
         self.clip = clip
         self.classes = classes
         self.class_weight = class_weight
@@ -497,6 +508,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         *,
         alpha: float | str = "auto",
         data_norm: float | str = "auto",
+        start: Any = None,
         clip: float | str | None = "auto",
         target_bounds: Any = None,
         fit_intercept: bool = True,
@@ -515,6 +527,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         self.delta = delta
         self.alpha = alpha
         self.data_norm = data_norm
+        self.start = start
         self.clip = clip
         self.target_bounds = target_bounds
         self.fit_intercept = fit_intercept

@@ -85,6 +85,8 @@ def _run(model, planned, reading, generator, unit):
     learning.rows.n_threads = threads_of(model.n_jobs, request.n_samples * held)
     spending.n_threads = learning.rows.n_threads
     record = learn(learning, spending, model.verbose)
+    if request.start is not None:
+        learning.start = request.start.parameters(learning)
     rows, solver = learning.rows, request.solver
     if learning.class_weights is not None:
         rows = rows.weighted_by_class(learning.class_weights)
@@ -196,6 +198,7 @@ def _public(model, learning):
         "data_norm_": request.data_norm,
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
+        "start_": None if request.start is None else request.start.what,
         "conditioning_": None
         if row_map is None
         else FittedConditioning(row_map, request.shortened),

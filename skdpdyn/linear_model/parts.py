@@ -203,7 +203,9 @@ class ClassShares(TargetUnits):
         """See `Part.share`."""
         if not (request.adapts or request.constant) or not request.fit_intercept:
             return {}
-        size = max(rules.class_share(request.strength), rules.class_counts_share())
+        known = request.start is not None  # then the base rate serves the speed of training alone
+        size = rules.class_share(math.inf if known else request.strength)
+        size = max(size, rules.class_counts_share())
         return {CLASS_COUNTS: Share(size)}
 
     def learn(self, learning, spending):

@@ -8,6 +8,7 @@ from skdpdyn.conditioning import LARGEST_SPREAD
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.linear_model.parts import AFTER, DIAGNOSTICS, PARTS
 from skdpdyn.linear_model.request import Request
+from skdpdyn.linear_model.start import largest_start
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
 from skdpdyn.privacy._types import Mechanism
@@ -138,6 +139,7 @@ def _objective(request: Request, training: Budget) -> Objective:
         intercept_scaling=scaling,
         spread=LARGEST_SPREAD if maps and request.may_have_matrix else 1.0,
         most_rows=request.most_rows,
+        start_norm=largest_start(data_norm, scaling) if request.start else 0.0,
     )
     if request.alpha is not None:
         return objective

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from skdpdyn import rules
 from skdpdyn.base import check_n_jobs, check_verbose
-from skdpdyn.conditioning import Conditioning, can_sum, pays_for_matrix
+from skdpdyn.conditioning import Conditioning, FittedConditioning, can_sum, pays_for_matrix
 from skdpdyn.data.persons import MOST_ROWS, auto_rows
 from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.start import Start, start_of
 from skdpdyn.losses import Loss
 from skdpdyn.privacy import ACCOUNTANTS, Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
@@ -58,6 +59,7 @@ class Request:
     is_sparse: bool = False
     has_exposure: bool = False
     expansion: Expansion | None = None
+    start: Start | None = None
 
     @property
     def radius(self) -> float:
@@ -75,9 +77,10 @@ class Request:
         return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
 
     @property
-    def given(self) -> Conditioning | None:
-        """Moments of rows that are public already."""
-        return self.conditioning if isinstance(self.conditioning, Conditioning) else None
+    def given(self) -> Conditioning | FittedConditioning | None:
+        """Moments of rows, or a map of them, that are public already."""
+        kinds = Conditioning | FittedConditioning
+        return self.conditioning if isinstance(self.conditioning, kinds) else None
 
     @property
     def bounded(self) -> bool:
@@ -154,7 +157,8 @@ class Request:
         asked = f"conditioning={self.conditioning!r}"
         if self.given is None and not 0 < as_float(self.conditioning) < 1:
             raise ValueError(
-                f"{asked} must be 'auto', None, a share of mu^2 in (0, 1) or a Conditioning"
+                f"{asked} must be 'auto', None, a share of mu^2 in (0, 1), a Conditioning or a "
+                "conditioning_ that was released"
             )
         if not self._can_map:
             raise ValueError(
@@ -274,6 +278,12 @@ def request_of(
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
     solver.check_loss(loss)
+    start = start_of(model, n_features, loss.n_outputs)
+    if start is not None and not (solver.starts and model.family.expand is None):
+        raise ValueError(
+            f"start: {type(model).__name__} with solver={model.solver!r} starts at 0, or nowhere. "
+            "Use a linear model and solver='noisy_gd'"
+        )
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
@@ -296,6 +306,7 @@ def request_of(
         is_sparse=is_sparse,
         has_exposure=has_exposure,
         expansion=expansion,
+        start=start,
     )
     if not is_auto(model.data_norm):
         return request

@@ -39,6 +39,12 @@ class PrivateRidge(PrivateLinearRegressor):
         of the rows (dense rows with ``conditioning``), which suits columns in [0, 1] or [-1, 1];
         elsewhere 1. There the noise is in proportion to it, so a typical norm serves better than
         the largest.
+    start : fitted linear model, tuple (coef, intercept) or None, default=None
+        Where training starts, in units of X and y: a private model, one of scikit-learn, or
+        coefficients of the shape of ``coef_``. It must be public, or paid for by a guarantee of its
+        own: of a model of the same records, both are charged (`total_privacy` adds them up).
+        Training is then shorter, and the penalty pulls towards it. None: the base rate, where it is
+        bought, or 0.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
         ``data_norm``. "auto": the gradient at a residual of 2.5/d for d columns, intercept
@@ -55,9 +61,10 @@ class PrivateRidge(PrivateLinearRegressor):
         matrix) and a bound on norms. They give all directions of the rows a similar scale.
         ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of norm 1
         (the latter two divided by ``data_norm``). A number is the share of mu^2 to spend. A
-        `skdpdyn.preprocessing.Conditioning` of public moments costs nothing. None: train on the
-        rows as they are. "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto"
-        and n mu is at least 20 (40 under "replace_one"); see `skdpdyn.conditioning`.
+        `skdpdyn.preprocessing.Conditioning` of public moments, or the ``conditioning_`` of an
+        earlier fit, costs nothing. None: train on the rows as they are. "auto": spend a tenth to a
+        fifth if ``solver`` leaves its steps to "auto" and n mu is at least 20 (40 under
+        "replace_one"); see `skdpdyn.conditioning`.
     solver : "auto", str or Solver, default="auto"
         The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
         `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as

@@ -78,11 +78,14 @@ class Solver(BaseEstimator, ABC):
         unless a user declares another.
     draws : bool
         Whether ``solve`` asks rows for gradients of chosen records too, see `Rows.gradient`.
+    starts : bool
+        Whether ``solve`` takes ``start``, where training starts. Others are never given one.
     """
 
     maps_rows = False
     pays_for_rows = False
     draws = False
+    starts = False
 
     @property
     def pure(self) -> bool:

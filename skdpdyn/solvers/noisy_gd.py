@@ -47,7 +47,14 @@ def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> f
     strength = rules.strength_of(objective.n_samples, mu, adjacency)
     n_outputs, is_bounded = objective.n_outputs, math.isfinite(objective.loss.lipschitz)
     factor = rules.training_time(strength, objective.n_parameters, n_outputs, is_bounded)
+    factor *= _left_to_learn(objective, strength)
     return unit * factor * strength / objective.lipschitz
+
+
+def _left_to_learn(objective: Objective, strength: float) -> float:
+    """Return the part of the training time that is left for a model that starts from another."""
+    told = objective.start_norm > 0
+    return rules.started_time(strength, objective.n_parameters) if told else 1.0
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class NoisyGD(Solver):
     maps_rows = True
     takes_persons = True
     streams = True
+    starts = True
 
     def __init__(
         self,
@@ -270,7 +278,9 @@ class NoisyGD(Solver):
             undecided and objective.contracts and not needs(bound).equal_steps
         ):
             cooling = False
-        return cooled_training_time(objective, budget, cooling)
+        time, cooling = cooled_training_time(objective, budget, cooling)
+        strength = rules.strength_of(objective.n_samples, budget.mu, budget.adjacency)
+        return time * _left_to_learn(objective, strength), cooling
 
     def _schedule(self, objective, budget, bound):
         """Return the number of steps, and the size of all or of each."""

@@ -102,8 +102,7 @@ def descend(
         Who is in a step; None: everybody. Rows that are read in order come in batches of that
         order.
     start : ndarray of shape (n_parameters,) or None, default=None
-        Where to start, which is public or released; None: at 0. Where steps are exact, the
-        penalty is 0 there.
+        Where to start, which is public or released; None: at 0. Penalty and ball are around it.
     verbose : int, default=0
         Whether to tell how many steps are done.
 
@@ -134,13 +133,12 @@ def descend(
     if steps.needs_exact and not objective.exact:
         raise ValueError("momentum, averages and Laplace noise need exact noise in every step")
     n_steps, alpha = steps.step_size.size, objective.alpha
-    move = np.zeros(objective.n_parameters)
-    theta = move if start is None else start
-    origin = theta  # of the penalty, where steps are exact
+    move = theta = np.zeros(objective.n_parameters)  # from the start
     momentum, average = np.broadcast_to(steps.momentum, n_steps), np.zeros(theta.size)
     n_quiet = n_steps if not steps.noise_std[-1] > 0 else 0 if objective.exact else n_steps - 1
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
-    gradient_at = _gradients(objective, rows, batches, n_steps, generator)
+    of_rows = _gradients(objective, rows, batches, n_steps, generator)
+    gradient_at = of_rows if start is None else lambda k, theta: of_rows(k, start + theta)
     with Progress(n_steps, verbose=verbose) as told:
         for k in range(n_steps):
             before, step_size, std = theta, steps.step_size[k], steps.noise_std[k]
@@ -154,7 +152,7 @@ def descend(
                 by = -step_size * gradient
                 moved = _released(by, std, generator, steps.distribution, rows.n_threads)
                 point = theta + momentum[k] * move
-                theta = point - step_size * alpha * (point - origin) + moved
+                theta = point - step_size * alpha * point + moved
             else:
                 theta = release(theta - step_size * (gradient + alpha * theta), std, generator)
             project(theta, steps.radius)
@@ -162,7 +160,8 @@ def descend(
             if steps.average is not None:
                 average += steps.average[k] * theta
             told(k + 1)
-    return theta if steps.average is None else average
+    found = theta if steps.average is None else average
+    return found if start is None else start + found
 
 
 def _noise(generator, noise_std, size, batches):

@@ -1,0 +1,128 @@
+"""Where training starts, if it is told: from a model that is public, or paid for already.
+
+Every privacy bound holds from any start that does not depend on the records, or that was released
+before. Training learns the difference from the start alone: it begins at 0, the penalty and the
+ball of a projection are around 0, and nothing else is different but that raw predictions of the
+start are added to those of the difference. So the loss at 0 is one at the start: at most the
+Lipschitz constant times its norm above the loss of no predictions, and the norm has a public bound,
+`LARGEST`. Rounding leaves room for both.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdpdyn.objective import row_norm_of
+
+if TYPE_CHECKING:
+    from skdpdyn.linear_model.parts import Learning
+    from skdpdyn.linear_model.targets import Targets
+
+LARGEST = 1000.0  # raw prediction of the longest row; no loss asks for more
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Coefficients in units of X and y, for rows that are not shortened.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (n_outputs, n_features)
+        Coefficients.
+    intercept : ndarray of shape (n_outputs,)
+        Intercepts.
+    what : str
+        What a report says they are.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    what: str
+
+    def parameters(self, learning: "Learning") -> np.ndarray:
+        """Return them as parameters of mapped rows and learnt units, of at most a public norm."""
+        plan, row_map = learning.plan, learning.rows.map
+        objective, request = plan.objective, plan.request
+        shift, factor = learning.units
+        targets, attributes = request.family.targets, learning.target.attributes
+        coef, intercept = encoded(targets, attributes, self, request.fit_intercept)
+        coef, intercept = coef / factor, (intercept - shift) / factor
+        if row_map is not None:
+            intercept = intercept - row_map.shift(coef)
+            coef = coef * row_map.norm
+            if row_map.is_diagonal:
+                coef = coef / row_map.weights
+            else:
+                coef = np.linalg.solve(row_map.weights.T, coef.T).T
+        theta = coef.ravel()
+        if objective.intercept_scaling:
+            theta = np.append(theta, intercept / objective.intercept_scaling)
+        length = float(np.linalg.norm(theta))
+        if not length <= objective.start_norm:  # NaN, too: sums of huge numbers
+            theta = theta * (objective.start_norm / length) * (1 - 1e-9)
+        return theta if np.all(np.isfinite(theta)) else np.zeros_like(theta)
+
+
+def encoded(
+    targets: "Targets", attributes: dict[str, Any], start: Start, centred: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients and intercepts of targets as the loss takes them.
+
+    The inverse of `Targets.published`, which multiplies and adds numbers.
+    """
+    published = [
+        targets.published(attributes, np.full((1, 1), x), np.array([x]), centred)
+        for x in (0.0, 1.0)
+    ]
+    low, high = (float(np.ravel(found["intercept_"])[0]) for found in published)
+    factor = float(np.ravel(published[1]["coef_"])[0])
+    return start.coef / factor, (start.intercept - low) / (high - low)
+
+
+def largest_start(data_norm: float, intercept_scaling: float) -> float:
+    """Return the public bound on the norm of where training starts."""
+    return LARGEST / row_norm_of(data_norm, intercept_scaling)
+
+
+def start_of(model: Any, n_features: int, n_outputs: int) -> Start | None:
+    """Return where an estimator's parameter ``start`` says that training starts.
+
+    Raises
+    ------
+    ValueError
+        If it is no fitted linear model nor coefficients, or is of other columns or classes.
+    """
+    given = getattr(model, "start", None)  # additive models have none
+    if given is None:
+        return None
+    if isinstance(given, tuple | list) and len(given) == 2:
+        (coef, intercept), what = given, "coefficients"
+    elif hasattr(given, "coef_") and hasattr(given, "intercept_"):
+        coef, intercept, what = given.coef_, given.intercept_, f"a {type(given).__name__}"
+        if hasattr(given, "privacy_"):
+            what += f" of {given.privacy_}"
+        ours, theirs = getattr(model, "classes", None), getattr(given, "classes_", None)
+        if ours is not None and theirs is not None and not np.array_equal(np.unique(ours), theirs):
+            raise ValueError("start has other classes_ than classes: pass a model of the same ones")
+    else:
+        raise ValueError(
+            f"start={given!r} must be None, a fitted linear model or a pair (coef, intercept). "
+            "clone() takes a model's fit away: pass (model.coef_, model.intercept_), or a "
+            "FrozenEstimator of scikit-learn"
+        )
+    try:
+        coef = np.atleast_2d(np.array(coef, dtype=np.float64))
+        intercept = np.atleast_1d(np.array(intercept, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError("start must hold numbers only") from None
+    if coef.shape != (n_outputs, n_features) or intercept.shape not in {(1,), (n_outputs,)}:
+        raise ValueError(
+            f"start has coefficients of shape {coef.shape} and intercepts of shape "
+            f"{intercept.shape}: the data need {(n_outputs, n_features)} and {(n_outputs,)}"
+        )
+    if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept))):
+        raise ValueError("start must hold finite numbers only")
+    if not model.fit_intercept and np.any(intercept):
+        raise ValueError("start has an intercept, and fit_intercept=False: pass one of 0")
+    return Start(coef, np.broadcast_to(intercept, (n_outputs,)), what)

@@ -1,0 +1,162 @@
+"""Where training starts: what it is in mapped coordinates, what it costs, and what it gains."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.losses import logistic
+from skdpdyn.model_selection import total_privacy
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Composition
+from skdpdyn.rounding import public_radius, reach, rounding_mu
+from skdpdyn.solvers import NoisyGD
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal([0.3, 0.0, -0.2], [0.2, 0.02, 0.1], (3000, 3))
+Y = X[:, 0] - 5 * X[:, 1] + 0.1 * RNG.normal(size=3000) > 0.3
+COUNTS = RNG.poisson(2.0, 3000)
+ESTIMATORS = [
+    (PrivateLogisticRegression(classes=[False, True]), Y),
+    (PrivateLinearSVC(classes=[False, True]), Y),
+    (PrivateSoftmaxRegression(classes=[0, 1, 2]), np.minimum(COUNTS, 2)),
+    (PrivateRidge(target_bounds=(-3.0, 7.0)), 4 * X[:, 0]),
+    (PrivatePoissonRegressor(target_bounds=(0, 20)), COUNTS),
+]
+each = pytest.mark.parametrize(("model", "y"), ESTIMATORS, ids=lambda x: type(x).__name__)
+STILL = NoisyGD(n_steps=1, step_size=1e-12)
+
+
+@pytest.mark.parametrize("conditioning", [None, 0.3], ids=["rows as they are", "mapped"])
+@each
+def test_training_that_does_not_move_returns_where_it_starts(model, y, conditioning):
+    """So coordinates of mapped rows and of learnt units are turned into right."""
+    shape = (3, 3) if isinstance(model, PrivateSoftmaxRegression) else (1, 3)
+    coef, intercept = RNG.normal(size=shape), RNG.normal(size=len(np.ones(shape)))
+    fitted = clone(model).set_params(
+        start=(coef, intercept), solver=STILL, conditioning=conditioning, random_state=0
+    )
+    fitted.fit(X, y)
+    np.testing.assert_allclose(np.atleast_2d(fitted.coef_), coef, atol=1e-5)
+    np.testing.assert_allclose(np.atleast_1d(fitted.intercept_), intercept, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["auto", NoisyGD(n_steps=20)], ids=["auto", "contracting"])
+def test_a_start_costs_what_is_declared(solver):
+    told = {"start": ([[1.0, -2.0, 0.0]], [0.5]), "classes": [False, True], "solver": solver}
+    model = PrivateLogisticRegression(**told, random_state=0)
+    cost = model.privacy_cost(*X.shape)
+    assert model.fit(X, Y).privacy_ == cost
+    assert cost.epsilon(1 / 3000**2) <= 1
+    other = clone(model).set_params(start=([[0.0, 7.0, 3.0]], [0.0]))
+    assert other.privacy_cost(*X.shape) == cost  # whatever the start
+
+
+def test_a_start_that_is_too_far_is_brought_to_its_public_norm():
+    model = PrivateLogisticRegression(classes=[False, True], conditioning=None, solver=STILL)
+    model.set_params(start=([[1e9, 1e9, 0.0]], [-1e9]), random_state=0).fit(X, Y)
+    theta = np.append(model.coef_, model.intercept_ / model.intercept_scaling_)
+    most = 1000 / math.hypot(model.data_norm_, model.intercept_scaling_)
+    assert 0.99 * most < np.linalg.norm(theta) <= most + 1e-6
+
+
+def test_iterates_stay_within_reach_of_their_start_and_rounding_has_room_for_it():
+    """Steps without noise, of the loss that rises most."""
+    rng = np.random.default_rng(1)
+    objective = Objective(logistic, 5, 3, data_norm=1.0, alpha=0.05, start_norm=40.0)
+    start = rng.normal(size=3)
+    start *= 40 / np.linalg.norm(start)
+    rows = rng.normal(size=(5, 3))
+    rows = -rows * np.sign(rows @ start)[:, None] / np.linalg.norm(rows, axis=1)[:, None]
+    moved, farthest = np.zeros(3), 0.0
+    for _ in range(400):  # all rows of the second class, for which the start is wrong
+        residual = 1 / (1 + np.exp(-rows @ (start + moved))) - 1
+        moved = moved - 2.0 * (residual @ rows / 5 + objective.alpha * moved)
+        farthest = max(farthest, float(np.linalg.norm(moved)))
+    near = replace(objective, start_norm=0.0)
+    bounds = [reach(of, 2.0, 0.0, 400) for of in (near, objective)]
+    assert bounds[0] < farthest <= bounds[1]  # a start is not free: without it the bound is wrong
+    assert public_radius(objective, 2.0, 1.0, 400) >= public_radius(near, 2.0, 1.0, 400)
+    rounding = [
+        rounding_mu(of, 2.0, 1e-3, 400, radius=20.0, n_summed=10.0) for of in (near, objective)
+    ]
+    assert rounding[1] > 1.5 * rounding[0]
+
+
+def test_what_is_known_helps_where_records_are_few_and_is_not_far_from_it():
+    start = PrivateLogisticRegression(epsilon=50.0, classes=[False, True]).fit(X, Y)
+    scores = {
+        known: [
+            PrivateLogisticRegression(
+                epsilon=0.1, classes=[False, True], start=known, random_state=k
+            )
+            .fit(X, Y)
+            .score(X, Y)
+            for k in range(5)
+        ]
+        for known in (None, start)
+    }
+    assert np.mean(scores[start]) > np.mean(scores[None]) + 0.02
+    assert min(scores[start]) > start.score(X, Y) - 0.1
+
+
+def test_a_released_map_is_not_paid_for_again():
+    first = PrivateLogisticRegression(classes=[False, True], random_state=0).fit(X, Y)
+    again = clone(first).set_params(conditioning=first.conditioning_, start=first).fit(X, Y)
+    np.testing.assert_array_equal(again.conditioning_.weights, first.conditioning_.weights)
+    assert isinstance(again.mechanism_, Composition)
+    assert set(again.mechanism_.names) < set(first.mechanism_.names)
+    assert {"curvature", "training"} <= set(again.mechanism_.names)  # of these rows
+    both = total_privacy(first, again)
+    assert both.guarantee.mu == pytest.approx(math.hypot(first.privacy_.mu, again.privacy_.mu))
+    text = str(again.privacy_report())
+    assert "training started from a PrivateLogisticRegression of GaussianDP" in text
+    assert "paid for by a guarantee of its own" in text
+    assert "training started" not in str(first.privacy_report())
+
+
+def test_models_that_are_not_private_may_be_starts():
+    public = LogisticRegression().fit(X[:300], Y[:300])
+    model = PrivateLogisticRegression(classes=[False, True], start=FrozenEstimator(public))
+    assert clone(model).fit(X, Y).score(X, Y) > 0.7
+    assert "FrozenEstimator" in str(clone(model).fit(X, Y).privacy_report())
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (LogisticRegression(), r"clone\(\) takes a model's fit away"),
+        ("last", "must be None, a fitted linear model or a pair"),
+        (([1.0, 2.0], 0.0), r"coefficients of shape \(1, 2\).*the data need \(1, 3\)"),
+        (([1.0, 2.0, np.nan], 0.0), "finite numbers only"),
+        ((["a", "b", "c"], 0.0), "numbers only"),
+        (LogisticRegression().fit(X, np.where(Y, 7, 3)), "other classes_"),
+    ],
+)
+def test_what_is_no_start_is_refused(start, message):
+    model = PrivateLogisticRegression(classes=[False, True], start=start)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        model.privacy_cost(*X.shape)
+
+
+def test_starts_that_cannot_be_used_are_refused():
+    told = {"classes": [False, True], "start": ([1.0, 2.0, 3.0], 1.0)}
+    with pytest.raises(ValueError, match="Use solver='noisy_gd'"):
+        PrivateLogisticRegression(**told, solver="dp_sgd").fit(X, Y)
+    with pytest.raises(ValueError, match="fit_intercept=False"):
+        PrivateLogisticRegression(**told, fit_intercept=False).fit(X, Y)
