@@ -118,7 +118,7 @@ def test_a_released_map_is_not_paid_for_again():
     again = clone(first).set_params(conditioning=first.conditioning_, start=first).fit(X, Y)
     np.testing.assert_array_equal(again.conditioning_.weights, first.conditioning_.weights)
     assert isinstance(again.mechanism_, Composition)
-    assert set(again.mechanism_.names) < set(first.mechanism_.names)
+    assert "column means" in set(first.mechanism_.names) - set(again.mechanism_.names)
     assert {"curvature", "training"} <= set(again.mechanism_.names)  # of these rows
     both = total_privacy(first, again)
     assert both.guarantee.mu == pytest.approx(math.hypot(first.privacy_.mu, again.privacy_.mu))
@@ -156,7 +156,7 @@ def test_what_is_no_start_is_refused(start, message):
 
 def test_starts_that_cannot_be_used_are_refused():
     told = {"classes": [False, True], "start": ([1.0, 2.0, 3.0], 1.0)}
-    with pytest.raises(ValueError, match="Use solver='noisy_gd'"):
+    with pytest.raises(ValueError, match="Use a linear model and solver='noisy_gd'"):
         PrivateLogisticRegression(**told, solver="dp_sgd").fit(X, Y)
     with pytest.raises(ValueError, match="fit_intercept=False"):
         PrivateLogisticRegression(**told, fit_intercept=False).fit(X, Y)
