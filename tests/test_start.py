@@ -113,6 +113,14 @@ def test_what_is_known_helps_where_records_are_few_and_is_not_far_from_it():
     assert min(scores[start]) > start.score(X, Y) - 0.1
 
 
+@pytest.mark.filterwarnings("error::skdpdyn.exceptions.PrivacyUtilityWarning")
+def test_a_start_is_no_constant_where_the_budget_pays_for_little():
+    told = {"start": ([[5.0, -20.0, 0.0]], [-1.5]), "classes": [False, True]}
+    model = PrivateLogisticRegression(epsilon=0.05, **told, random_state=0).fit(X[:300], Y[:300])
+    assert model.n_iter_ > 0
+    assert model.score(X, Y) > 0.6
+
+
 def test_a_released_map_is_not_paid_for_again():
     first = PrivateLogisticRegression(classes=[False, True], random_state=0).fit(X, Y)
     again = clone(first).set_params(conditioning=first.conditioning_, start=first).fit(X, Y)

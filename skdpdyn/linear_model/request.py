@@ -126,7 +126,7 @@ class Request:
     @cached_property
     def constant(self) -> bool:
         """Whether the budget pays for the base rate alone, so that no slopes are learnt."""
-        starts = self.fit_intercept and self.family.units is not None
+        starts = self.fit_intercept and self.family.units is not None and self.start is None
         free = is_auto(self.conditioning) and self.alpha is None and self.clip is None
         return starts and free and self._may_map and self._composes and self._is_weak
 
