@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.chunks import MOST_GATHERED
-from skdpdyn.kernels.jit import readonly, residual_function, residual_matrix_function
+from skdpdyn.kernels.jit import readonly, residual_function, residual_matrix_function, writable
 
 _BLOCK = 64  # rows; a multiple of 8, the width of the loss
 _EPS = 2.3e-16
@@ -138,6 +138,13 @@ def _several_outputs(
                         out[at + v] += part * cosines[i, v]
 
 
+def _gather(rows, index, first, count, out):
+    for i in range(count):
+        row = np.uintp(index[first + i])
+        for j in range(out[0].shape[1]):
+            out[0][i, j] = rows[0][row, j]
+
+
 @dataclass(frozen=True)
 class CodedFamily:
     """A family of kernels, see `skdpdyn.kernels.passes`, for cells of one type of integers.
@@ -178,13 +185,23 @@ class CodedFamily:
         return "float64"
 
     def gathered_dtype(self, dtype):
-        """Return the dtype of targets and limits of the rows that `gathered` returns."""
+        """Return the dtype of targets and limits of the rows that `gather` copies."""
         return dtype
 
-    def gathered(self, rows, index):
-        """Return some rows side by side."""
+    def room_type(self, dtype):
+        """Return the numba type of what `room` returns."""
+        _, *tables = self.rows_type(dtype)
+        return types.Tuple((writable(self.codes, 2), *tables))
+
+    def room(self, rows, size):
+        """Return room for some rows side by side."""
         codes, *tables = rows
-        return codes[index], *tables
+        return np.empty((size, codes.shape[1]), codes.dtype), *tables
+
+    @property
+    def gather(self):
+        """What copies rows there."""
+        return _gather
 
     def rows_at_a_time(self, n_features):
         """Return how many rows of a batch are summed one after the other."""

@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.chunks import MOST_GATHERED
-from skdpdyn.kernels.jit import readonly, residual_function
+from skdpdyn.kernels.jit import readonly, residual_function, writable
 from skdpdyn.kernels.vectors import zeros_on_stack
 
 _MIN_BLOCK, _MAX_BLOCK = 32, 1024  # rows; multiples of 8, the width of the loss
@@ -46,14 +46,27 @@ def precision(dtype):
 
 
 def gathered_dtype(dtype):
-    """Return the dtype of the values of the rows that `gathered` returns."""
+    """Return the dtype of the values of the rows that `gather` copies."""
     return dtype
 
 
-def gathered(rows, index):
-    """Return the places of some rows side by side; their values stay where they are."""
-    values, columns, starts, ends = rows
-    return values, columns, starts[index], ends[index]
+def room_type(dtype):
+    """Return the numba type of what `room` returns."""
+    places = writable(np.int64)
+    return types.Tuple((readonly(dtype), readonly(np.uint32), places, places))
+
+
+def room(rows, size):
+    """Return room for the places of some rows side by side; their values stay where they are."""
+    values, columns, _, _ = rows
+    return values, columns, np.empty(size, np.int64), np.empty(size, np.int64)
+
+
+def gather(rows, index, first, count, out):
+    """Copy the places of some rows into ``out``."""
+    for i in range(count):
+        row = np.uintp(index[first + i])
+        out[2][i], out[3][i] = rows[2][row], rows[3][row]
 
 
 def rows_at_a_time(n_features):

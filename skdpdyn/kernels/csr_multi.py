@@ -9,17 +9,27 @@ outputs, the next column's, products are not used, and zero is added to it.
 
 import numpy as np
 
-from skdpdyn.kernels.csr import gathered, gathered_dtype, rows, rows_at_a_time, rows_type
+from skdpdyn.kernels.csr import (
+    gather,
+    gathered_dtype,
+    room,
+    room_type,
+    rows,
+    rows_at_a_time,
+    rows_type,
+)
 from skdpdyn.kernels.jit import prefetch, residual_matrix_function
 from skdpdyn.kernels.vectors import PREFETCHES_COLUMNS, filled, load, multiply_add, store
 
 __all__ = [
     "chunk_gradients",
-    "gathered",
+    "gather",
     "gathered_dtype",
     "layout",
     "precision",
     "residual_type",
+    "room",
+    "room_type",
     "rows",
     "rows_at_a_time",
     "rows_type",

@@ -21,6 +21,7 @@ from skdpdyn.kernels.jit import (
     prefetch,
     readonly,
     residual_function,
+    writable,
 )
 from skdpdyn.kernels.vectors import (
     PREFETCHES,
@@ -68,13 +69,26 @@ def precision(dtype):
 
 
 def gathered_dtype(dtype):
-    """Return the dtype of the rows that `gathered` returns."""
+    """Return the dtype of the rows that `gather` copies."""
     return "float64"
 
 
-def gathered(rows, index):
-    """Return some rows side by side, of that dtype."""
-    return rows.take(index, axis=0).astype(np.float64, copy=False)
+def room_type(dtype):
+    """Return the numba type of what `room` returns."""
+    return writable(np.float64, 2)
+
+
+def room(rows, size):
+    """Return room for some rows side by side, of that dtype."""
+    return np.empty((size, rows.shape[1]))
+
+
+def gather(rows, index, first, count, out):
+    """Copy the rows at some places into ``out``."""
+    for i in range(count):
+        row = np.uintp(index[first + i])
+        for j in range(rows.shape[1]):
+            out[i, j] = rows[row, j]
 
 
 def rows_at_a_time(n_features):

@@ -14,8 +14,10 @@ import numpy as np
 
 from skdpdyn.kernels.dense import (
     four_rows,
-    gathered,
+    gather,
     gathered_dtype,
+    room,
+    room_type,
     rows,
     rows_at_a_time,
     rows_type,
@@ -32,11 +34,13 @@ from skdpdyn.kernels.vectors import (
 
 __all__ = [
     "chunk_gradients",
-    "gathered",
+    "gather",
     "gathered_dtype",
     "layout",
     "precision",
     "residual_type",
+    "room",
+    "room_type",
     "rows",
     "rows_at_a_time",
     "rows_type",

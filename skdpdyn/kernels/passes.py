@@ -3,8 +3,8 @@
 A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
 several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
 ``rows_type(dtype)``, ``rows(X)``, ``precision(dtype)`` and ``layout(n_outputs, n_features)``;
-weights where the layout has no parameter are zero. For batches it offers ``gathered(rows, index)``,
-``gathered_dtype(dtype)`` and ``rows_at_a_time(n_features)``.
+weights where the layout has no parameter are zero. For batches it offers ``gather``, ``room``,
+``room_type(dtype)``, ``gathered_dtype(dtype)`` and ``rows_at_a_time(n_features)``.
 
 Rows are summed in fixed chunks whose sums are added in order, so any number of threads gives the
 same bits.
@@ -38,7 +38,6 @@ from skdpdyn.kernels.sums import Total, add
 
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
 _PIECE = 10**8
-_GATHERED = 1 << 17  # numbers of a batch's rows that are copied at a time
 
 _f64, _i64 = types.float64, types.int64
 _vector, _output = readonly(np.float64), writable(np.float64)
@@ -92,6 +91,46 @@ def compiled_some_chunks(family, dtype, precision="float64"):
         _some_chunks
     )
     return partial(some_chunks, compiled_chunk(family, dtype, precision))
+
+
+def _some_batches(
+    chunk_gradients, gather, residual, X, y, row_scale, row_limit, row_offset, row_weight, weights,
+    intercept, shift, intercept_scaling, index, room, own_y, own_scale, own_limit, own_offset,
+    own_weight, sums, total,
+):  # fmt: skip
+    """Add the sums over the rows at some places to ``total``, as many at a time as have room."""
+    size = own_y.size
+    for first in range(0, index.size, size):
+        count = size if index.size - first > size else index.size - first
+        gather(X, index, first, count, room)
+        for i in range(count):
+            row = np.uintp(index[first + i])
+            own_y[i], own_scale[i], own_limit[i] = y[row], row_scale[row], row_limit[row]
+            if own_offset.size:
+                own_offset[i] = row_offset[row]
+            if own_weight.size:
+                own_weight[i] = row_weight[row]
+        sums[0, 0] = np.nan
+        chunk_gradients(
+            residual, room, own_y, own_scale, own_limit, own_offset, own_weight, weights, intercept,
+            shift, intercept_scaling, 0, count, sums[0],
+        )  # fmt: skip
+        add(total, sums[0, : total.shape[1]])
+
+
+@cache
+def compiled_some_batches(family, dtype):
+    """Compile sums over chosen rows, of X of ``dtype``."""
+    own = family.gathered_dtype(dtype)
+    chunk, _, point = pass_types(family, own)
+    numbers, room = types_of_rows(own), family.room_type(own)
+    gather = types.void(family.rows_type(dtype), readonly(np.int64), _i64, _i64, room)
+    kept = writable(own), _output, writable(own), _output, _output
+    problem = family.residual_type, family.rows_type(dtype), *numbers, *point
+    to = readonly(np.int64), room, *kept, *(writable(np.float64, 2),) * 2
+    kernels = types.FunctionType(chunk), types.FunctionType(gather)
+    batches = entry(types.void(*kernels, *problem, *to))(_some_batches)
+    return partial(batches, compiled_chunk(family, own), component(gather)(family.gather))
 
 
 def kernel_family(is_sparse, n_outputs):
@@ -326,32 +365,28 @@ class BatchSums:
     """
 
     def __init__(self, what, rows):
-        self._family, self._n_sums = what.family, what.n_sums
-        dtype = self._family.gathered_dtype(rows.dtype.name)
-        self._kernel = compiled_some_chunks(self._family, dtype)
-        self._residual = first_class(what.objective.loss.residual)
-        self._scaling, self._rows = what.objective.intercept_scaling, rows
+        family, size = what.family, what.family.rows_at_a_time(rows.shape[1])
+        dtype = family.gathered_dtype(rows.dtype.name)
         scale, limit, offset, weight = rows.bounded_for(what)
         y, limit = rows.y.astype(dtype, copy=False), limit.astype(dtype, copy=False)
-        self._X, self._numbers = self._family.rows(rows.X), (y, scale, limit, offset, weight)
-        self._size = self._family.rows_at_a_time(rows.shape[1])
-        self._at_once = self._size * max(1, _GATHERED // (self._size * rows.shape[1]))
-        self._sums = np.empty((1, self._n_sums))
+        numbers, X = (y, scale, limit, offset, weight), family.rows(rows.X)
+        residual = first_class(what.objective.loss.residual)
+        self._kernel = partial(
+            compiled_some_batches(family, rows.dtype.name), residual, X, *numbers
+        )
+        self._scaling, self._rows = what.objective.intercept_scaling, rows
+        own = [np.empty(size if of.size else 0, of.dtype) for of in numbers]
+        self._room = family.room(X, size), *own, np.empty((1, what.n_sums))
+        self._n_sums = what.n_sums
 
     def close(self):
         """Hold nothing."""
 
     def __call__(self, weights, intercept, shift, chosen):
         """Return the sum over records at some places, added up in order, of shape (n_sums,)."""
-        total, index = Total((self._n_sums,)), self._rows.of_records(chosen)
-        for first in range(0, len(index), self._at_once):
-            part = index[first : first + self._at_once]
-            numbers = [of.take(part) if of.size else of for of in self._numbers]
-            edges = np.array([*range(0, len(part), self._size), len(part)])
-            self._kernel(
-                self._residual, self._family.gathered(self._X, part), *numbers, weights, intercept,
-                shift, self._scaling, edges, 0, edges.size - 1, self._sums, total.parts,
-            )  # fmt: skip
+        total = Total((self._n_sums,))
+        index = np.ascontiguousarray(self._rows.of_records(chosen), dtype=np.int64)
+        self._kernel(weights, intercept, shift, self._scaling, index, *self._room, total.parts)
         return total.value()
 
 
