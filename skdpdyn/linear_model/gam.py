@@ -53,7 +53,7 @@ class AdditiveModel(PrivateLinearModel):
     monotonic_cst: Any
 
     # of expanded rows: public, and no parameters
-    data_norm = 1.0
+    data_norm: float | str = 1.0
     fit_intercept = True
     intercept_scaling: Any = "auto"
     conditioning: Any = "auto"

@@ -38,14 +38,14 @@ class Learning:
     units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
     class_weights: np.ndarray | None = None
     diagnostics: dict[str, dict[str, float]] = field(default_factory=dict)
-    top: float | None = None  # about the largest eigenvalue of mapped rows
+    top: float = 1.0  # about the largest eigenvalue of mapped rows
     class_shares: np.ndarray | None = None
     start: np.ndarray | None = None  # parameters that training starts from; None: 0
     flatness: float = 1.0  # curvature of the loss there, over its typical one
     relative: float = 1.0  # residuals' unit over the base rate of counts
     hopeless: bool = False  # whether the base rate drowns in its noise
     steepness: float = 1.0  # curvature that limits steps, over the typical one
-    theta: np.ndarray | None = None  # what training learnt
+    theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
 
 
 class Part(ABC):
