@@ -213,7 +213,7 @@ def mean_target_share(strength: float) -> float:
 
 def rate_share(strength: float) -> float:
     """Return the share of mu^2 of the rate of counts, which may be far below 1."""
-    return min(max(100 / strength, 0.02), 0.1)
+    return min(max(200 / strength, 0.02), 0.15)
 
 
 def least_rate() -> float:
@@ -241,7 +241,7 @@ def count_quantile(strength: float) -> float:
 
     Counts that are cut off become few as fast as the noise.
     """
-    return max(0.95, 1 - 25 / strength)
+    return max(0.95, 1 - 45 / strength)
 
 
 def target_quantile() -> float:

@@ -82,8 +82,12 @@ class CountUnits(TargetUnits):
         learning.relative = unit / rate
 
     def moved(self, learning, spending, residual):
-        """See `TargetUnits.moved`: by the logarithm of predicted over observed counts."""
-        return -np.log(np.maximum(1 + residual * learning.relative, 1 / 8))
+        """See `TargetUnits.moved`: by the logarithm of predicted over observed counts.
+
+        The base rate stands between both, so that its noise moves neither end far.
+        """
+        half = np.clip(residual * learning.relative / 2, -7 / 9, 7 / 9)  # by a factor of 8 at most
+        return np.log1p(-half) - np.log1p(half)
 
 
 def _mean(rows, cut, spending):

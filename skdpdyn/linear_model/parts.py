@@ -235,11 +235,14 @@ class ClassShares(TargetUnits):
         return logs[1:] - logs[:1] if n_outputs == 1 else logs - logs.mean()
 
     def moved(self, learning, spending, residual):
-        """See `TargetUnits.moved`: by the log odds that mean predictions are away."""
+        """See `TargetUnits.moved`: by the log odds that mean predictions are away.
+
+        The bought shares stand between both, so that their noise moves neither end far.
+        """
         n_outputs, shares = learning.plan.objective.n_outputs, self.weighted(learning, spending)
-        away = np.array([-residual[0], residual[0]]) if n_outputs == 1 else residual
-        predicted = np.maximum(shares + away, shares / 8)
-        return self.raw(shares / shares.sum(), n_outputs) - self.raw(
+        half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
+        seen, predicted = (np.maximum(shares + away, shares / 8) for away in (-half, half))
+        return self.raw(seen / seen.sum(), n_outputs) - self.raw(
             predicted / predicted.sum(), n_outputs
         )
 
