@@ -378,11 +378,12 @@ def most_steps(strength: float, is_equal: bool) -> float:
     California at epsilon 10, 50 columns alike at 1,000,000 rows). Otherwise time grows with the
     rows and no faster: where the noise would let pay for more (pen digits, flights and Adult at
     epsilon 100 and 1,000: up to 14,000), accuracies are within 0.001 and log losses within 0.005 of
-    those of as many steps; with 1,000 they lose 0.005 and 0.02. Both grow with the strength, so
-    that what is left undone vanishes.
+    those of as many steps; with 1,000 they lose 0.005 and 0.02. That limit grows with the strength,
+    so that what is left undone vanishes. What 64 steps leave undone is exp(-90), and more of them
+    would keep more noise.
     """
     if is_equal:
-        return 64.0 * max(1.0, (strength / 3e3) ** 0.25)
+        return 64.0
     return 3000.0 * max(1.0, math.sqrt(strength / 1e4))
 
 
