@@ -19,7 +19,6 @@ The exact ones are at epsilon = 1, all at delta = 0.01. A true claim is exceeded
 import argparse
 import math
 import warnings
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -36,9 +35,8 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
     preprocessing,
-    spending,
 )
-from skdpdyn.audit import audit
+from skdpdyn.audit import Listener, audit, listened
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning
@@ -47,11 +45,11 @@ from skdpdyn.linear_model import reading
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
 from skdpdyn.losses import Loss
-from skdpdyn.model_selection import PrivateSearchCV, private_search
-from skdpdyn.noise import generators, release
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.noise import generators
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Gaussian, composition, least_noise
-from skdpdyn.solvers import SOLVERS, NoisyGD, steps, sufficient_statistics
+from skdpdyn.solvers import SOLVERS, NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.spending import TRAINING
 
@@ -72,7 +70,7 @@ TOP = 100.0  # a curvature for which steps on conditioned rows are many, and hav
 
 CANARIES = {
     "one step": {"solver": NoisyGD(n_steps=1), "conditioning": None},
-    **{name: {"solver": name} for name in ("dp_sgd", "noisy_sgd", "output_perturbation")},
+    "output_perturbation": {"solver": "output_perturbation"},
     "objective_perturbation": {"solver": "objective_perturbation"},
 }
 
@@ -167,40 +165,18 @@ def normal_release(name, options, adjacency, top=None, persons=None):
     return Row(what, adjacency, claim, loss, error)
 
 
-class Recorder:
-    """Stands for `release`: records points and noise, and gives out what another recorder gave
-    out.
-    """
-
-    def __init__(self, outcomes=None):
-        self.points, self.scales, self.outcomes, self.given = [], [], [], outcomes
-
-    def __call__(self, point, scale, generator):
-        """Release a point, or repeat the outcome of the same release on the neighbour."""
-        place = len(self.points)
-        self.points.append(np.array(point, dtype=float))
-        self.scales.append(scale)
-        outcome = release(point, scale, generator) if self.given is None else self.given[place]
-        self.outcomes.append(np.array(outcome))
-        return outcome.copy()
-
-
-def replay(modules, run, data, neighbour):
+def replay(run, data, neighbour):
     """Return the loss of each release of ``run``, as mu, when the outcomes are the same on the
     neighbour.
     """
-
-    def recorded(recorder, rows):
-        with ExitStack() as patches:
-            for module in modules:
-                patches.enter_context(patch.object(module, "release", recorder))
-            run(rows)
-        return recorder
-
-    first = recorded(Recorder(), data)
-    second = recorded(Recorder(first.outcomes), neighbour)
-    pairs = zip(first.points, second.points, first.scales, strict=True)
-    return np.array([np.linalg.norm((one - other) / scale) for one, other, scale in pairs])
+    first = Listener()
+    with listened(first):
+        run(data)
+    second = Listener(first.calls)
+    with listened(second):
+        run(neighbour)
+    pairs = zip(first.calls, second.calls, strict=True)
+    return np.array([np.linalg.norm((one.point - other.point) / one.scale) for one, other in pairs])
 
 
 def replayed(title, names, adjacency, mechanism, claim, losses):
@@ -257,7 +233,7 @@ def statistics(adjacency):
         for row, target in changes:
             X_neighbour, y_neighbour = X.copy(), y.copy()
             X_neighbour[-1], y_neighbour[-1] = row, target
-            losses.append(replay([sufficient_statistics], run, (X, y), (X_neighbour, y_neighbour)))
+            losses.append(replay(run, (X, y), (X_neighbour, y_neighbour)))
     names = ("least eigenvalue", "X'X", "X'y")
     parts = gaussian_parts(planned.mechanism)
     return replayed("sufficient_statistics", names, adjacency, parts, planned.guarantee.mu, losses)
@@ -275,7 +251,7 @@ def scaler(adjacency, with_mean):
         opposite, empty = X.copy(), X.copy()
         opposite[-1], empty[-1] = [-1.0, 0.0], [0.0, 0.0]
         for neighbour in (opposite, empty) if adjacency == Adjacency.REPLACE_ONE else (empty,):
-            losses.append(replay([spending], model.fit, X, neighbour))
+            losses.append(replay(model.fit, X, neighbour))
     names = ["mean"] * with_mean + ["counts"] * (len(losses[0]) - with_mean)
     title = "PrivateScaler" if with_mean else "PrivateScaler with_mean=False"
     return replayed(
@@ -306,7 +282,7 @@ def maps(adjacency):
 
             data = np.vstack([X[:-1], row]), weight
             neighbour = np.vstack([X[:-1], another]), np.append(weight[:-1], of_last)
-            loss = replay([spending], run, data, neighbour)
+            loss = replay(run, data, neighbour)
             losses.append(loss[:n_parts])
         parts = gaussian_parts(model.mechanism_)[:n_parts]
         names = [name.split(": ")[-1]] * len(parts)
@@ -338,7 +314,7 @@ def evaluations(adjacency):
         changed = rows[:-1, None], targets[:-1]
         if adjacency == Adjacency.REPLACE_ONE:
             changed = (np.append(rows[:-1], right[0])[:, None], np.append(targets[:-1], right[1]))
-        losses = [replay([spending], run, (rows[:, None], targets), changed)]
+        losses = [replay(run, (rows[:, None], targets), changed)]
         record = results[0].mechanism_
         parts = [composition(part) for part in getattr(record, "mechanisms", (record,))]
         total = results[0].privacy_.mu
@@ -368,7 +344,7 @@ def intervals(adjacency):
 
         for row, target in changes:
             neighbour = np.vstack([X[:-1], row]), np.append(y[:-1], target)
-            losses.append(replay([spending], run, (X, y), neighbour))
+            losses.append(replay(run, (X, y), neighbour))
         names = ("Hessian" if title == "logistic" else "moments", "scores")
         parts, total = gaussian_parts(results[0].mechanism_), results[0].own_privacy_.mu
         yield from replayed(f"private_summary {title}", names, adjacency, parts, total, losses)
@@ -391,7 +367,7 @@ def scores_of_search():
     )
     neighbour = y.copy()
     neighbour[-1] = 0
-    loss = replay([private_search], lambda labels: search.fit(X, labels), y, neighbour)[0]
+    loss = replay(lambda labels: search.fit(X, labels), y, neighbour)[0]
     adjacency = Adjacency.REPLACE_ONE
     yield Row("PrivateSearchCV: a score", adjacency, search._plan(len(X), X, {}).score_mu, loss)
 
@@ -483,7 +459,7 @@ def replayed_fit(title, model, pairs, learnt=None):
         with patch.object(reading, "rows_of", all_of):
             model.fit(X, y, **fit)
 
-    losses = [replay([spending, steps], run, *pair) for pair in pairs]
+    losses = [replay(run, *pair) for pair in pairs]
     training, parts, names = model.mechanism_[TRAINING], [], []
     for name, part in zip(model.mechanism_.names, model.mechanism_.mechanisms, strict=True):
         if name == TRAINING:
@@ -565,7 +541,7 @@ its worst neighbours show. It makes up its own data, and is given none.
 .. code-block:: pycon
 
    >>> from skdpdyn import PrivateLogisticRegression
-   >>> from skdpdyn.audit import audit
+   >>> from skdpdyn.audit import Listener, audit, listened
    >>> model = PrivateLogisticRegression(3.0, 1e-2, classes=[0, 1], conditioning=0.3)
    >>> found = audit(model, (100, 4))
    >>> found.passed

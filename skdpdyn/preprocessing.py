@@ -38,7 +38,7 @@ from skdpdyn.conditioning import (
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.local import LocalRows, rows_of
-from skdpdyn.data.persons import MOST_ROWS, auto_rows, person_codes, unit_of
+from skdpdyn.data.persons import MOST_ROWS, auto_rows, persons_of, unit_of
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.expansion import LOWEST, PAIR_WEIGHT, cosines, on_scales, typical_norm
@@ -881,10 +881,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             self._learn(X, groups, unit)
 
     def _learn(self, X, groups, unit):
-        (n_samples, n_features), codes = X.shape, None
-        if groups is not None:
-            codes = person_codes(groups, n_samples)
-            n_samples = int(codes.max()) + 1
+        n_rows, n_features = X.shape
+        codes, n_samples = persons_of(groups, n_rows)
         most_rows = self._most_rows(n_samples)
         rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
         rows.most_rows = most_rows

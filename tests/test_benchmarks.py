@@ -155,16 +155,18 @@ def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(
 def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
     """Wherever it is, the exact losses are above the claims."""
 
-    class HalfTheScale(audit.Recorder):
-        def __call__(self, point, scale, generator):
-            return super().__call__(point, scale / 2, generator)
+    class HalfTheScale(audit.Listener):
+        def __call__(self, point, scale, *more, **options):
+            return super().__call__(point, np.asarray(scale) / 2, *more, **options)
 
     solver = importlib.import_module("skdpdyn.solvers.output_perturbation")
     full = solver.release
     monkeypatch.setattr(
-        solver, "release", lambda point, scale, *rest: full(point, scale / 2, *rest)
+        solver,
+        "release",
+        lambda point, scale, *rest, **options: full(point, scale / 2, *rest, **options),
     )
-    monkeypatch.setattr(audit, "Recorder", HalfTheScale)
+    monkeypatch.setattr(audit, "Listener", HalfTheScale)
     exceeded = {
         re.match(r"\w+", row.what)[0] for row in exact_rows(audit) if row.loss > 1.5 * row.claim
     }

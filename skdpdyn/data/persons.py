@@ -8,6 +8,7 @@ rows is not public, and nothing that is shown may depend on it.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -106,6 +107,35 @@ def unit_of(groups, unit: str | None) -> str:
             "the ids of. Pass both, or neither"
         )
     return unit
+
+
+def persons_of(groups: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
+    """Return the number of each row's person, and how many persons there are.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,) or None
+        Ids, see `person_codes`. None: each row is a record, and has no number.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,) or None
+        The numbers.
+    int
+        Number of records.
+
+    Examples
+    --------
+    >>> from skdpdyn.data.persons import persons_of
+    >>> persons_of(["b", "a", "b", "c"], 4)[1], persons_of(None, 4)
+    (3, (None, 4))
+    """
+    if groups is None:
+        return None, n_rows
+    codes = person_codes(groups, n_rows)
+    return codes, int(codes.max()) + 1
 
 
 def person_codes(groups, n_rows: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.base import quoting_no_records, refuse_dates, refuse_unreadable
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.persons import person_codes
+from skdpdyn.data.persons import persons_of
 from skdpdyn.evaluation.estimates import NoisyNumbers
 from skdpdyn.evaluation.results import (
     ClassEvaluation,
@@ -129,10 +129,9 @@ class _Owned:
     @classmethod
     def by(cls, groups, n_rows):
         """Return what ids say; None: every row is a record."""
-        if groups is None:
+        persons, n = persons_of(groups, n_rows)
+        if persons is None:
             return cls(n_rows)
-        persons = person_codes(groups, n_rows)
-        n = int(persons.max()) + 1
         # multiples of a power of two that their sums, up to n, are too: no sum rounds, however many
         # rows there are, and those of a person add up to at most 1
         grid = 2.0 ** (52 - n.bit_length())

@@ -21,7 +21,7 @@ from skdpdyn.base import (
     validated,
 )
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.persons import by_person, person_codes
+from skdpdyn.data.persons import by_person, persons_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference.directions import (
@@ -271,10 +271,8 @@ def _rows(model, X, y, groups):
         reset=False,
     )
     used, persons, weight = None, None, np.empty(0)
-    n_samples, most_rows = len(y), 1
-    if groups is not None:
-        codes = person_codes(groups, len(y))
-        n_samples = int(codes.max()) + 1
+    (codes, n_samples), most_rows = persons_of(groups, len(y)), 1
+    if codes is not None:
         most_rows = most_rows_of(model, n_samples)
         used, persons, weight = by_person(codes, most_rows)
     if n_samples != model.n_samples_:

@@ -28,7 +28,7 @@ from skdpdyn.base import (
     silent_arithmetic,
     warn_of_own_rows,
 )
-from skdpdyn.data.persons import person_codes, unit_of
+from skdpdyn.data.persons import persons_of, unit_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
 from skdpdyn.foreign import Loan, rows_at
 from skdpdyn.linear_model.request import check_persons
@@ -52,6 +52,15 @@ def _can(method):
 
 # part of a trial's mu if the same records train and score; 0.92 of mu is left for training
 SCORE_PART = 0.4
+
+
+def _outcomes(trials, loan, n_jobs, options):
+    """Return what each trial says of the rows it is lent."""
+    # output of each trial would reveal the number of trials
+    parallel = Parallel(n_jobs=n_jobs, verbose=0)
+    outcomes = parallel(delayed(loan.run)(trial, *options) for trial in trials)
+    loan.check()
+    return outcomes
 
 
 class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -282,10 +291,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     def _fit(self, X, y, groups, exposure, unit):
         refuse_unreadable(X, y)
         X, y = quoting_no_records(indexable, X, self._target(y))
-        n_samples, codes = X.shape[0] if hasattr(X, "shape") else len(X), None
-        if groups is not None:
-            codes = person_codes(groups, n_samples)
-            n_samples = int(codes.max()) + 1
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        codes, n_samples = persons_of(groups, n_rows)
         public, leaks = self._public(y)
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
@@ -313,20 +320,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
         shared = np.array_equal(train, held)
         parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (X, y)]
-        loan, build = Loan.of(*parts, times=1 + shared), candidates.build
-        # output of each trial would reveal the number of trials
-        outcomes = Parallel(n_jobs=self.n_jobs, verbose=0)(
-            delayed(loan.run)(
-                partial(
-                    run_trial,
-                    candidates.build(candidate, plan.trial_budget, public, seed),
-                    plan.score,
-                ),
-                *((of_rows, of_held) if of_rows else ()),
-            )
-            for candidate, seed in zip(drawn, seeds, strict=True)
-        )
-        loan.check()
+        trials = [
+            partial(run_trial, candidates.build(one, plan.trial_budget, public, seed), plan.score)
+            for one, seed in zip(drawn, seeds, strict=True)
+        ]
+        loan = Loan.of(*parts, times=1 + shared)
+        outcomes = _outcomes(trials, loan, self.n_jobs, (of_rows, of_held) if of_rows else ())
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_, unit)
         # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
@@ -337,17 +336,15 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self._publish_plan(plan, leaks, unit)
         self.n_samples_ = n_samples
         if number == 0:
-            self.best_estimator_, self.best_params_, self.best_score_ = (
-                plan.score.constant(),
-                {},
-                math.nan,
-            )
+            self.best_estimator_, self.best_params_ = plan.score.constant(), {}
+            self.best_score_ = math.nan
             # number and names of columns
             quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)
             return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
-        forget_rows(self.best_estimator_, build(drawn[best], plan.trial_budget, public, None))
+        fresh = candidates.build(drawn[best], plan.trial_budget, public, None)
+        forget_rows(self.best_estimator_, fresh)
         self.best_score_ = plan.score.in_units(scores[best])
         model = last_step(self.best_estimator_)
         for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):

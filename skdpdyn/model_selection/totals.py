@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdpdyn.data.persons import person_codes
+from skdpdyn.data.persons import persons_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection._costs import lines_of, private_steps, with_parameters
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
@@ -334,20 +334,8 @@ def search_privacy(
     row_wise = checked_names(row_wise)
     fits = fits_of(search, row_wise)
     private_steps(fits.estimator, row_wise)  # raises if a step is not private
-    codes = None if groups is None else person_codes(groups, len(groups))
-    unit = fits.unit(codes is not None, row_wise)
-    if codes is not None:
-        n_persons = int(codes.max()) + 1
-        if n_samples not in (None, n_persons):
-            raise ValueError(f"n_samples={n_samples!r}: groups holds {n_persons} persons")
-        n_samples = n_persons
-    n_samples, n_features = fits.shape(n_samples, n_features)
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name}={value!r} must be given, an integer >= 1: no refitted model says it"
-            )
-    n_samples, n_features = int(n_samples), int(n_features)
+    unit = fits.unit(groups is not None, row_wise)
+    codes, n_samples, n_features = _shape_of_fits(fits, n_samples, n_features, groups)
     cv = fits.cross_validator(cv)
     if unit == "record":
         stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
@@ -368,12 +356,12 @@ def search_privacy(
     refit = fits.refit(partial(cost, size=n_samples))
     total = _most_spent(spent, [trains for _, trains in splits], refit)
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.stratified)
-    for candidate in fits.candidates:
-        leaks += [
-            leak
-            for step in private_steps(with_parameters(fits.estimator, candidate), row_wise)
-            for leak in _leaks(step)
-        ]
+    leaks += [
+        leak
+        for candidate in fits.candidates
+        for step in private_steps(with_parameters(fits.estimator, candidate), row_wise)
+        for leak in _leaks(step)
+    ]
     warnings.warn(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
     )
@@ -391,6 +379,22 @@ def search_privacy(
             _budget(step, n_samples).delta for step in private_steps(fits.estimator, row_wise)
         ),
     )
+
+
+def _shape_of_fits(fits, n_samples, n_features, groups):
+    """Return the number of each row's person, or None, and the public numbers of fits."""
+    codes, n_persons = persons_of(groups, 0 if groups is None else len(groups))
+    if codes is not None:
+        if n_samples not in (None, n_persons):
+            raise ValueError(f"n_samples={n_samples!r}: groups holds {n_persons} persons")
+        n_samples = n_persons
+    n_samples, n_features = fits.shape(n_samples, n_features)
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(
+                f"{name}={value!r} must be given, an integer >= 1: no refitted model says it"
+            )
+    return codes, int(n_samples), int(n_features)
 
 
 def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):

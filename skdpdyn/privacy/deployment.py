@@ -172,18 +172,18 @@ def record_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, An
 
 def _check(name: str, value: Any, allowed: dict[str, Any]) -> None:
     """Raise unless a field may hold a value, in the words of who fills the form."""
-    if "enum" in allowed and value not in allowed["enum"]:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(allowed['enum'])}")
-    if "$ref" in allowed:
-        good = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
-        if not good:
+    if name == "privacy_parameters":
+        if not math.isfinite(value["epsilon"]):
+            raise ValueError("epsilon is infinite at this delta: there is no promise to register")
+    elif "$ref" in allowed:
+        if not (isinstance(value, list) and value and all(isinstance(one, str) for one in value)):
             raise ValueError(f"{name}={value!r} must be a list of names")
-    if allowed.get("type") == "string" and not (isinstance(value, str) and value):
+    elif not (isinstance(value, str) and value):
         raise ValueError(f"{name}={value!r} must be a text")
-    if allowed.get("format") == "date":
+    elif value not in allowed.get("enum", [value]):
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(allowed['enum'])}")
+    elif "format" in allowed:
         try:
             date.fromisoformat(value)
         except ValueError:
             raise ValueError(f"{name}={value!r} must be a date, as 2026-03-31") from None
-    if name == "privacy_parameters" and not math.isfinite(value["epsilon"]):
-        raise ValueError("epsilon is infinite at this delta: there is no promise to register")
