@@ -61,7 +61,8 @@ def _levels(categories):
         return {}
     if not isinstance(categories, dict):
         raise ValueError(
-            f"categories={categories!r} must be a dict of columns and their public levels"
+            f"categories={categories!r} must be a dict of columns and their public levels; levels "
+            "that are only in the records count as 'other'"
         )
     return {key: _of_levels(key, levels) for key, levels in categories.items()}
 
