@@ -110,6 +110,43 @@ def batches(n_cases, rng):
     )
 
 
+def needed_noise(run, adjacency):
+    """Return the least noise multiplier of Poisson batches."""
+
+    def record_for(noise):
+        return PoissonSubsampled(
+            sampling_probability=run["sampling_probability"],
+            noise_multiplier=noise,
+            n_steps=math.ceil(run["n_steps"]),
+            adjacency=adjacency,
+        )
+
+    return least_noise(record_for, run["epsilon"], run["delta"]).noise_multiplier
+
+
+def larger_needs(n_pairs, rng):
+    """Return drawn pairs of runs whose second is harder in one number, with the noises of both.
+
+    Noises are known to `calibration.NUMERICAL_SLACK` of epsilon, so that numbers differ by 2 % or
+    more.
+    """
+    pairs = []
+    for _ in range(n_pairs):
+        batch, n_samples = 10 ** rng.uniform(1.5, 4), 10 ** rng.uniform(5, 9)
+        easy = {
+            "epsilon": 10 ** rng.uniform(-1, 1),
+            "delta": 10 ** rng.uniform(-14, -3),
+            "sampling_probability": batch / n_samples,
+            "n_steps": 10 ** rng.uniform(1.5, 4),
+        }
+        name, factor = str(rng.choice(list(easy))), rng.uniform(1.02, 2)
+        hard = easy | {name: easy[name] * factor ** (-1 if name in ("epsilon", "delta") else 1)}
+        adjacency = str(rng.choice(["replace_one", "add_remove"]))
+        noises = (needed_noise(run, adjacency) for run in (easy, hard))
+        pairs.append((easy, hard, *noises))
+    return pairs
+
+
 def calibrations(n_cases, rng):
     """Return milliseconds and unspent parts of random calibrations."""
     times, unspent = [], []
@@ -153,11 +190,18 @@ def main(argv=None):
     )
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--settings", type=int, default=200, help="of Poisson batches")
+    parser.add_argument("--pairs", type=int, default=0, help="of runs, one harder than the other")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     rng = np.random.default_rng(options.seed)
     excesses(options.settings, rng)
     batches(options.settings, rng)
+    if options.pairs:
+        pairs = larger_needs(options.pairs, rng)
+        wrong = [pair for pair in pairs if pair[3] < pair[2]]
+        print(
+            f"least noise of {len(pairs)} pairs: {len(wrong)} fall where the harder one needs more"
+        )
     calibrations(50, rng)
     times, unspent = calibrations(options.cases, rng)
     print(

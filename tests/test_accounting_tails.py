@@ -141,3 +141,13 @@ def test_a_search_takes_pure_trials():
     trials = Selection(trial=ApproximateDP(0.1), expected_trials=10.0, shape=1.0)
     assert 0.1 < selection(trials).epsilon(1e-6) < 1.0
     assert ApproximateDP(0.1, 1e-9)._renyi_curve() is None
+
+
+@pytest.mark.slow
+def test_calibration_is_monotone_in_every_argument():
+    """A few of the pairs that `python -m benchmarks accounting --pairs 1000` draws."""
+    from benchmarks.accounting import larger_needs
+
+    pairs = larger_needs(6, np.random.default_rng(1))
+    assert len({(easy["epsilon"], hard["epsilon"]) for easy, hard, *_ in pairs}) == 6
+    assert all(less <= more for *_, less, more in pairs)

@@ -668,6 +668,7 @@ WIDENED = {
     "rounded point": RoundedDP(ApproximateDP(1.0, 1e-7), 1e-6),
     "rounded Gaussian": RoundedDP(GaussianDP(0.5), 1e-3),
     "rounded failure": RoundedDP(FAILING, 1e-6),
+    "failure beside losses": PrivacyLossDP(((FAILING, 2), (ApproximateDP(0.5), 3))),
     "rounded profile": RoundedDP(SubsampledDP(GaussianDP(1.0), 0.1), 1e-8),
     "rounded losses": RoundedDP(
         subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40)),
@@ -745,9 +746,13 @@ def test_a_failure_is_never_lost():
         RenyiDP(LinearCurve(0.1)),
         tilted,
     ):
-        for pair in ((FAILING, other), (other, FAILING), (RoundedDP(FAILING, 1e-9), other)):
-            with pytest.raises(UnsupportedMechanismError, match="fails with some probability"):
-                pair[0].compose(pair[1])
+        total = FAILING.compose(other)
+        assert total.failure == other.compose(FAILING).failure == 1e-9
+        assert total.compose(FAILING).failure == 2e-9
+        assert from_json(to_json(total)) == total
+        with pytest.raises(UnsupportedMechanismError):
+            total.rdp(2.0)
+        assert RoundedDP(FAILING, 1e-9).compose(other).failure == 1e-9
     with pytest.raises(UnsupportedMechanismError, match="fails with some probability"):
         PrivacyLossDP(((RoundedDP(FAILING, 1e-9), 2),))
     with pytest.raises(UnsupportedMechanismError):
@@ -755,6 +760,16 @@ def test_a_failure_is_never_lost():
     with pytest.raises(UnsupportedMechanismError, match="failure=1e-09: no dp_accounting event"):
         _ = FAILING.dp_event
     assert largest([FAILING, GaussianDP(0.7)]) == GaussianDP(0.7, failure=1e-9)
+
+
+def test_a_failure_is_added_to_composed_losses():
+    total = FAILING.compose(ApproximateDP(0.1, 1e-9))
+    surely = PrivacyLossDP(((GaussianDP(FAILING.mu), 1), (ApproximateDP(0.1, 1e-9), 1)))
+    epsilons = np.array([0.0, 0.5, 2.0])
+    expected = surely.delta(epsilons) + (1 + np.exp(epsilons)) * 1e-9
+    np.testing.assert_allclose(total.delta(epsilons), expected, rtol=1e-12)
+    assert total.delta(total.epsilon(1e-6)) <= 1e-6
+    assert total.epsilon(1e-10) == math.inf
 
 
 STEPS = {"noise_multiplier": 30.0, "step_size": 0.5, "strong_convexity": 0.01, "smoothness": 1.0}

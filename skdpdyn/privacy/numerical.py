@@ -130,6 +130,9 @@ class PrivacyLossDP(Guarantee):
         faster, and a bound all the same.
     unit : str, default="record"
         Whom it protects: one of these is what neighbours differ in.
+    failure : float, default=0.0
+        Probability in [0, 1) of an event in which the guarantee does not hold, those of Gaussian
+        parts included, see `GaussianDP`: at the end it adds (1 + exp(epsilon)) times this to delta.
 
     References
     ----------
@@ -149,6 +152,7 @@ class PrivacyLossDP(Guarantee):
     adjacency: Named = Adjacency.REPLACE_ONE
     accuracy: float = field(default=ACCURACY, metadata={"optional": True})
     unit: str = "record"
+    failure: float = field(default=0.0, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         self._check_neighbours()
@@ -159,11 +163,11 @@ class PrivacyLossDP(Guarantee):
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts: dict[Any, int] = {}
-        gaussian = GaussianDP(0.0, self.adjacency, unit=self.unit)
+        gaussian = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
             if not isinstance(part, (Guarantee, SampledGaussian)):
                 raise ValueError(f"part {part!r} must be a guarantee")
-            if getattr(part, "failure", 0.0):
+            if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
                 raise UnsupportedMechanismError(
                     f"part {part!r} fails with some probability, which numerical composition "
                     "does not know"
@@ -187,16 +191,22 @@ class PrivacyLossDP(Guarantee):
                     f"count={count!r} of {part!r} must be an integer >= 1 and at most {MAX_STEPS:g}"
                 )
             if type(part) is GaussianDP:
-                gaussian = gaussian.compose(replace(part, mu=part.mu * math.sqrt(count)))
+                failure = min(count * part.failure, 1 - 2**-53)
+                gaussian = gaussian.compose(
+                    replace(part, mu=part.mu * math.sqrt(count), failure=failure)
+                )
             else:
                 counts[part] = counts.get(part, 0) + count
-        if gaussian.mu > 0:
-            counts[gaussian] = 1
+        if gaussian.mu > 0 or not counts:
+            counts[replace(gaussian, failure=0.0)] = 1
         object.__setattr__(self, "parts", tuple(counts.items()))
+        object.__setattr__(self, "failure", gaussian.failure)
 
     def delta(self, epsilon: Floats) -> Any:
         """Return delta at ``epsilon`` >= 0 (float or array)."""
         epsilon = checked_epsilon(epsilon)
+        if self.failure:
+            return like(epsilon, by_element(self._failing_delta, epsilon))
         losses, others = self._bounds()
         delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
         if losses is not None:
@@ -206,9 +216,32 @@ class PrivacyLossDP(Guarantee):
     def epsilon(self, delta: Floats) -> Any:
         """Return epsilon at ``delta`` (float or array)."""
         delta = checked_delta(delta)
+        if self.failure:
+            return like(delta, by_element(self._failing_epsilon, delta))
         losses, others = self._bounds()
         bounds: list[Any] = [losses, *others] if losses else others
         return like(delta, np.min([by_element(each.epsilon, delta) for each in bounds], axis=0))
+
+    def _failing_delta(self, epsilon: float) -> float:
+        """Return delta, failures included, at ``epsilon`` or at a smaller one where it is less."""
+        surely = replace(self, failure=0.0)
+        found = min(epsilon, _least_failing(surely, self.failure))
+        return min(1.0, surely.delta(found) + (1 + math.exp(found)) * self.failure)
+
+    def _failing_epsilon(self, delta: float) -> float:
+        """Return an epsilon whose delta, failures included, is at most ``delta``."""
+        surely, epsilon = replace(self, failure=0.0), 0.0
+        if delta >= self._failing_delta(0.0):
+            return 0.0
+        for _ in range(_ROUNDS):  # they grow to the least that serves
+            left = delta - (1 + math.exp(min(epsilon, LARGEST_LOSS))) * self.failure
+            after = surely.epsilon(left * (1 - 1e-12)) if left > 0 else math.inf
+            if after <= epsilon:
+                return epsilon
+            epsilon = after * (1 + 1e-9)
+            if epsilon > _least_failing(surely, self.failure):
+                break
+        return math.inf
 
     def with_unit(self, unit: str) -> Any:
         """See `Guarantee.with_unit`."""
@@ -231,7 +264,7 @@ class PrivacyLossDP(Guarantee):
         if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
             # a part that promises nothing
             return None, [ApproximateDP(0.0, 1.0, self.adjacency)]
-        curve, mu = self._renyi_curve(), self._gaussian_bound()
+        curve, mu = self._summed_curve(), self._summed_mu()
         others: list[Guarantee] = []
         if mu is not None:
             others.append(GaussianDP(mu, self.adjacency))
@@ -265,6 +298,11 @@ class PrivacyLossDP(Guarantee):
 
         # PLDAccountant(REPLACE_ONE) reads a GaussianDpEvent as sensitivity 1 for adding, hence 2
         # for replacing
+        if self.failure:
+            raise UnsupportedMechanismError(
+                f"failure={self.failure!r}: no dp_accounting event says that a guarantee may fail "
+                "with some probability. Use its epsilon and delta"
+            )
         unit = self.adjacency.sum_sensitivity(1.0)
         events = []
         for part, count in self.parts:
@@ -290,19 +328,45 @@ class PrivacyLossDP(Guarantee):
         )
 
     def _renyi_curve(self) -> Any:
+        return None if self.failure else self._summed_curve()
+
+    def _gaussian_bound(self) -> float | None:
+        return None if self.failure else self._summed_mu()
+
+    def _summed_curve(self) -> Any:
         curves = [(part._renyi_curve(), count) for part, count in self.parts]
         if any(curve is None for curve, _ in curves):
             return None
         return SummedCurve(tuple(RepeatedCurve(curve, count) for curve, count in curves))
 
-    def _gaussian_bound(self) -> float | None:
+    def _summed_mu(self) -> float | None:
         mus = [(part._gaussian_bound(), count) for part, count in self.parts]
         if any(mu is None for mu, _ in mus):
             return None
         return math.hypot(*(mu * math.sqrt(count) for mu, count in mus))
 
     def _parts(self) -> Any:
-        return self.parts
+        failing = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
+        return (*self.parts, (failing, 1)) if self.failure else self.parts
+
+
+_ROUNDS = 100  # of an epsilon that makes up for failures
+
+
+@lru_cache(maxsize=64)
+def _least_failing(guarantee: PrivacyLossDP, failure: float) -> float:
+    """Return about where delta plus (1 + e^epsilon) failure is least, from below.
+
+    It is convex in e^epsilon, so that it falls up to there.
+    """
+    low, high = 0.0, min(guarantee.epsilon(failure / 2), LARGEST_LOSS)
+    for _ in range(40):
+        one, other = low + (high - low) / 3, high - (high - low) / 3
+        costs = [guarantee.delta(x) + (1 + math.exp(x)) * failure for x in (one, other)]
+        low, high = (one, high) if costs[0] > costs[1] else (low, other)
+        if high - low < 1e-3 * high:
+            break
+    return low
 
 
 LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
@@ -398,7 +462,7 @@ def discretised(
     refined = [_refined(_Grid(parts, span, tail, log_delta), accuracy)]
     if not refined[0].error <= 1:  # losses that no single grid holds
         if math.isfinite(refined[0].size):  # many releases: a loss is far below epsilon
-            span = max(span, 8 * refined[0].size)
+            span = min(max(span, 8 * refined[0].size), LARGEST_LOSS)
         refined.append(_refined(_Grid(parts, span, tail, log_delta, 0.3 * accuracy), accuracy))
     return min(refined, key=lambda one: one.size).losses
 
