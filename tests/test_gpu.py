@@ -25,7 +25,7 @@ from skdpdyn.data import gpu
 from skdpdyn.data.gpu import DeviceRows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.losses import LOSSES, squared
+from skdpdyn.losses import LOSSES, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.solvers import DPSGD
@@ -121,6 +121,34 @@ def test_statistics_are_those_of_rows_in_memory(xp):
             for ask in asked:
                 expected, found = map(ask, rows)
                 np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exact", [False, True])
+def test_gradients_are_those_of_rows_in_memory(exact, dtype, strict, monkeypatch):
+    """With limits that clamp most residuals, in the precision of X, rounded down."""
+    if dtype is np.float32:  # kernels of several outputs then sum in single precision
+        monkeypatch.setattr(LocalRows, "allows_single", lambda rows, objective: False)
+    X, y = data(N, dtype=dtype)
+    X *= 3
+    classes, weights = (y > 0).astype(dtype), np.array([0.5, 0.75, 1.0])
+    row_map = RowMap(np.full(5, 0.1), np.eye(5) + 0.1, norm=1.5, radius=1.2)
+    for loss in (*LOSSES[:4], softmax(3)):
+        for given, scaling in ((None, 0.5), (row_map, 0.5), (None, 0.0)):
+            spread = 1.0 if given is None else given.spread
+            objective = Objective(
+                loss, N, 5, 1.0, clip=0.05, intercept_scaling=scaling, spread=spread, exact=exact
+            )
+            point = np.linspace(-2, 2, objective.n_parameters)
+            here = LocalRows(X, classes, map=given)
+            there = DeviceRows(strict.asarray(X), strict.asarray(classes)).with_targets(
+                lambda y: strict.astype(y, strict.float64)
+            )
+            for rows in (here, here.weighted_by_class(weights)):
+                expected = rows.gradient(objective, point)
+                of = there if rows is here else there.weighted_by_class(weights)
+                found = (of if given is None else of.with_map(given)).gradient(objective, point)
+                np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_derivatives_are_those_of_the_kernels(strict):

@@ -358,7 +358,7 @@ class _Sums:
         places = self._slot[: n_outputs * rows.shape[1]]
         point = weights[places].reshape(n_outputs, -1), intercept[:, None], shift[:, None]
         point = [rows._here(numbers) for numbers in point]
-        terms = (self._of_part(*held, *point) for held in self._held)
+        terms = (self._of_part(held, *point) for held in self._held)
         # all at once: the device goes on while the host asks for more
         found = quietly(lambda: rows._added([rows._xp.concat(list(terms))]), failed=_FAILED)
         sums = np.zeros(what.n_sums)
@@ -367,8 +367,9 @@ class _Sums:
         sums[what.n_weights :] = np.concatenate([scaled, found[:, -1]])
         return sums
 
-    def _of_part(self, part, scale, offset, limit, y, weight, coef, intercept, shift):
+    def _of_part(self, held, coef, intercept, shift):
         """Return the sums of each chunk: of coefficients, of residuals, of these times offset."""
+        part, scale, offset, limit, y, weight = held
         rows, xp, size = self._rows, self._rows._xp, min(self._size, scale.shape[0])
         X = rows._double(rows._X[part, ...])
         raw = xp.matmul(coef, X.T) * scale + intercept + shift * offset
