@@ -156,6 +156,9 @@ class DeviceRows(TargetsElsewhere):
 
     def seen_targets(self, numeric: bool) -> np.ndarray:
         """Return the labels that occur, or the extremes of numbers: a leak, which fits warn of."""
+        return quietly(self._seen_targets, numeric, failed=_FAILED)
+
+    def _seen_targets(self, numeric):
         xp, y = self._xp, self._given[0]
         return to_host(xp.stack([xp.min(y), xp.max(y)]) if numeric else xp.unique_values(y))
 
