@@ -200,7 +200,7 @@ def test_the_excess_falls_with_the_strength(name):
     for strength in (1e3, 1e4, 1e5, 1e6):
         epsilon = GaussianDP(2 * strength / N).epsilon(1e-11)
         excess[strength] = TRUTHS[name].loss(fitted(name, "unit", epsilon)[1], y) - least
-        assert excess[strength] <= 0.02 * math.sqrt(1e3 / strength)
+        assert excess[strength] <= 0.05 * math.sqrt(1e3 / strength)
     assert excess[1e6] <= excess[1e3] * math.sqrt(1e-3)
     assert excess[1e6] <= 1e-4
 

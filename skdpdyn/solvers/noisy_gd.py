@@ -223,7 +223,7 @@ class NoisyGD(Solver):
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = rules.most_steps(strength, learnt.equal and objective.n_outputs == 1)
-        plain = min(time / (mean * longest), most / learnt.flatness)
+        plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
         n_steps = max(math.ceil(min(plain, math.sqrt(rules.momentum_steps() * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
         return lambda noise_multiplier: NoisyGradientDescent(
