@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.accuracy import DATA, DATASETS, splits
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.exceptions import PrivacyUtilityWarning
 from skdpdyn.planning import plan
 
 SETS = ("adult", "magic", "california", "flights", "pendigits")
@@ -69,7 +69,7 @@ def parsed(arguments):
 
 def main(arguments):
     asked = parsed(arguments)
-    warnings.simplefilter("ignore", PrivacyLeakWarning)
+    warnings.simplefilter("ignore", PrivacyUtilityWarning)
     for group, sizes in SIZES.items():
         errors, within = [], []
         print(f"{group + ' cells':<17} {'rows':>7} {'epsilon':>7} {'not private':>11} ", end="")

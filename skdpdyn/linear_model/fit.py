@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpdyn import rules
 from skdpdyn.base import forget_fit
 from skdpdyn.blas import threads_of
 from skdpdyn.conditioning import FittedConditioning
@@ -117,14 +118,18 @@ def _run(model, planned, reading, generator, unit):
 
 def _settle_for_constant(learning):
     """Take the model that training would have started from, and say so."""
+    request = learning.plan.request
     why = (
         "the rate of counts drowns in its own noise, so that"
         if learning.hopeless
-        else f"n_samples={learning.plan.request.n_samples} times mu={learning.plan.budget.mu:.3g} "
-        "pays for no more than a base rate:"
+        else f"n_samples={request.n_samples} times mu={request.mu:.3g} pays for no more than a "
+        "base rate:"
     )
+    missing = max(1.0, rules.least_strength() / request.strength)
     warn(
-        f"{why} predictions are the same for all rows. Raise epsilon, or take more records",
+        f"{why} predictions are the same for all rows. Slopes need {missing:.2g} times as many "
+        "records, or that much of a larger epsilon, at least; skdpdyn.planning.plan says what "
+        "models of that size score",
         PrivacyUtilityWarning,
     )
     start = np.zeros(learning.plan.objective.n_parameters)

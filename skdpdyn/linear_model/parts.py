@@ -320,7 +320,8 @@ def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
         found = 1 / n_classes + (found - found.mean()) / rows.n_records
         multiplier = spending.noise_multiplier(CLASS_COUNTS)
         std = sensitivity * multiplier * math.sqrt(beyond) / rows.n_records
-        found = np.maximum(found, min(std, 1 / n_classes))
+        least = min(std, 1 / n_classes)  # beyond it noise would be taken for certainty
+        found = np.clip(found, least, 1 - (n_classes - 1) * least)
         learning.class_shares = found / found.sum()
     return learning.class_shares
 
