@@ -32,6 +32,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.accuracy import DATA, flights, mnist, splits
 from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.data.local import LocalRows
+from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.solvers import SOLVERS
 
 # at most, times scikit-learn's, of a million rows
@@ -183,6 +184,7 @@ def main(argv=None):
     )
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", PrivacyLeakWarning)  # scores of the rows of the fit
         for name, X, y, private, theirs in problems(
             arguments.only, arguments.samples, arguments.data
         ):

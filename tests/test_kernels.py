@@ -4,7 +4,6 @@ says: for every loss.
 
 import math
 import threading
-from functools import partial
 from itertools import product
 from types import ModuleType
 
@@ -31,6 +30,7 @@ from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels import passes
 from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
+from skdpdyn.kernels.statistics import compiled_limit
 from skdpdyn.kernels.sums import Total
 from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.privacy import Adjacency
@@ -425,10 +425,17 @@ def test_a_chunk_sums_its_own_rows_alone(layout, loss, dtype, start, stop):
     )
 
 
+def in_single(norms, exposure, limits, *of_limit):
+    """Write limits of residuals, rounded down to single precision; return them in it."""
+    rounded = np.empty(len(norms), np.float32)
+    compiled_limit("float32")(norms, exposure, rounded, *of_limit)
+    limits[:] = rounded
+    return rounded
+
+
 @pytest.mark.parametrize("number", [0.0, 1e-50, 1e-45, 0.1, 1.0, 1e38, 1e39, math.inf])
 def test_numbers_are_rounded_down(number):
-    (rounded,) = local.rounded_down(np.array([number]), np.float32)
-    assert rounded.dtype == np.float32
+    (rounded,) = in_single(np.ones(1), np.empty(0), np.empty(1), number, 0.0, math.inf, 1.0)
     assert float(rounded) <= number
     with np.errstate(over="ignore"):
         following = float(np.nextafter(rounded, np.float32(math.inf)))
@@ -469,8 +476,8 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss, monkeypa
     anew.
     """
     X, y = data(loss, 300, 21, np.float32)
-    results, single = [], partial(local.rounded_down, dtype=np.float32)
-    monkeypatch.setattr(local, "rounded_down", lambda limits, dtype: single(limits).astype(dtype))
+    results = []
+    monkeypatch.setattr(local, "compiled_limit", lambda dtype: in_single)
     for rows in (layout(X), layout(X.astype(np.float64))):
         theta = np.zeros(problem(loss, X).n_parameters)
         schedule = {
