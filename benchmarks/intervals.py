@@ -201,7 +201,8 @@ def line(cell, repetitions):
     """Return a line of the table."""
     form, adjacency, design, n_samples, n_features, epsilon, method = cell
     told = statistics(*simulate(cell, repetitions))
-    coverage, spread = told[1:3]
+    share, coverage, spread = told[:3]
+    spread = max(spread, np.sqrt(0.05 * 0.95 / max(share * repetitions, 1)))  # where all cover
     far = max(0.935 - coverage, coverage - 0.975) > _FAILS * spread
     what = f"{form:<10} {adjacency:<11} {design:<10} {n_samples:>7} {n_features:>3} {epsilon:>4g}"
     what += f" {method:<10} {repetitions:>5}"

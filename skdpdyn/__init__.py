@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         PrivateLinearSVC,
         PrivateLogisticRegression,
         PrivatePoissonRegressor,
+        PrivateQuantileRegressor,
         PrivateRidge,
         PrivateSoftmaxRegression,
     )
@@ -40,6 +41,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSoftmaxRegression",
     "__version__",

@@ -561,6 +561,131 @@ def _fitted(estimator):
     return estimator
 
 
+class CoefficientDisplay:
+    """Coefficients with their intervals as a forest plot, all from released numbers.
+
+    Create it with `from_summary`.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the coefficients.
+    estimates, low, high : ndarray of shape (n_coefficients,)
+        Estimates, and the ends of their intervals.
+    xlabel : str, default="coefficient"
+        Label of the axis.
+    reference : float, default=0.0
+        Where nothing is told: 1 for ratios, on a logarithmic axis.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the drawing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.inference import private_regression
+    >>> from skdpdyn.inspection import CoefficientDisplay
+    >>> X = np.random.default_rng(0).uniform(0, 1, (20_000, 2))
+    >>> y = X[:, 0] > np.random.default_rng(1).uniform(0, 1, 20_000)
+    >>> _, table = private_regression(
+    ...     PrivateLogisticRegression(), X, y, epsilon=2.0, bounds=(0, 1), classes=[False, True]
+    ... )
+    >>> display = CoefficientDisplay.from_summary(table, odds_ratios=True, plot=False)
+    >>> display.names, bool(display.low[0] > 1)
+    (('x0', 'x1'), True)
+    """
+
+    figure_: Any
+    ax_: Any
+
+    def __init__(
+        self,
+        *,
+        names: Any,
+        estimates: Any,
+        low: Any,
+        high: Any,
+        xlabel: str = "coefficient",
+        reference: float = 0.0,
+    ) -> None:
+        self.names = names
+        self.estimates = estimates
+        self.low = low
+        self.high = high
+        self.xlabel = xlabel
+        self.reference = reference
+
+    @classmethod
+    def from_summary(
+        cls,
+        summary: Any,
+        *,
+        odds_ratios: bool = False,
+        plot: bool = True,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Take the coefficients of a table that have estimates, without the intercept.
+
+        Parameters
+        ----------
+        summary : PrivateSummary
+            A table of `skdpdyn.inference`.
+        odds_ratios : bool, default=False
+            Whether to show exponentials: odds ratios, or ratios of rates.
+        plot : bool, default=True
+            Whether to draw at once.
+        ax : matplotlib Axes or None, default=None
+            Axes to draw on; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``errorbar``.
+
+        Returns
+        -------
+        CoefficientDisplay
+        """
+        kept = [
+            i
+            for i, name in enumerate(summary.names)
+            if summary.answered[i] and not name.endswith("intercept")
+        ]
+        numbers = np.column_stack([summary.params, summary.conf_int()])[kept].T
+        estimates, low, high = np.exp(numbers) if odds_ratios else numbers
+        names = tuple(summary.names[i] for i in kept)
+        shown = {"xlabel": "odds ratio", "reference": 1.0} if odds_ratios else {}
+        display = cls(names=names, estimates=estimates, low=low, high=high, **shown)
+        return display.plot(ax=ax, **kwargs) if plot else display
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw a line for each coefficient, the first at the top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Axes to draw on; None: a new figure.
+        **kwargs : dict
+            For matplotlib's ``errorbar``.
+
+        Returns
+        -------
+        CoefficientDisplay
+        """
+        self.figure_, self.ax_ = _axes(ax)
+        places = np.arange(len(self.names))[::-1]
+        lengths = np.array([self.estimates - self.low, self.high - self.estimates])
+        options = {"fmt": "o", "capsize": 3} | kwargs
+        self.ax_.errorbar(self.estimates, places, xerr=lengths, **options)
+        self.ax_.axvline(self.reference, color="0.5", linestyle=":")
+        self.ax_.set_yticks(places, self.names)
+        self.ax_.set_xlabel(self.xlabel)
+        if self.reference > 0:
+            self.ax_.set_xscale("log")
+        return self
+
+
 def _length(mechanism):
     """Return the field that says how long a run was, or None."""
     return next(

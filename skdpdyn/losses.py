@@ -31,6 +31,7 @@ _LN2 = 0.6931471805599453
 _MAX_EXPONENT = 708.0
 
 HINGE_WIDTH = 0.5  # half-width of the smoothed kink of the hinge
+PINBALL_WIDTH = 0.05  # the same of the pinball loss: a wider one would move quantiles
 
 
 @inner
@@ -360,5 +361,48 @@ def softmax(n_classes: int) -> Loss:
     )
 
 
-LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5))
+@cache
+def _pinball_residual(quantile):
+    """Return the derivative of the smoothed pinball loss of a quantile."""
+
+    def residual(raw_prediction, y, out):
+        for i in range(out.size):
+            share = (raw_prediction[i] - y[i] + PINBALL_WIDTH) * (0.5 / PINBALL_WIDTH)
+            share = share if share > 0.0 else 0.0  # NaN becomes 0
+            out[i] = (share if share < 1.0 else 1.0) - quantile
+
+    return residual
+
+
+def pinball(quantile: float) -> Loss:
+    """Return the pinball loss of a quantile with a smoothed kink, for y in [-1, 1].
+
+    With u = y - r: quantile u from h on, (quantile - 1) u up to -h, and in between the parabola
+    that meets both with their slopes. So the slope is within -quantile and 1 - quantile, and the
+    second derivative is 1 / (2 h) or 0.
+
+    Parameters
+    ----------
+    quantile : float
+        In (0, 1).
+
+    Returns
+    -------
+    Loss
+    """
+    quantile = checked_number(quantile, "quantile", lambda q: 0 < q < 1, "a number in (0, 1)")
+    steepest = max(quantile, 1 - quantile)
+    return Loss(
+        "pinball",
+        _pinball_residual(quantile),
+        lipschitz=steepest,
+        smoothness=1 / (2 * PINBALL_WIDTH),
+        # the slope is steepest up to h from the target, where it begins to fall
+        at_zero=steepest * (1 - PINBALL_WIDTH) + steepest**2 * PINBALL_WIDTH,
+        typical=1.0,  # steps that the kink alone would allow are ten times too short elsewhere
+        rounding=8.0,
+    )
+
+
+LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9))
 """One of each loss, and softmax in two sizes, for the conformance tests."""

@@ -15,6 +15,7 @@ from skdpdyn import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
@@ -37,6 +38,7 @@ ESTIMATORS = [
     PrivateRidge(),
     PrivateLinearSVC(),
     PrivatePoissonRegressor(),
+    PrivateQuantileRegressor(),
     PrivateGAMClassifier(bounds=(-10, 10)),
     PrivateGAMRegressor(bounds=(-10, 10)),
     BoundsScaler((0, 1)),

@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdpdyn.losses import LOSSES, Loss, hinge, logistic, poisson, softmax, squared
+from skdpdyn.losses import LOSSES, PINBALL_WIDTH, Loss, hinge, logistic, poisson, softmax, squared
 
 __all__ = ["loss", "targets"]
 
@@ -126,6 +126,9 @@ def exact_derivative(loss, raw, y):
     if loss.name == "hinge":
         sign = 2 * y - 1
         return [-sign * min(max((mpmath.mpf(1.5) - sign * raw[0]), 0), 1)]
+    if loss.name == "pinball":  # of 0.9, as in LOSSES
+        share = (raw[0] - y + mpmath.mpf(PINBALL_WIDTH)) / (2 * mpmath.mpf(PINBALL_WIDTH))
+        return [min(max(share, 0), 1) - mpmath.mpf(0.9)]
     mean = {
         "logistic": lambda r: 1 / (1 + mpmath.exp(-r)),
         "poisson": mpmath.exp,

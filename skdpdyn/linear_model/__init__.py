@@ -10,6 +10,7 @@ from skdpdyn.linear_model.gam import PrivateGAMClassifier, PrivateGAMRegressor
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.parts import ClassShares
 from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
+from skdpdyn.linear_model.quantile import PrivateQuantileRegressor
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.linear_model.svc import PrivateLinearSVC
@@ -28,6 +29,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSoftmaxRegression",
 ]

@@ -1,0 +1,60 @@
+"""
+Survival curves
+===============
+
+How long do customers, patients or machines last? In discrete time a curve is a logistic regression
+of hazards, with a row for each person and period; the guarantee is for a person with all rows.
+"""
+
+# %%
+# Times to an event, some of them censored
+# ----------------------------------------
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
+
+rng = np.random.default_rng(0)
+n, times = 60_000, [1, 2, 3, 4, 5]
+treated = rng.integers(0, 2, n)
+lasted = rng.exponential(4.0 * np.exp(0.6 * treated))
+left = rng.uniform(0, 12, n)
+durations, events = np.minimum(lasted, left), lasted <= left
+rows, happens, persons = person_periods(durations, events, times, treated[:, None])
+
+# %%
+# Hazards
+# -------
+# Each row weighs 1/5, the public number of periods, so a person counts once at most.
+
+_, table = private_regression(
+    PrivateLogisticRegression(),
+    rows,
+    happens,
+    epsilon=4.0,
+    bounds=(0, 1),
+    classes=[0, 1],
+    groups=persons,
+    max_rows_per_person=len(times),
+)
+print(table)
+
+# %%
+# Curves with bands
+# -----------------
+
+plt.style.use("tableau-colorblind10")
+figure, ax = plt.subplots(layout="constrained")
+for x, label in ((0, "untreated"), (1, "treated")):
+    curve = SurvivalCurve.of(table, times, [x])
+    (line,) = ax.step(curve.times, curve.survival, where="post", label=label)
+    band = {"step": "post", "alpha": 0.25, "color": line.get_color()}
+    ax.fill_between(curve.times, curve.low, curve.high, **band)
+    print(f"{label}: {curve.survival[-1]:.3f} last {curve.times[-1]:g} years")
+ax.set_xlabel("years")
+ax.set_ylabel("probability of no event")
+ax.set_ylim(0, 1)
+ax.legend()
+plt.show()
