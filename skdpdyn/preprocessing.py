@@ -38,7 +38,7 @@ from skdpdyn.conditioning import (
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.local import LocalRows, rows_of
-from skdpdyn.data.persons import MOST_ROWS, auto_rows, persons_of, unit_of
+from skdpdyn.data.persons import checked_most_rows, persons_of, unit_of
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.expansion import LOWEST, PAIR_WEIGHT, cosines, on_scales, typical_norm
@@ -883,7 +883,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     def _learn(self, X, groups, unit):
         n_rows, n_features = X.shape
         codes, n_samples = persons_of(groups, n_rows)
-        most_rows = self._most_rows(n_samples)
+        most_rows = checked_most_rows(self.max_rows_per_person, n_samples)
         rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
         rows.most_rows = most_rows
         plan, shares = self._plan(n_samples, n_features)
@@ -930,11 +930,6 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.n_samples_, self.data_norm_ = n_samples, float(self.data_norm)
         if ranges is not None:
             self.bounds_ = ranges
-
-    def _most_rows(self, n_samples):
-        if is_auto(self.max_rows_per_person):
-            return auto_rows(n_samples)
-        return checked_count(self.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
 
     def _shares(self, n_samples, n_features, budget):
         """Return what each part takes of mu^2, all of it together."""
@@ -1050,7 +1045,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         budget.require_gaussian()
         checked_flag(self.equalize, "equalize")
         self._check_bounds()
-        most_rows = self._most_rows(n_samples)
+        most_rows = checked_most_rows(self.max_rows_per_person, n_samples)
         if self.equalize and not can_sum(n_samples, n_features, most_rows):
             raise ValueError(
                 f"equalize=True: n_samples={n_samples} are too many to sum. Use equalize=False"

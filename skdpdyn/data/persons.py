@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.privacy.checks import checked_count, is_auto
 from skdpdyn.privacy.guarantees import checked_unit
 
 AUTO_ROWS = 100
@@ -107,6 +108,30 @@ def unit_of(groups, unit: str | None) -> str:
             "the ids of. Pass both, or neither"
         )
     return unit
+
+
+def checked_most_rows(limit: Any, n_samples: int) -> int:
+    """Return the public limit on the rows of a person, as ``max_rows_per_person`` says it.
+
+    Parameters
+    ----------
+    limit : int or "auto"
+        The parameter.
+    n_samples : int
+        Number of persons.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If it is neither "auto" nor such a number.
+    """
+    if is_auto(limit):
+        return auto_rows(n_samples)
+    return checked_count(limit, "max_rows_per_person", largest=MOST_ROWS)
 
 
 def persons_of(groups: Any, n_rows: int) -> tuple[np.ndarray | None, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skdpdyn import rules
 from skdpdyn.base import check_n_jobs, check_verbose
 from skdpdyn.conditioning import Conditioning, FittedConditioning, can_sum, pays_for_matrix
-from skdpdyn.data.persons import MOST_ROWS, auto_rows
+from skdpdyn.data.persons import checked_most_rows
 from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.start import Start, start_of
@@ -18,7 +18,6 @@ from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import (
     as_float,
     checked_choice,
-    checked_count,
     checked_flag,
     is_auto,
     is_named,
@@ -385,11 +384,9 @@ def most_rows_of(model: "PrivateLinearModel", n_samples: int, given: int | None 
 
     ``given`` is what a fit was given in place of the parameter.
     """
-    if given is not None:
-        return checked_count(given, "max_rows_per_person", largest=MOST_ROWS)
-    if is_auto(model.max_rows_per_person):
-        return 1 if solver_of(model).pays_for_rows else auto_rows(n_samples)
-    return checked_count(model.max_rows_per_person, "max_rows_per_person", largest=MOST_ROWS)
+    limit = model.max_rows_per_person if given is None else given
+    pays = is_auto(limit) and solver_of(model).pays_for_rows
+    return 1 if pays else checked_most_rows(limit, n_samples)
 
 
 def _buys_weights(class_weight):
