@@ -454,7 +454,7 @@ def replayed_fit(title, model, pairs, learnt=None):
         codes = np.minimum(np.arange(len(y)), WHOLE - 1)
         fit = {"groups": codes} if title == "persons" else {}
         fit |= {"exposure": exposure} if title == "exposures" else {}
-        all_of = lambda *arguments: rows_of(*arguments).weighted_by(weight)  # noqa: E731
+        all_of = lambda *given, **more: rows_of(*given, **more).weighted_by(weight)  # noqa: E731
         X = sparse.csr_array(X) if title == "sparse rows" else X
         with patch.object(reading, "rows_of", all_of):
             model.fit(X, y, **fit)
