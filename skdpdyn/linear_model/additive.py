@@ -151,7 +151,7 @@ def expand(
     rich = rules.expands_richly(strength, n_numbers)
     plain = Expansion(columns, 1, rules.decay_of_cosines())
     n_scales = sum(plain.n_scales(column) for column in columns) + rich * n_numbers
-    n_terms = rules.cosines_of_scales(n_scales)
+    n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
     found = Expansion(columns, n_terms, rules.decay_of_cosines())
     if rich:
         found = found.with_uniform_distributions()
