@@ -66,7 +66,7 @@ from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
-_MOST_FOLDED = 2**17  # and of one round of small losses
+_MOST_FOLDED = 2**18  # and of one round of small losses
 PROFILE_ERROR = 1e-12  # of the deltas that profiles give, relative
 _DIFFERENCE_ERROR = 1e-15  # of a difference of neighbours on a profile, relative
 _UNIT = 2.0**-53
@@ -485,10 +485,10 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
     while True:
         windows = [_window([(one, n // groups)]) for one in (masses, *(one for one, _ in tilts))]
         low, high = min(one[0] for one in windows), max(one[1] for one in windows)
-        if high - low < _MOST_FOLDED:
+        if high - low < _MOST_FOLDED or groups == n:
             break
         # a window is nearly as long as the root of the repetitions
-        groups *= 4 ** math.ceil(math.log2((high - low + 1) / _MOST_FOLDED))
+        groups = min(groups * 4 ** math.ceil(math.log2((high - low + 1) / _MOST_FOLDED)), n)
     each, outside, summed = n // groups, 0.0, masses
     if each > 1:
         probs, outside = _convolved([(masses, each)], low, high), _OUTSIDE
@@ -499,7 +499,7 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
             other = _convolved([(one, each)], low, high) * np.exp(np.minimum(exponent, 700.0))
             probs = np.minimum(probs, other * (1 + 4 * _UNIT))
         summed = Masses(low, probs, 0.0)
-    by = ratio if groups == 1 else min(ratio, 2 ** (each.bit_length() // 2))
+    by = ratio if groups == 1 else min(ratio, max(2, 2 ** (each.bit_length() // 2)))
     moved = _moved(summed, by, steps[0], interval / ratio)
     total = float(np.sum(moved.probs))
     moved = Masses(moved.low, moved.probs / total * (1 + 4 * _UNIT), 0.0)
