@@ -541,7 +541,7 @@ its worst neighbours show. It makes up its own data, and is given none.
 .. code-block:: pycon
 
    >>> from skdpdyn import PrivateLogisticRegression
-   >>> from skdpdyn.audit import Listener, audit, listened
+   >>> from skdpdyn.audit import audit
    >>> model = PrivateLogisticRegression(3.0, 1e-2, classes=[0, 1], conditioning=0.3)
    >>> found = audit(model, (100, 4))
    >>> found.passed
