@@ -73,7 +73,7 @@ PLANTED = {
     ),
     "projection skipped": (
         PrivateScaler(**BUDGET),
-        patch.object(local, "row_factors", lambda norms, *_: np.ones_like(norms)),
+        patch.object(local, "inner_radius", lambda data_norm, X: 100.0 * data_norm),
     ),
 }
 
