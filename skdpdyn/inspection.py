@@ -655,8 +655,9 @@ class CoefficientDisplay:
         numbers = np.column_stack([summary.params, summary.conf_int()])[kept].T
         estimates, low, high = np.exp(numbers) if odds_ratios else numbers
         names = tuple(summary.names[i] for i in kept)
-        shown = {"xlabel": "odds ratio", "reference": 1.0} if odds_ratios else {}
-        display = cls(names=names, estimates=estimates, low=low, high=high, **shown)
+        display = cls(names=names, estimates=estimates, low=low, high=high)
+        if odds_ratios:
+            display.xlabel, display.reference = "odds ratio", 1.0
         return display.plot(ax=ax, **kwargs) if plot else display
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:

@@ -106,13 +106,20 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
 def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency):
     """What is learnt of rows and every step, replayed on neighbours: each part alone, and all."""
     rows = {row.what.split(": ")[1]: row for row in audit.default(Adjacency(adjacency))}
-    assert {"column means", "second moments", "curvature", "steps", "all"} <= set(rows)
+    assert {
+        "class counts",
+        "column means",
+        "second moments",
+        "mapped lengths",
+        "steps",
+        "all",
+    } <= set(rows)
     for row in rows.values():
         assert re.match(r"default, momentum=0\.[1-9]", row.what)
         assert row.loss <= row.claim * (1 + 1e-6), row
-    if adjacency == "add_remove":  # the steps' claim is no larger than it must be
-        assert rows["steps"].loss > 0.98 * rows["steps"].claim
-        assert rows["all"].loss > 0.95 * rows["all"].claim
+    if adjacency == "add_remove":  # residuals from the base rate on are below their bound, not far
+        assert rows["steps"].loss > 0.5 * rows["steps"].claim
+        assert rows["all"].loss > 0.5 * rows["all"].claim
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])

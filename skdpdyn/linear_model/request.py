@@ -252,10 +252,10 @@ def request_of(
         Whether counts have exposures. The cost does not depend on it.
     in_order : bool, default=False
         Whether rows are read in their order.
-    most_rows : int or None, default=None
-        Most rows of a person, where a fit was given it. None: that of the parameters.
     columns : tuple or None, default=None
         Public columns of an additive model, as they were read. None: those of the parameters.
+    most_rows : int or None, default=None
+        Most rows of a person, where a fit was given it. None: that of the parameters.
 
     Returns
     -------
