@@ -138,6 +138,21 @@ def not_private(table):
     return make_pipeline(columns, StandardScaler(), linear)
 
 
+def _diffprivlib(table, epsilon, binary):
+    """Return diffprivlib's model; None where it is not installed, or not beside scikit-learn."""
+    try:
+        from diffprivlib.models import LinearRegression
+        from diffprivlib.models import LogisticRegression as TheirLogistic
+    except ImportError:
+        return None
+    n_columns = len(table.bounds) + sum(map(len, table.categories.values()))
+    model = TheirLogistic(epsilon=epsilon, data_norm=np.sqrt(n_columns), max_iter=1000)
+    if not binary:
+        bounds = np.zeros(n_columns), np.ones(n_columns)
+        model = LinearRegression(epsilon=epsilon, bounds_X=bounds, bounds_y=table.target_bounds)
+    return make_pipeline(table.columns(BoundsScaler(table.bounds)), model)
+
+
 def peers(table, epsilon):
     """Return the models of other packages that are installed, by name; add_remove."""
     found, delta = {}, 1 / len(table.y) ** 2
@@ -160,16 +175,8 @@ def peers(table, epsilon):
         for rate in (0.01, 0.2):
             ebm = getattr(privacy, f"DPExplainableBoosting{kind}")
             found[f"DP-EBM {rate}"] = ebm(learning_rate=rate, **options)
-    if find_spec("diffprivlib"):
-        from diffprivlib.models import LinearRegression
-        from diffprivlib.models import LogisticRegression as TheirLogistic
-
-        n_columns = len(table.bounds) + sum(map(len, table.categories.values()))
-        model = TheirLogistic(epsilon=epsilon, data_norm=np.sqrt(n_columns), max_iter=1000)
-        if not binary:
-            bounds = np.zeros(n_columns), np.ones(n_columns)
-            model = LinearRegression(epsilon=epsilon, bounds_X=bounds, bounds_y=table.target_bounds)
-        found["diffprivlib"] = make_pipeline(table.columns(BoundsScaler(table.bounds)), model)
+    if (model := _diffprivlib(table, epsilon, binary)) is not None:
+        found["diffprivlib"] = model
     if find_spec("opacus") and binary:
         network = _Network(epsilon, delta)
         found["Opacus"] = make_pipeline(table.columns(BoundsScaler(table.bounds)), network)

@@ -9,9 +9,9 @@ coverage whose 99.9 % interval lies outside of 0.935 to 0.975.
 Methods: `private_regression`, `private_summary` of a model by objective perturbation, and for
 linear regression BinAgg (Lin, Slavkovic and Bhoomireddy 2025, arXiv 2510.16974) and the private
 bootstrap (Wang, Cheng and Awan 2022, arXiv 2210.06140), see `benchmarks._rivals_intervals`.
-Designs: neighbouring columns have a correlation of 0.5 or of 0.95, or columns have a long tail. All methods
-know that columns are within -1 and 1. The data of "robust" have another link than the model, and
-the target is the best approximation to it.
+Designs: neighbouring columns have a correlation of 0.5 or of 0.95, or columns have a long tail. All
+methods know that columns are within -1 and 1. The data of "robust" have another link than the
+model, and the target is the best approximation to it.
 """
 
 import argparse

@@ -29,7 +29,7 @@ __all__ = ["TRUSTED", "check_folder", "export"]
 _MODELS = (
     *("logistic.PrivateLogisticRegression", "softmax.PrivateSoftmaxRegression"),
     *("svc.PrivateLinearSVC", "ridge.PrivateRidge", "poisson.PrivatePoissonRegressor"),
-    *("gam.PrivateGAMClassifier", "gam.PrivateGAMRegressor"),
+    *("gam.PrivateGAMClassifier", "gam.PrivateGAMRegressor", "quantile.PrivateQuantileRegressor"),
 )
 _OTHERS: tuple[type, ...] = (
     *(Conditioning, FittedConditioning, RowMap, Expansion, Levels, Numbers, Budget, Adjacency),

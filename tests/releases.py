@@ -27,6 +27,7 @@ from skdpdyn import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
     audit,
@@ -541,6 +542,13 @@ WAYS_OUT = {
         partial(PrivateLinearSVC, classes=[0, 1], solver=NoisyGD(n_steps=3), **OPTIONS)
     ),
     "PrivateRidge": fit(by(NoisyGD(n_steps=3), partial(ridge, **unconditioned)), "target"),
+    "PrivateQuantileRegressor": fit(
+        partial(PrivateQuantileRegressor, target_bounds=(-1, 1), **OPTIONS), "target"
+    ),
+    "PrivateQuantileRegressor conditioned": fit(
+        partial(PrivateQuantileRegressor, target_bounds=(-1, 1), conditioning=0.3, **OPTIONS),
+        "target",
+    ),
     "PrivateRidge conditioned": fit(partial(ridge, conditioning=0.3), "target"),
     "PrivatePoissonRegressor": fit(
         partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts", exposure="exposure"

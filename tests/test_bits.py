@@ -216,8 +216,12 @@ def lines_that_release():
     found = set()
     for name, called, node in calls_in_package():
         other = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
-        # an audit releases made-up numbers alone
-        if called in ("release", "symmetric", "quantile") and not other and name != "audit.py":
+        # an audit releases made-up numbers alone; a table's quantile is that of the normal law
+        other |= name in ("audit.py", "noise.py") or (called, name[:10]) == (
+            "quantile",
+            "inference/",
+        )
+        if called in ("release", "symmetric", "quantile") and not other:
             found.add((name, node.lineno))
     assert len(found) > 20
     return found
@@ -258,6 +262,8 @@ def test_no_other_line_adds_noise():
     """Read the package: who draws anything at random, by whatever method of numpy's generators."""
     methods = {name for name in dir(np.random.Generator) if name[0] != "_"}
     for name, called, node in calls_in_package():
+        if name == "planning.py":  # which reads no record: rows of plans are made up
+            continue
         if called in DRAWING or (called in methods and isinstance(node.func, ast.Attribute)):
             # the loss, and Python's type
             other = called in ("poisson", "bytes") and isinstance(node.func, ast.Name)

@@ -18,6 +18,7 @@ SITE = os.environ.get("SKDPDYN_SITE")
 PROMISES = {
     "papers/plot_contraction": "delta(0.5) = 1.241e-25 by Theorem 4",
     "papers/plot_expected_curvature": "least 6.68e-03 (paper 6.68e-03), average 0.40 (paper 0.40)",
+    "tasks/plot_audit": "MORE THAN CLAIMED: report this",
     "tasks/plot_curves": "log odds of a missing lactate -",
     "tasks/plot_ledger": "charged after the cancellation: epsilon 0.6375",
     "ideas/plot_low_bits": "told in 40 of 40 releases",

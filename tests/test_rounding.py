@@ -282,7 +282,7 @@ def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
     if norm > radius:
         exact = [e * Fraction(radius) / Fraction(norm) for e in exact]
     monkeypatch.setattr(steps, "draw_normals", lambda _, out: out.fill(0))
-    monkeypatch.setattr(steps, "release", lambda point, std, _: point + std * normals)
+    monkeypatch.setattr(steps, "release", lambda point, std, *_, **__: point + std * normals)
     theta = descended(np.array([1.0, step_size]), np.full(2, noise_std))
     error = np.linalg.norm(
         [float(Fraction(t) - e) for t, e in zip(theta.tolist(), exact, strict=True)]
