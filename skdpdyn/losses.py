@@ -374,6 +374,16 @@ def _pinball_residual(quantile):
     return residual
 
 
+def _pinball_of_arrays(quantile):
+    """Return the same derivative by functions of the array API."""
+
+    def residual(xp, raw_prediction, y):
+        share = (raw_prediction - y + PINBALL_WIDTH) * (0.5 / PINBALL_WIDTH)
+        return xp.clip(share, 0.0, 1.0) - quantile
+
+    return residual
+
+
 def pinball(quantile: float) -> Loss:
     """Return the pinball loss of a quantile with a smoothed kink, for y in [-1, 1].
 
@@ -401,6 +411,7 @@ def pinball(quantile: float) -> Loss:
         at_zero=steepest * (1 - PINBALL_WIDTH) + steepest**2 * PINBALL_WIDTH,
         typical=1.0,  # steps that the kink alone would allow are ten times too short elsewhere
         rounding=8.0,
+        of_arrays=_pinball_of_arrays(quantile),
     )
 
 
