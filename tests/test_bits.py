@@ -217,10 +217,8 @@ def lines_that_release():
     for name, called, node in calls_in_package():
         other = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
         # an audit releases made-up numbers alone; a table's quantile is that of the normal law
-        other |= name in ("audit.py", "noise.py") or (called, name[:10]) == (
-            "quantile",
-            "inference/",
-        )
+        other |= name in ("audit.py", "noise.py")
+        other |= called == "quantile" and name.startswith("inference/")
         if called in ("release", "symmetric", "quantile") and not other:
             found.add((name, node.lineno))
     assert len(found) > 20

@@ -357,9 +357,12 @@ def test_displays():
 def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
     """In whole fractions, by the squares of the sensitivities, which are rational."""
     scales = []
-    monkeypatch.setattr(
-        spending, "release", lambda point, std, *_, **__: scales.append(std) or point
-    )
+
+    def heard(point, std, *others, **options):
+        scales.append(std)
+        return point
+
+    monkeypatch.setattr(spending, "release", heard)
     rng, twice = np.random.default_rng(0), 2 if adjacency == "replace_one" else 1
     x = np.linspace(-1, 1, 30)[:, None]
     binary, three = (

@@ -434,7 +434,7 @@ def _band(delta: float) -> int:
     return sum(delta <= edge for edge in EDGES[1:-1])
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)  # a composed grid may take 100 MB
 def discretised(
     parts: tuple[tuple[Any, int], ...], accuracy: Any = ACCURACY, band: int = 0
 ) -> Losses | None:
