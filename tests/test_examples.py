@@ -37,7 +37,7 @@ PROMISES = {
     "tasks/plot_persons": "for a whole desk: mu 0.237, and 0.237",
     "tasks/plot_cluster": "on the cluster and in memory, the same bits: True",
     "tasks/plot_rare_classes": "class_weight={True: 20, False: 1}: AUC 0.",
-    "plot_quickstart": "no privacy    0.85",
+    "plot_quickstart": "no privacy linear ",
     "ideas/plot_stochastic_tradeoff": " noise 4.74 2.46 1.41 1.02",
     "tasks/plot_solvers": "the larger class           0.753",
     "papers/plot_survey_table": "last iterate, full batch",
