@@ -41,7 +41,11 @@ def noise_found_once():
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--cases", type=int, metavar="N", help="run at most N cases of each parametrized test"
+        "--cases",
+        type=int,
+        metavar="N",
+        default=8,
+        help="run at most N cases of each parametrized test; 0: all (default: 8)",
     )
 
 
@@ -49,7 +53,7 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     """Keep the cases whose names have the least checksums: the same in every run, of any order."""
     most = config.getoption("--cases")
-    if most is None:
+    if not most:
         return
     cases = defaultdict(list)
     for item in items:
@@ -59,5 +63,6 @@ def pytest_collection_modifyitems(config, items):
         for group in cases.values()
         for item in sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))[:most]
     }
+    kept |= {item for item in items if most >= 8 and item.get_closest_marker("every_case")}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]

@@ -16,6 +16,8 @@ from mutations import MUTATIONS, place
 
 import skdpdyn
 
+pytestmark = pytest.mark.every_case
+
 PACKAGE = Path(skdpdyn.__file__).parent
 
 # Imports go from larger numbers to smaller ones. The second number orders one folder: its contract

@@ -29,6 +29,8 @@ from skdpdyn.kernels.release import PITCH_BITS
 from skdpdyn.noise import generators, release
 from skdpdyn.solvers import SOLVERS
 
+pytestmark = pytest.mark.every_case
+
 COMPILED = not numba.config.DISABLE_JIT
 N_DRAWS = 4_000 if COMPILED else 2_000  # of the coordinates of one line of the package
 CHANCE = 1e-10  # of one test of one line of one way out

@@ -22,6 +22,8 @@ from skdpdyn import (
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
 
+pytestmark = pytest.mark.every_case
+
 SEARCHES = [
     PrivateSearchCV(PrivateLogisticRegression(), {"clip": [0.5, 1.0]}, expected_trials=2),
     PrivateSearchCV(PrivateRidge(), {"alpha": [1e-3, 1e-1]}, expected_trials=2),

@@ -29,6 +29,8 @@ from skdpdyn.privacy import ACCOUNTANTS, Adjacency, from_json, least_noise, tigh
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, OutputPerturbation, Solver
 
+pytestmark = pytest.mark.every_case
+
 VARIANTS = {
     "dp_sgd": [
         {"batch_size": 1, "n_steps": 20},

@@ -43,6 +43,8 @@ from skdpdyn.privacy import Selection
 from skdpdyn.solvers import DPSGD, NoisyGD, SufficientStatistics, objective_perturbation
 from skdpdyn.solvers import OutputPerturbation as OutputPerturbationSolver
 
+pytestmark = pytest.mark.every_case
+
 ROUNDING = 1e-6  # part of a distance that the rounding of sums may add
 
 
