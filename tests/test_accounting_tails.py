@@ -151,3 +151,16 @@ def test_calibration_is_monotone_in_every_argument():
     pairs = larger_needs(6, np.random.default_rng(1))
     assert len({(easy["epsilon"], hard["epsilon"]) for easy, hard, *_ in pairs}) == 6
     assert all(less <= more for *_, less, more in pairs)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("noise_multiplier", [0.02, 0.025])
+def test_hardly_any_noise_hides_no_member(noise_multiplier, adjacency):
+    """A batch has a record with probability q, and shows it: delta is q at least."""
+    run = PoissonSubsampled(
+        sampling_probability=0.1,
+        noise_multiplier=noise_multiplier,
+        n_steps=1,
+        adjacency=adjacency,
+    )
+    assert subsampling(run).delta(1.0) >= 0.1 * (1 - 1e-9)

@@ -154,7 +154,8 @@ def exact_gradient(objective, X, y, theta, linear):
             slope = 1 / (1 + mpmath.exp(-raw[0])) if objective.loss is logistic else raw[0]
             residual = [min(max(slope - y[i], -limit[i]), mpmath.mpf(limit[i]))]
         total += mpmath.matrix(residual) * row
-    mean = [v / len(y) for v in total[:, :-1]] + [v / len(y) for v in total[:, -1]]
+    last = objective.n_features  # mpmath 1.3 has no columns from the end
+    mean = [v / len(y) for part in (total[:, :last], total[:, last]) for v in part]
     return [
         g + objective.alpha * mpmath.mpf(t) + mpmath.mpf(v)
         for g, t, v in zip(mean, theta, linear, strict=True)

@@ -30,7 +30,7 @@ from skdpdyn.model_selection._steps import (
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.privacy.display import page, whose
-from skdpdyn.privacy.guarantees import Guarantee, checked_unit, composed, largest
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
 
@@ -375,9 +375,7 @@ def search_privacy(
         total.with_unit(unit),
         tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
         tuple(dict.fromkeys(leaks)),
-        asked=max(
-            _budget(step, n_samples).delta for step in private_steps(fits.estimator, row_wise)
-        ),
+        asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator, row_wise)),
     )
 
 
@@ -433,6 +431,12 @@ def _budget(step, n_samples):
     return Budget.for_samples(
         step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency
     )
+
+
+def _delta(step, n_samples):
+    """Return the delta of a step, which may be a private search: no neighbours matter to it."""
+    either = Adjacency.REPLACE_ONE
+    return Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=either).delta
 
 
 def _most_spent(spent, who_trains, refit):

@@ -640,9 +640,12 @@ def _hockey_stick(direction: str, part: Any, epsilon: Array) -> Array:
     """
     q, m = part.sampling_probability, 1 / part.noise_multiplier
     if direction == "replace":  # the edge is a root of a quadratic equation in e^(m x)
-        edge = (
-            epsilon / 2 + np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
-        ) / m
+        with np.errstate(over="ignore", divide="ignore"):
+            root = np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
+            # arcsinh(x) of huge x is log(2 x), where x itself overflows
+            log_double = np.log1p(-q) - np.log(q) + (m * m + epsilon) / 2
+            log_double = log_double + np.log(-np.expm1(-epsilon))
+        edge = (epsilon / 2 + np.where(np.isfinite(root), root, log_double)) / m
         log_ratio = m * edge - m * m / 2  # of densities of N(m, 1) and N(0, 1) on the edge
         both = q * np.exp(epsilon - 2 * m * edge + gdp_log_deltas(2 * m * edge, 2 * m))
         one = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
