@@ -8,6 +8,7 @@ from scipy.special import expit, softmax
 RESIDUALS = {
     "logistic": lambda raw, y: expit(raw) - y[:, None],
     "squared": lambda raw, y: raw - y[:, None],
+    "pinball": lambda raw, y: np.clip((raw - y[:, None] + 0.05) / 0.1, 0.0, 1.0) - 0.9,
     "hinge": lambda raw, y: (
         np.where(y, -1, 1)[:, None] * np.clip(1.5 - np.where(y, 1, -1)[:, None] * raw, 0, 1)
     ),

@@ -226,7 +226,7 @@ def test_a_noisy_covariance_of_scores_refuses():
 # --- models without intervals ---------------------------------------------------------------------
 
 REFUSED = {
-    "clip": (logistic(clip="auto"), ("clip=0.515388 makes another loss .* Fit the model with "
+    "clip": (logistic(clip=0.515388), ("clip=0.515388 makes another loss .* Fit the model with "
                                      "clip=1.04")),
     "conditioning": (ridge(conditioning="auto", solver="auto"), "Fit it with conditioning=None"),
     "noisy_gd": (logistic(solver="noisy_gd"), ("solver='noisy_gd' stops .* "
@@ -234,7 +234,7 @@ REFUSED = {
     "output": (logistic(solver="output_perturbation"), "solver='output_perturbation' stops"),
     "gamma": (logistic(solver=ObjectivePerturbation(noise="gamma")), r"noise='gaussian'\)"),
     "class weights": (logistic(class_weight={True: 2.0}), "Fit the model with class_weight=None"),
-    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), "a PrivateSoftmaxRegression: fit a"),
+    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), "a fitted PrivateSoftmaxRegression, only"),
     "pipeline": (
         make_pipeline(FunctionTransformer(), logistic()),
         "of a Pipeline pass its last step, and X as",
