@@ -234,7 +234,7 @@ REFUSED = {
     "output": (logistic(solver="output_perturbation"), "solver='output_perturbation' stops"),
     "gamma": (logistic(solver=ObjectivePerturbation(noise="gamma")), r"noise='gaussian'\)"),
     "class weights": (logistic(class_weight={True: 2.0}), "Fit the model with class_weight=None"),
-    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), "fitted PrivateSoftmaxRegression, only"),
+    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), "PrivateSoftmaxRegression, only"),
     "pipeline": (
         make_pipeline(FunctionTransformer(), logistic()),
         "of a Pipeline pass its last step, and X as",
