@@ -84,6 +84,19 @@ class StepNoise:
             self.normals = list(block)
 
 
+class Reached:
+    """Rows whose first gradient is given."""
+
+    def __init__(self, rows, gradient):
+        self._rows, self._given = rows, [gradient]
+
+    def __getattr__(self, name):
+        return getattr(self._rows, name)
+
+    def gradient(self, *arguments):
+        return self._given.pop() if self._given else self._rows.gradient(*arguments)
+
+
 def descend(
     theta, objective, rows, step_size, noise_std, radius, generator, n_threads=1, exact=None, **rest
 ):
@@ -94,9 +107,16 @@ def descend(
     exact = not objective.contracts if exact is None else exact
     options = {name: rest.pop(name) for name in ("batches", "verbose") if name in rest}
     rows.n_threads, divisor = n_threads, rest.pop("divisor", objective.n_samples)
-    schedule = steps.Steps(np.array(step_size), np.array(noise_std), divisor, radius, **rest)
+    step_size, noise_std = np.array(step_size), np.array(noise_std)
+    if theta.any():  # a first step without noise comes there: descents start at 0
+        assert "batches" not in options, "of all records"
+        rows = Reached(rows, -divisor * theta)
+        step_size, noise_std = np.append(1.0, step_size), np.append(0.0, noise_std)
+        for name in {"momentum", "average"}.intersection(rest):
+            rest[name] = np.append(0.0, np.broadcast_to(rest[name], len(step_size) - 1))
+    schedule = steps.Steps(step_size, noise_std, divisor, radius, **rest)
     objective = replace(objective, exact=exact or schedule.needs_exact)
-    theta[:] = steps.descend(objective, rows, schedule, generator, start=theta, **options)
+    theta[:] = steps.descend(objective, rows, schedule, generator, **options)
 
 
 def descend_on_batches(theta, *problem, stop=None, step_size, noise_std, momentum=0.0, **rest):
