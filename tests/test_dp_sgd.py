@@ -350,13 +350,13 @@ def test_rough_values_are_upper_bounds_too():
 @each_adjacency
 def test_calibration_composes_few_grids(adjacency, monkeypatch):
     """What a calibration costs: about 0.02 s for each."""
-    composed, intervals = numerical._composed, []
+    composed, grids = numerical._Grid.composed, []
 
-    def counted(parts, interval, *where):
-        intervals.append(interval)
-        return composed(parts, interval, *where)
+    def counted(grid, points, epsilon):
+        grids.append(points)
+        return composed(grid, points, epsilon)
 
-    monkeypatch.setattr(numerical, "_composed", counted)
+    monkeypatch.setattr(numerical._Grid, "composed", counted)
     discretised.cache_clear()
     least_noise(
         lambda noise: PoissonSubsampled(
@@ -365,7 +365,7 @@ def test_calibration_composes_few_grids(adjacency, monkeypatch):
         1.0,
         1e-5,
     )
-    assert 10 < len(intervals) <= 45
+    assert 10 < len(grids) <= 45
 
 
 def test_most_steps_turns_least_noise_around():

@@ -163,6 +163,9 @@ class Rows(ABC):
         if known is not objective:
             if sums is not None:
                 sums.close()
+                # what the last objective needed of each row makes room for what this one needs
+                opened.pop(chosen is None)
+                place = sums = None
             place, sums = self._open(objective, chosen is not None)
             opened[chosen is None] = objective, place, sums
         at = place.at(point)
