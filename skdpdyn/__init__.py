@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         PrivateSoftmaxRegression,
     )
 
-__version__ = "0.3.0rc1"
+__version__ = "0.4.0"
 
 __all__ = [
     "PrivateGAMClassifier",
