@@ -89,7 +89,7 @@ for name, (marker, accuracy, deviation) in others.items():
 ax.axhline(not_private, color="0.3", linewidth=1)
 ax.text(budgets[0], not_private + 0.004, "linear, no privacy")
 ax.axhline(larger_class, color="0.6", linewidth=1, linestyle=":")
-ax.text(budgets[-1], larger_class + 0.004, "always the larger class", ha="right")
+ax.text(budgets[0], larger_class - 0.004, "always the larger class", va="top")
 ax.set(
     xscale="log",
     ylim=(None, not_private + 0.025),

@@ -11,6 +11,7 @@ Audits look at records without noise. They make up data of their own, and are gi
 
 import math
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -401,7 +402,7 @@ class Audit:
             values = [getattr(finding, name) for finding in self.findings]
             ax.barh(places + shift, values, height=0.4, label=name)
         ax.set(yticks=places, yticklabels=[finding.name for finding in self.findings])
-        ax.set(xlabel=self.measure, title=f"{self.kind} of {self.what}")
+        ax.set(xlabel=self.measure, title=textwrap.fill(f"{self.kind} of {self.what}", 38))
         ax.invert_yaxis()
         ax.legend()
         return ax

@@ -683,7 +683,12 @@ class CoefficientDisplay:
         self.ax_.set_yticks(places, self.names)
         self.ax_.set_xlabel(self.xlabel)
         if self.reference > 0:
+            from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
             self.ax_.set_xscale("log")
+            self.ax_.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+            self.ax_.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            self.ax_.xaxis.set_minor_locator(NullLocator())
         return self
 
 
@@ -806,9 +811,9 @@ class ShapeDisplay:
         if axes is None:
             import matplotlib.pyplot as plt  # an extra, and slow to load
 
-            n_shapes = len(self.shapes)
-            _, axes = plt.subplots(1, n_shapes, figsize=(4 * n_shapes, 3), squeeze=False)
-            axes = axes[0]
+            size = (4 * len(self.shapes), 3)
+            figure = plt.figure(figsize=size, layout="constrained")
+            axes = figure.subplots(1, len(self.shapes), squeeze=False)[0]
         for ax, shape in zip(axes, self.shapes.values(), strict=True):
             self._draw(ax, shape)
             ax.set_title(shape.name)

@@ -57,6 +57,10 @@ figure, ax = plt.subplots(layout="constrained")
 values, low, high = np.array([(one.value, one.low, one.high) for one in ratios]).T
 ax.errorbar(np.arange(1, 11), values, yerr=[values - low, high - values], fmt="o", capsize=3)
 ax.axhline(1.0, color="0.5", linestyle=":")
-ax.set_xlabel("decile of the predicted rate")
-ax.set_ylabel("observed / expected claims")
+ax.set(
+    title="30,000 policies not trained on, 95 % intervals",
+    xlabel="decile of the predicted rate",
+    ylabel="observed / expected claims",
+    xticks=range(1, 11),
+)
 plt.show()

@@ -28,7 +28,7 @@ print(f"{np.mean(claims == 0):.0%} without a claim, {claims.sum() / years.sum():
 # ``y`` are counts, not rates. ``target_bounds`` says how many claims of one policy count at the
 # most; the exposure needs no bound. Both belong to the record, and both are protected. What a fit
 # costs is known beforehand.
-model = PrivatePoissonRegressor(epsilon=1.0, target_bounds=(0, 10), data_norm=1.5)
+model = PrivatePoissonRegressor(epsilon=1.0, target_bounds=(0, 10))
 print(f"epsilon: {model.privacy_cost(50_000, 4).epsilon(1 / 50_000**2):.4f}")
 model.fit(X[train], claims[train], exposure=years[train])
 
@@ -44,7 +44,7 @@ print(f"D²: {private:.3f}, without privacy {not_private:.3f}")
 # %%
 # A model that is told nothing of exposures takes a policy of three weeks without a claim for one of
 # a year without a claim: its rates are too low.
-blind = PrivatePoissonRegressor(epsilon=1.0, target_bounds=(0, 10), data_norm=1.5)
+blind = PrivatePoissonRegressor(epsilon=1.0, target_bounds=(0, 10))
 blind.fit(X[train], claims[train])
 plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(figsize=(6.4, 4.6), layout="constrained")

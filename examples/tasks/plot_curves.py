@@ -35,7 +35,7 @@ for row, epsilon in zip(axes, (0.1, 1.0), strict=True):
     ShapeDisplay.from_estimator(model, columns=numbers, plot=False).plot(row)
     row[0].set_ylabel(f"log odds, epsilon {epsilon:g}")
     print(f"epsilon {epsilon:g}: accuracy {model.score(adult.data[names], y):.3f}")
-figure.suptitle("Ages beyond 60 earn less, and long hours pay up to a point")
+figure.suptitle("What age and hours add to the log odds of a high income")
 
 # %%
 # Two bands: what the noise brings under the released second moment of the rows, and the largest

@@ -59,5 +59,6 @@ print("emergency against diabetes:", table.contrast({"emergency": 1, "diabetes":
 
 plt.style.use("tableau-colorblind10")
 display = CoefficientDisplay.from_summary(table, odds_ratios=True)
+display.ax_.set_title("Coming back within 30 days: 95 % intervals")
 display.figure_.tight_layout()
 plt.show()

@@ -53,8 +53,7 @@ for x, label in ((0, "untreated"), (1, "treated")):
     band = {"step": "post", "alpha": 0.25, "color": line.get_color()}
     ax.fill_between(curve.times, curve.low, curve.high, **band)
     print(f"{label}: {curve.survival[-1]:.3f} last {curve.times[-1]:g} years")
-ax.set_xlabel("years")
-ax.set_ylabel("probability of no event")
+ax.set(title="Survival, with 95 % bands", xlabel="years", ylabel="probability of no event")
 ax.set_ylim(0, 1)
 ax.legend()
 plt.show()
