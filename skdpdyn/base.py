@@ -1,6 +1,7 @@
 """Shared by all estimators: all-or-nothing fits, validation that quotes no record, displays."""
 
 import html
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -382,6 +383,38 @@ def of_persons(estimator: Any) -> str:
     return "" if unit == "record" else f" {unit}s"
 
 
+_ENTRY = r"^\S.* : .*\n(?:(?: .*)?\n)*"
+
+
+def described(kind: type) -> str | None:
+    """Return a class's docstring with the parameters and attributes that its bases describe.
+
+    Parameters come in the order of the signature, from docstrings of classes and constructors;
+    where several describe one, the class itself or its nearest base is heard.
+    """
+    if not vars(kind).get("__doc__"):
+        return None
+    own, sections = f"{inspect.cleandoc(kind.__doc__ or '')}\n", ""
+    order = [*inspect.signature(kind).parameters]
+    for title in ("Parameters", "Attributes"):
+        found: dict[str, str] = {}
+        section = re.compile(rf"^{title}\n-+\n((?:{_ENTRY})+)", re.MULTILINE)
+        for base in reversed(kind.__mro__):
+            for text in (getattr(vars(base).get("__init__"), "__doc__", ""), vars(base)["__doc__"]):
+                for entries in section.findall(inspect.cleandoc(text or "") + "\n"):
+                    entries = re.findall(_ENTRY, entries, re.MULTILINE)
+                    found |= {one.partition(" : ")[0]: f"{one.rstrip()}\n" for one in entries}
+        if title == "Parameters":
+            names = {name: name.partition(",")[0].lstrip("*") for name in found}
+            kept = [name for name in found if names[name] in order]
+            found = {n: found[n] for n in sorted(kept, key=lambda n: order.index(names[n]))}
+        own = section.sub("", own)
+        if found:
+            sections += f"{title}\n{'-' * len(title)}\n{''.join(found.values())}\n"
+    summary, *others = re.split(r"^(?=\w.*\n---)", own, maxsplit=1, flags=re.MULTILINE)
+    return f"{summary.rstrip()}\n\n{sections}{''.join(others)}"
+
+
 class PrivateEstimatorMixin:
     """Show what a fit spent: by a report, and by a line below the representation.
 
@@ -399,6 +432,10 @@ class PrivateEstimatorMixin:
 
     if TYPE_CHECKING:
         _public_facts: Callable[[], Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = described(cls)
 
     def privacy_report(self) -> PrivacyReport:
         """Return what the fit spent, by which theorem, and what is not covered.

@@ -15,6 +15,7 @@ import sklearn.base
 from mutations import MUTATIONS, place
 
 import skdpdyn
+from skdpdyn.linear_model import PrivateLinearModel
 
 pytestmark = pytest.mark.every_case
 
@@ -720,6 +721,25 @@ def test_docstring_agrees_with_signature(name):
         _check_parameters(name, value, sections["Parameters"])
 
 
+def _entries(docstring, title):
+    """Entries of a section, each as one line."""
+    section = _sections(docstring or "").get(title, "")
+    return {" ".join(entry.split()) for entry in re.split(r"^(?=\S)", section, flags=re.MULTILINE)}
+
+
+@pytest.mark.parametrize("name", [name for name in EXPORTED if "linear_model" in name])
+def test_a_docstring_does_not_repeat_what_bases_describe(name):
+    """`skdpdyn.base.described` adds it, so that each text has one place."""
+    value = EXPORTED[name]
+    if not (inspect.isclass(value) and issubclass(value, PrivateLinearModel)):
+        return
+    own = ast.get_docstring(ast.parse(inspect.getsource(value)).body[0])
+    for title in ("Parameters", "Attributes"):
+        bases = [base.__doc__ for base in value.__mro__[1:]]
+        repeated = {entry for base in bases for entry in _entries(base, title)}
+        assert not (_entries(own, title) & repeated) - {""}, name
+
+
 @pytest.mark.parametrize("name", EXPORTED)
 def test_exported_name_is_documented_in_full(name):
     value = EXPORTED[name]
@@ -729,8 +749,7 @@ def test_exported_name_is_documented_in_full(name):
     assert ">>> " in sections.get("Examples", ""), f"{name} has no Examples section with code in it"
     if "Adjacency" in name:  # an enum: its members, not its signature
         return
-    elsewhere = "Parameters are those of" in (value.__doc__ or "")  # of bases
-    assert ("Parameters" in sections or elsewhere) == bool(_signature(value)), (
+    assert ("Parameters" in sections) == bool(_signature(value)), (
         f"{name}: its parameters are not documented"
     )
 

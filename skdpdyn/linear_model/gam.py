@@ -36,14 +36,22 @@ from skdpdyn.linear_model.poisson import (
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.shapes import Shape, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
-from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_choice
 
 
 class AdditiveModel(PrivateLinearModel):
     """Base of additive models: rows become cells of public tables, and raw predictions add up.
 
-    Parameters are those of `PrivateGAMClassifier` or `PrivateGAMRegressor`.
+    Attributes
+    ----------
+    expansion_ : Expansion
+        Public tables of features, with the distributions of columns that were bought.
+    coef_ : ndarray of shape (n_features_out,), of classifiers (n_outputs, n_features_out)
+        Coefficients of the expanded features.
+    intercept_ : float, of classifiers ndarray of shape (n_outputs,)
+        Intercept, of expanded rows whose features are 0.
+    conditioning_ : FittedConditioning
+        The released map of expanded rows.
     """
 
     expansion_: Expansion
@@ -52,11 +60,58 @@ class AdditiveModel(PrivateLinearModel):
     interactions: Any
     monotonic_cst: Any
 
-    # of expanded rows: public, and no parameters
-    data_norm: float | str = 1.0
-    fit_intercept = True
-    intercept_scaling: Any = "auto"
-    conditioning: Any = "auto"
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | str = "auto",
+        *,
+        bounds: Any = None,
+        categories: Any = None,
+        interactions: Any = "auto",
+        monotonic_cst: Any = None,
+        **others: Any,
+    ) -> None:
+        """Keep the parameters.
+
+        Parameters
+        ----------
+        epsilon : float, default=1.0
+            Privacy budget, > 0.
+        delta : float or "auto", default="auto"
+            Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        bounds : dict, tuple (low, high) or array-like, default=None
+            Public bounds of the columns of numbers: ``{column: (low, high)}``, or what
+            `BoundsScaler <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the
+            nearer bound. Do not take them from the data.
+        categories : dict or None, default=None
+            Public levels of the other columns: ``{column: levels}``, a list of them or a type that
+            names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
+            ``astype("category")`` collects levels from the records. A column of text without levels
+            is refused; one of flags (bool) needs none. Columns of arrays are named by their number.
+        interactions : "auto", None or sequence of pairs, default="auto"
+            Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are
+            many.
+        monotonic_cst : dict, array-like or None, default=None
+            1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
+            ``{column: 1}``, or one number a column. The curve that was released is made so by
+            isotonic regression, which costs nothing. These columns are in no pair of "auto".
+        alpha : float or "auto", default="auto"
+            Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be
+            felt within the training time.
+        clip : float or "auto", default="auto"
+            Bound on the norm of one record's loss gradient, in units of mapped rows of norm 1.
+        solver : "auto", str or Solver, default="auto"
+            The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these. The
+            others cannot train on mapped rows.
+        **others : dict
+            Those of `PrivateLinearClassifier` or `PrivateLinearRegressor` that do not bound rows:
+            those of expanded rows are public.
+        """
+        super().__init__(epsilon, delta, data_norm=1.0, **others)
+        self.bounds = bounds
+        self.categories = categories
+        self.interactions = interactions
+        self.monotonic_cst = monotonic_cst
 
     def _public_facts(self):
         return (
@@ -276,78 +331,6 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".
 
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0.
-    delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
-    bounds : dict, tuple (low, high) or array-like, default=None
-        Public bounds of the columns of numbers: ``{column: (low, high)}``, or what `BoundsScaler
-        <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the nearer bound. Do not
-        take them from the data.
-    categories : dict or None, default=None
-        Public levels of the other columns: ``{column: levels}``, a list of them or a type that
-        names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
-        ``astype("category")`` collects levels from the records. A column of text without levels is
-        refused; one of flags (bool) needs none. Columns of arrays are named by their number.
-    interactions : "auto", None or sequence of pairs, default="auto"
-        Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are many.
-    monotonic_cst : dict, array-like or None, default=None
-        1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
-        ``{column: 1}``, or one number a column. The curve that was released is made so by isotonic
-        regression, which costs nothing. These columns are in no pair of "auto".
-    alpha : float or "auto", default="auto"
-        Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be felt
-        within the training time.
-    clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, in units of mapped rows of norm 1.
-    classes : array-like, default=None
-        The labels that can occur, two or more. None: taken from y, with a PrivacyLeakWarning.
-    solver : "auto", str or Solver, default="auto"
-        The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these. The others
-        cannot train on mapped rows.
-    bound : str, default="tightest"
-        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
-        `skdpdyn.privacy.ACCOUNTANTS`.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
-    max_rows_per_person : int or "auto", default="auto"
-        Public limit on the rows of one person that a fit with ``groups`` uses. "auto": 100, or
-        fewer for more than 100 million persons.
-    class_weight : dict, "private" or None, default=None
-        Public weights of the classes, or bought ones, as in `PrivateLogisticRegression`.
-    diagnostics : bool, default=False
-        Whether to spend 1 % of mu^2 on diagnostics.
-    random_state : None or int, default=None
-        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
-        noise, so the fit is not private: use it for tests.
-    n_jobs : int, default=None
-        Number of threads. None: as many as scikit-learn's OpenMP would take, see
-        ``OMP_NUM_THREADS``, each with a million numbers of X at least. -1: all processors. The
-        result does not depend on it.
-    verbose : int, default=0
-        Whether to print the plan before training, then progress and the time left.
-
-    Attributes
-    ----------
-    expansion_ : Expansion
-        Public tables of features, with the distributions of columns that were bought.
-    coef_ : ndarray of shape (n_outputs, n_features_out)
-        Coefficients of the expanded features.
-    intercept_ : ndarray of shape (n_outputs,)
-        Intercept, of expanded rows whose features are 0.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted.
-    privacy_, mechanism_, bound_, epsilon_, delta_, leaks_, n_samples_ : object
-        As in `PrivateLogisticRegression`.
-    conditioning_ : FittedConditioning
-        The released map of expanded rows.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Column names, where X had string names.
-
     Examples
     --------
     >>> import numpy as np
@@ -369,7 +352,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     @answering
     def __init__(
         self,
-        epsilon: float | Budget = 1.0,
+        epsilon: float = 1.0,
         delta: float | str = "auto",
         *,
         bounds: Any = None,
@@ -389,24 +372,26 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.interactions = interactions
-        self.monotonic_cst = monotonic_cst
-        self.alpha = alpha
-        self.clip = clip
-        self.classes = classes
-        self.solver = solver
-        self.bound = bound
-        self.adjacency = adjacency
-        self.max_rows_per_person = max_rows_per_person
-        self.class_weight = class_weight
-        self.diagnostics = diagnostics
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        super().__init__(
+            epsilon,
+            delta,
+            bounds=bounds,
+            categories=categories,
+            interactions=interactions,
+            monotonic_cst=monotonic_cst,
+            alpha=alpha,
+            clip=clip,
+            classes=classes,
+            solver=solver,
+            bound=bound,
+            adjacency=adjacency,
+            max_rows_per_person=max_rows_per_person,
+            class_weight=class_weight,
+            diagnostics=diagnostics,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
 
     @property
     def family(self) -> Family:  # type: ignore[override]
@@ -475,76 +460,9 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0.
-    delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     loss : {"squared", "poisson"}, default="squared"
         "squared": targets are numbers, as in `PrivateRidge`. "poisson": counts, whose rates are the
         exponentials of raw predictions, as in `PrivatePoissonRegressor`.
-    bounds : dict, tuple (low, high) or array-like, default=None
-        Public bounds of the columns of numbers: ``{column: (low, high)}``, or what `BoundsScaler
-        <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the nearer bound. Do not
-        take them from the data.
-    categories : dict or None, default=None
-        Public levels of the other columns: ``{column: levels}``, a list of them or a type that
-        names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
-        ``astype("category")`` collects levels from the records. A column of text without levels is
-        refused; one of flags (bool) needs none. Columns of arrays are named by their number.
-    interactions : "auto", None or sequence of pairs, default="auto"
-        Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are many.
-    monotonic_cst : dict, array-like or None, default=None
-        1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
-        ``{column: 1}``, or one number a column. The curve that was released is made so by isotonic
-        regression, which costs nothing. These columns are in no pair of "auto".
-    alpha : float or "auto", default="auto"
-        Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be felt
-        within the training time.
-    clip : float or "auto", default="auto"
-        Bound on the norm of one record's loss gradient, in units of mapped rows of norm 1.
-    target_bounds : tuple (low, high), default=None
-        Public bounds of the target. None: taken from y, with a PrivacyLeakWarning.
-    solver : "auto", str or Solver, default="auto"
-        The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these. The others
-        cannot train on mapped rows.
-    bound : str, default="tightest"
-        The privacy bound to calibrate by: "tightest" of all that hold, or a key of
-        `skdpdyn.privacy.ACCOUNTANTS`.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
-    max_rows_per_person : int or "auto", default="auto"
-        Public limit on the rows of one person that a fit with ``groups`` uses. "auto": 100, or
-        fewer for more than 100 million persons.
-    diagnostics : bool, default=False
-        Whether to spend 1 % of mu^2 on diagnostics.
-    random_state : None or int, default=None
-        None: the noise comes from fresh entropy and a cryptographic generator. An int repeats the
-        noise, so the fit is not private: use it for tests.
-    n_jobs : int, default=None
-        Number of threads. None: as many as scikit-learn's OpenMP would take, see
-        ``OMP_NUM_THREADS``, each with a million numbers of X at least. -1: all processors. The
-        result does not depend on it.
-    verbose : int, default=0
-        Whether to print the plan before training, then progress and the time left.
-
-    Attributes
-    ----------
-    expansion_ : Expansion
-        Public tables of features, with the distributions of columns that were bought.
-    coef_ : ndarray of shape (n_features_out,)
-        Coefficients of the expanded features.
-    intercept_ : float
-        Intercept, of expanded rows whose features are 0.
-    target_bounds_ : tuple (low, high)
-        The bounds used.
-    privacy_, mechanism_, bound_, epsilon_, delta_, leaks_, n_samples_ : object
-        As in `PrivateRidge`.
-    conditioning_ : FittedConditioning
-        The released map of expanded rows.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Column names, where X had string names.
 
     Examples
     --------
@@ -560,7 +478,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     @answering
     def __init__(
         self,
-        epsilon: float | Budget = 1.0,
+        epsilon: float = 1.0,
         delta: float | str = "auto",
         *,
         loss: str = "squared",
@@ -580,24 +498,26 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon,
+            delta,
+            bounds=bounds,
+            categories=categories,
+            interactions=interactions,
+            monotonic_cst=monotonic_cst,
+            alpha=alpha,
+            clip=clip,
+            target_bounds=target_bounds,
+            solver=solver,
+            bound=bound,
+            adjacency=adjacency,
+            max_rows_per_person=max_rows_per_person,
+            diagnostics=diagnostics,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
         self.loss = loss
-        self.bounds = bounds
-        self.categories = categories
-        self.interactions = interactions
-        self.monotonic_cst = monotonic_cst
-        self.alpha = alpha
-        self.clip = clip
-        self.target_bounds = target_bounds
-        self.solver = solver
-        self.bound = bound
-        self.adjacency = adjacency
-        self.max_rows_per_person = max_rows_per_person
-        self.diagnostics = diagnostics
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @property
     def family(self) -> Family:  # type: ignore[override]
