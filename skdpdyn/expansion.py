@@ -346,36 +346,31 @@ class Expansion:
 
     @cached_property
     def pair_weights(self) -> np.ndarray:
-        """Factors of the products of a pair."""
-        return PAIR_WEIGHT * np.array([float(a * b) ** -self.decay for a, b in LOWEST])
-
-    @cached_property
-    def _places_of_pairs(self):
-        """Return the place of each product in the matrix of products of two low cosines."""
-        places = [
-            [(2 * i + a - 1, 2 * j + b - 1) for a, b in LOWEST]
-            for i, j in (sorted(pair) for pair in self.pairs)
-        ]
-        return np.array(places, dtype=np.intp).reshape(-1, 2)
-
-    @property
-    def n_products(self) -> int:
-        """Side of that matrix, padded to whole vectors; 0 without pairs."""
-        return -(-2 * len(self.columns) // 8) * 8 if self.pairs else 0
+        """Factors of the products of all pairs."""
+        of_pair = PAIR_WEIGHT * np.array([float(a * b) ** -self.decay for a, b in LOWEST])
+        return np.tile(of_pair, len(self.pairs))
 
     def expanded(self, codes: np.ndarray) -> np.ndarray:
         """Return the features of rows that are given as cells, shape (n_rows, n_features)."""
         rows = np.empty((len(codes), self.n_features))
         for j, table in enumerate(self.tables):
             np.take(table, codes[:, j], axis=0, out=rows[:, self.slices[j]], mode="clip")
-        if self.pairs:
-            low = [self.low[self.starts[j] + codes[:, j]] for j in range(len(self.columns))]
-            for (i, j), part in zip(self.pairs, self.slices[len(self.columns) :], strict=True):
-                i, j = sorted((i, j))
-                for place, (a, b) in enumerate(LOWEST):
-                    product = low[i][:, a - 1] * low[j][:, b - 1]
-                    rows[:, part.start + place] = product * self.pair_weights[place]
+        rows[:, sum(self.widths) :] = self.products(codes)
         return rows
+
+    def products(self, codes: np.ndarray) -> np.ndarray:
+        """Return the last features of rows, products of pairs, shape (n_rows, n_products)."""
+        low = self.low[codes + self.starts[:-1]].reshape(len(codes), -1)
+        one, other = self._factors
+        found = np.take(low, one, axis=1)
+        found *= np.take(low, other, axis=1)
+        return np.multiply(found, self.pair_weights, out=found)
+
+    @cached_property
+    def _factors(self):
+        """Return the two low cosines of each product, among those of all columns."""
+        places = [(2 * i + a - 1, 2 * j + b - 1) for i, j in self.pairs for a, b in LOWEST]
+        return np.array(places, dtype=np.intp).reshape(-1, 2).T
 
     def contributions(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Return what each column, and each pair, adds to a raw prediction.
@@ -394,22 +389,22 @@ class Expansion:
         places = codes + self.starts[:-1]
         found = np.empty((len(codes), len(self.columns) + len(self.pairs)))
         found[:, : len(self.columns)] = weights[places]
-        products = weights[self.n_cells :].reshape(self.n_products, self.n_products)
-        for k, (i, j) in enumerate(self.pairs, len(self.columns)):
-            of_pair = products[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
-            one, other = self.low[places[:, i]], self.low[places[:, j]]
-            found[:, k] = np.einsum("na,ab,nb->n", one, of_pair, other)
+        products = weights[self.n_cells :].reshape(-1, len(LOWEST))
+        for k, ((i, j), of_pair) in enumerate(zip(self.pairs, products, strict=True)):
+            one, other = self.low[places[:, i]].T, self.low[places[:, j]].T
+            parts = (one[a - 1] * other[b - 1] for a, b in LOWEST)
+            found[:, len(self.columns) + k] = sum(map(np.multiply, of_pair, parts))
         return found
 
     # --- the linear map between features and what kernels read, and its transpose ----------------
 
     @property
     def n_weights(self) -> int:
-        """Numbers that a kernel reads for an output: one a cell, and the matrix of products."""
-        return self.n_cells + self.n_products**2
+        """Numbers that a kernel reads for an output: one a cell, and one a product."""
+        return self.n_cells + len(LOWEST) * len(self.pairs)
 
     def cells(self, coef: np.ndarray) -> np.ndarray:
-        """Return the contribution of each cell, and the matrix of products, of shape (n_weights,).
+        """Return the contribution of each cell, and of each product, of shape (n_weights,).
 
         Parameters
         ----------
@@ -417,21 +412,14 @@ class Expansion:
             Coefficients of features.
         """
         parts = [table @ coef[part] for table, part in zip(self.tables, self.slices, strict=False)]
-        products = np.zeros((self.n_products, self.n_products))
-        if self.pairs:
-            weights = np.tile(self.pair_weights, len(self.pairs))
-            products[tuple(self._places_of_pairs.T)] = coef[sum(self.widths) :] * weights
-        return np.concatenate([*parts, products.ravel()])
+        return np.concatenate([*parts, coef[sum(self.widths) :] * self.pair_weights])
 
     def features(self, sums: np.ndarray) -> np.ndarray:
         """Return the transpose of `cells` times sums over rows, of shape (n_features,)."""
         found = np.empty(self.n_features)
         for j, table in enumerate(self.tables):
             found[self.slices[j]] = sums[self.starts[j] : self.starts[j + 1]] @ table
-        if self.pairs:
-            products = sums[self.n_cells :].reshape(self.n_products, self.n_products)
-            weights = np.tile(self.pair_weights, len(self.pairs))
-            found[sum(self.widths) :] = products[tuple(self._places_of_pairs.T)] * weights
+        found[sum(self.widths) :] = sums[self.n_cells :] * self.pair_weights
         return found
 
     def with_pairs(self, pairs: Sequence[tuple[int, int]]) -> "Expansion":

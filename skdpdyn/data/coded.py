@@ -1,16 +1,24 @@
 """Rows of cells: what an additive model trains on, a byte a column in place of expanded rows."""
 
 import copy
+import math
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.rows import largest_square, numbers_of_rows
 from skdpdyn.expansion import Expansion
-from skdpdyn.kernels.statistics import Statistic
+from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Ball, Statistic
 from skdpdyn.kernels.sums import Total
 
 _AT_ONCE = 2048  # rows that are expanded at a time
+_LOOKED_UP = 1 << 15  # rows that are looked up in a table at a time
+_EPS = np.finfo(np.float64).eps
 
 
 class Coded:
@@ -70,35 +78,198 @@ class CodedRows(LocalRows):
         rows.X = Coded(self.X.codes, expansion)
         return rows
 
+    def summed(self, statistic: Statistic) -> np.ndarray:
+        """See `LocalRows.summed`: by the tables of cells, wherever no row is scaled into a ball."""
+        if statistic.of == "rows" and statistic.what == SUM and self._within(statistic.radius):
+            return self._column_sums()
+        if statistic.of == "mapped" and not statistic.constant and self._within(self.map.radius):
+            if statistic.what == COUNTS:
+                return self._length_counts(statistic)
+            if statistic.what == OUTER:
+                with one_blas_thread():
+                    return self._second_moment()
+        return super().summed(statistic)
+
     def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
         """See `LocalRows.add_to`: some expanded rows at a time are chunks of their own."""
         if statistic.of == "targets":
             super().add_to(total, statistic, edges)
             return
-        kept = np.empty((2, self.shape[0])) if statistic.keep else None
         for first in range(int(edges[0]), int(edges[-1]), _AT_ONCE):
             part = self.part(first, min(first + _AT_ONCE, int(edges[-1])))
             weight = part.weight if part.weight.size else None
             rows = LocalRows(part.X.toarray(), part.y, weight, self.map)
-            rows.add_to(total, statistic, np.array([0, len(part.X)]))
-            if kept is not None:
-                kept[:, first : first + len(part.X)] = rows._kept[1:]
-        if kept is not None:
-            self._kept[:] = self.map, *kept
+            rows.add_to(total, replace(statistic, keep=False), np.array([0, len(part.X)]))
+
+    # --- sums by tables of cells ------------------------------------------------------------------
+
+    def _within(self, radius):
+        """Return whether all rows are in this ball, whatever their cells, also after rounding."""
+        return self.expansion.row_norm <= radius
+
+    def sum_rounding(self) -> float:
+        """See `Rows.sum_rounding`.
+
+        Sums of weights of cells are exact, and what follows from them are sums of products of three
+        numbers: over cells, over products of pairs of at most `_AT_ONCE` rows, and over their
+        blocks. Each rounds by as many eps/2 as it has terms, times the sizes of what is multiplied,
+        at most ``map.spread`` squared for each record.
+        """
+        expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _AT_ONCE
+        n_terms = _AT_ONCE + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
+        spread = 1.0 if self.map is None else self.map.spread
+        rounding = super().sum_rounding() + 2 * self.n_records * n_terms * _EPS * spread**2
+        if not rounding < 0.5:
+            raise ValueError(
+                f"n_samples={self.n_records}: sums in float64 cannot tell one record among so many"
+            )
+        return rounding
+
+    def _blocks(self, size=_AT_ONCE):
+        n_rows = self.shape[0]
+        return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+
+    def _exact(self, weight, most=1.0):
+        """Return weights up to ``most``, rounded down so that all their sums are exact."""
+        unit = 2.0 ** (53 - self.n_records.bit_length() - math.ceil(math.log2(most)))
+        weight = weight * unit
+        return np.divide(np.floor(weight, out=weight), unit, out=weight)
+
+    def cell_counts(self) -> np.ndarray:
+        """Return how many rows are in each cell of each column, by weight; exact."""
+        weight = self._exact(self.weight) if self.weight.size else None
+        sizes = np.diff(self.expansion.starts)
+        counts = [
+            np.bincount(of, weight, size) for of, size in zip(self.X.codes.T, sizes, strict=True)
+        ]
+        return np.concatenate(counts)
+
+    def _column_sums(self):
+        products = np.zeros(self.expansion.pair_weights.size)
+        for part in self._blocks() if products.size else ():
+            weight = self._exact(self.weight[part, None]) if self.weight.size else 1.0
+            products += np.sum(self.expansion.products(self.X.codes[part]) * weight, axis=0)
+        sums = self.expansion.features(np.append(self.cell_counts(), np.zeros(products.size)))
+        sums[sums.size - products.size :] = products
+        return sums
+
+    def _moved(self):
+        """Return tables of features less their centre, and the centre of products of pairs."""
+        expansion, centre = self.expansion, self.map.centre
+        centre = np.zeros(expansion.n_features) if centre is None else centre
+        parts = zip(expansion.tables, expansion.slices, strict=False)
+        return [table - centre[part] for table, part in parts], centre[sum(expansion.widths) :]
+
+    def _crossed(self, i, j):
+        """Yield parts of the rows, and their cells in two columns as one number."""
+        n_cells = self.expansion.columns[j].n_cells
+        for part in self._blocks(_LOOKED_UP):
+            first, second = self.X.codes[part, i], self.X.codes[part, j]
+            yield part, first.astype(np.intp) * n_cells + second
+
+    def _indicators(self, part):
+        """Return which cells rows are in, as a sparse matrix."""
+        cells = self.X.codes[part] + self.expansion.starts[:-1]
+        n_rows, n_columns = cells.shape
+        ends = np.arange(n_rows + 1) * n_columns
+        shape = n_rows, self.expansion.n_cells
+        return sparse.csr_array((np.ones(cells.size), cells.ravel(), ends), shape=shape)
+
+    def _lengths(self, data_norm):
+        """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
+        if self.map is None or data_norm != 1 or not self._within(self.map.radius):
+            return super()._lengths(data_norm)
+        if (kept := self._taken()) is not None:
+            return kept
+        with one_blas_thread():
+            squares = self._squares()
+        return np.ones(squares.size), np.sqrt(squares, out=squares)
+
+    def _taken(self):
+        """See `LocalRows._taken`: lengths stay known."""
+        if not (self._kept and self.map.moves_like(self._kept[0])):
+            return None
+        return np.ones(self.shape[0]), self._kept[1].copy()
+
+    def _squares(self):
+        """Return squares of lengths of rows under the map, rounded up.
+
+        The square of a length is a sum over pairs of columns of numbers in public tables, in an
+        order that depends on nothing. It rounds by as many eps as a number in them has terms, times
+        the square of ``spread * norm``, so that with this added no length is too small. Of m
+        products of pairs a triangular factor of d x m numbers is off by some d m eps of the root of
+        the sum of their squares (Higham, 2002, theorem 19.4).
+        """
+        expansion, slices, first = self.expansion, self.expansion.slices, sum(self.expansion.widths)
+        matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
+        (moved, centre), gram = self._moved(), matrix.T @ matrix
+        m = centre.size
+        n_terms = 8 * self.shape[1] * (m + 8) * math.sqrt(m + 1) + 4 * len(moved) ** 2
+        squares = np.full(self.shape[0], n_terms * _EPS * (self.map.spread * self.map.norm) ** 2)
+        for j, table in enumerate(moved):
+            alone = np.sum(table @ gram[slices[j], slices[j]] * table, axis=1)
+            squares += alone[self.X.codes[:, j]]
+        for i, j in combinations(range(len(moved)), 2) if not self.map.is_diagonal else ():
+            table = (moved[i] @ (2 * gram[slices[i], slices[j]]) @ moved[j].T).ravel()
+            for part, cells in self._crossed(i, j):
+                squares[part] += table[cells]
+        if centre.size:
+            parts = zip(moved, slices, strict=False)
+            beside = np.vstack([table @ (2 * gram[of, first:]) for table, of in parts])
+            own = np.linalg.qr(matrix[:, first:], mode="r")
+            own = np.diag(own) if self.map.is_diagonal else own
+            ball = Ball(math.inf, largest_square(self.X))
+            for part in self._blocks():
+                products = expansion.products(self.X.codes[part])
+                squares[part] += numbers_of_rows(products, ball, centre, own)[1] ** 2
+                if not self.map.is_diagonal:
+                    products -= centre
+                    products *= self._indicators(part) @ beside
+                    squares[part] += np.sum(products, axis=1)
+        return squares
+
+    def _length_counts(self, statistic):
+        lengths, grain = self._lengths(1.0)[1], statistic.grain
+        self._kept[:] = self.map, lengths
+        weight = np.floor(self.weight * grain) / grain if self.weight.size else None
+        places = np.searchsorted(statistic.thresholds, lengths)
+        counts = np.bincount(places, weight, len(statistic.thresholds) + 1)
+        return np.cumsum(counts[:-1])
+
+    def _second_moment(self):
+        expansion, codes, (moved, centre) = self.expansion, self.X.codes, self._moved()
+        weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
+        weight = np.divide(1 - self.map.error, weight, out=weight)
+        weight *= weight * self.weight if self.weight.size else weight
+        weight = self._exact(weight, self.map.norm**-2)
+        starts, slices, first = expansion.starts, expansion.slices, sum(expansion.widths)
+        found, sizes = np.zeros((expansion.n_features,) * 2), np.diff(starts)
+        for j, table in enumerate(moved):
+            counts = np.bincount(codes[:, j], weight, sizes[j])
+            found[slices[j], slices[j]] = (table.T * counts) @ table
+        for i, j in combinations(range(len(moved)), 2):
+            counts = np.zeros(sizes[i] * sizes[j])
+            for part, cells in self._crossed(i, j):
+                counts += np.bincount(cells, weight[part], counts.size)
+            found[slices[i], slices[j]] = moved[i].T @ counts.reshape(sizes[i], -1) @ moved[j]
+        if centre.size:
+            beside = np.zeros((expansion.n_cells, centre.size))
+            for part in self._blocks():
+                products = expansion.products(codes[part]) - centre
+                weighted = products * weight[part, None]
+                found[first:, first:] += weighted.T @ products
+                beside += self._indicators(part).T @ weighted
+            for j, table in enumerate(moved):
+                found[slices[j], first:] = table.T @ beside[starts[j] : starts[j + 1]]
+        found = np.triu(found) + np.triu(found, 1).T
+        if self.map.is_diagonal:
+            return found * np.outer(self.map.weights, self.map.weights)
+        found = self.map.weights @ found @ self.map.weights.T
+        return (found + found.T) / 2
 
     def sample(self, least: float) -> tuple[float, int]:
         """See `Rows.sample`: all rows, for `add_to` cuts other chunks."""
         return float("inf"), self.n_records
-
-    def cell_counts(self) -> np.ndarray:
-        """Return how many rows are in each cell of each column, by weight; exact."""
-        unit = 2.0 ** (53 - self.n_records.bit_length())
-        weight = np.floor(self.weight * unit) if self.weight.size else None
-        sizes = np.diff(self.X.expansion.starts)
-        counts = [
-            np.bincount(of, weight, size) for of, size in zip(self.X.codes.T, sizes, strict=True)
-        ]
-        return np.concatenate(counts) / (1.0 if weight is None else unit)
 
     def _mapping_terms(self):
         # a feature's sum is over the cells of its column, whose sums over rows come first

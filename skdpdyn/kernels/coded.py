@@ -12,10 +12,52 @@ import numpy as np
 from numba import types
 
 from skdpdyn.chunks import MOST_GATHERED
-from skdpdyn.kernels.jit import readonly, residual_function, residual_matrix_function, writable
+from skdpdyn.kernels.jit import (
+    inner,
+    readonly,
+    residual_function,
+    residual_matrix_function,
+    writable,
+)
 
 _BLOCK = 64  # rows; a multiple of 8, the width of the loss
 _EPS = 2.3e-16
+
+
+@inner
+def _look_up(codes, starts, low, first, size, cosines):
+    """Write the two low cosines of each column of some rows, a row of ``cosines`` each."""
+    for i in range(size):
+        a = np.uintp(first + i)
+        for j in range(codes.shape[1]):
+            cell = np.uintp(starts[j]) + np.uintp(codes[a, j])
+            cosines[2 * j, i], cosines[2 * j + 1, i] = low[cell, 0], low[cell, 1]
+
+
+@inner
+def _say_pairs(cosines, pairs, weights, raw):
+    """Add what the products of pairs of columns say of the rows of a block."""
+    for p in range(len(pairs)):
+        i, j, w = 2 * pairs[p, 0], 2 * pairs[p, 1], weights[3 * p : 3 * p + 3]
+        one, two, of_one, of_two = cosines[i], cosines[i + 1], cosines[j], cosines[j + 1]
+        for r in range(_BLOCK):
+            raw[r] += one[r] * (w[0] * of_one[r] + w[1] * of_two[r]) + w[2] * two[r] * of_one[r]
+
+
+@inner
+def _add_pairs(cosines, pairs, step, out):
+    """Add the steps of a block, times the products of pairs of columns."""
+    for p in range(len(pairs)):
+        i, j, first, second, third = 2 * pairs[p, 0], 2 * pairs[p, 1], 0.0, 0.0, 0.0
+        one, two, of_one, of_two = cosines[i], cosines[i + 1], cosines[j], cosines[j + 1]
+        for r in range(_BLOCK):
+            moved = step[r] * one[r]
+            first += moved * of_one[r]
+            second += moved * of_two[r]
+            third += step[r] * two[r] * of_one[r]
+        out[3 * p] += first
+        out[3 * p + 1] += second
+        out[3 * p + 2] += third
 
 
 def _one_output(
@@ -26,10 +68,10 @@ def _one_output(
 
     By cell, then by product of cosines, then the intercept's, then the sum of residual * offset.
     """
-    codes, starts, low, side = X
-    n_columns, n_cells = codes.shape[1], weights.size - side * side
+    codes, starts, low, pairs = X
+    n_columns, n_cells = codes.shape[1], starts[-1]
     raw, slope, target = np.zeros(_BLOCK), np.zeros(_BLOCK), np.zeros(_BLOCK)
-    cosines = np.zeros((_BLOCK, side))
+    cosines = np.zeros((2 * n_columns, _BLOCK))
     intercept_sum, offset_sum = 0.0, 0.0
     out[:] = 0
     for first in range(start, stop, _BLOCK):
@@ -38,20 +80,17 @@ def _one_output(
             a = np.uintp(first + i)
             dot = 0.0
             for j in range(n_columns):
-                cell = np.uintp(starts[j]) + np.uintp(codes[a, j])
-                dot += weights[cell]
-                if side:
-                    cosines[i, 2 * j] = low[cell, 0]
-                    cosines[i, 2 * j + 1] = low[cell, 1]
-            for u in range(side):
-                part, at = 0.0, n_cells + u * side
-                for v in range(u // 2 * 2 + 2, side):
-                    part += cosines[i, v] * weights[at + v]
-                dot += part * cosines[i, u]
-            raw[i] = row_scale[a] * dot + intercept[0]
+                dot += weights[np.uintp(starts[j]) + np.uintp(codes[a, j])]
+            raw[i] = dot
+            target[i] = y[a]
+        if len(pairs):
+            _look_up(codes, starts, low, first, size, cosines)
+            _say_pairs(cosines, pairs, weights[n_cells:], raw)
+        for i in range(size):
+            a = np.uintp(first + i)
+            raw[i] = row_scale[a] * raw[i] + intercept[0]
             if row_offset.size:
                 raw[i] += row_offset[a] * shift[0]
-            target[i] = y[a]
         residual(raw, target, slope)
         for i in range(size):
             a = np.uintp(first + i)
@@ -66,13 +105,12 @@ def _one_output(
             intercept_sum += r
             if row_offset.size:
                 offset_sum += r * row_offset[a]
-            step = r * row_scale[a]
+            slope[i] = r * row_scale[a]
             for j in range(n_columns):
-                out[np.uintp(starts[j]) + np.uintp(codes[a, j])] += step
-            for u in range(side):
-                part, at = step * cosines[i, u], n_cells + u * side
-                for v in range(u // 2 * 2 + 2, side):
-                    out[at + v] += part * cosines[i, v]
+                out[np.uintp(starts[j]) + np.uintp(codes[a, j])] += slope[i]
+        if len(pairs):
+            slope[size:] = 0.0
+            _add_pairs(cosines, pairs, slope, out[n_cells:])
     out[weights.size] = intercept_sum * intercept_scaling
     out[weights.size + 1] = offset_sum
 
@@ -82,12 +120,11 @@ def _several_outputs(
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
     """Write the gradients of rows start..stop, as `_one_output` does, output by output."""
-    codes, starts, low, side = X
-    n_columns, n_outputs = codes.shape[1], intercept.size
+    codes, starts, low, pairs = X
+    n_columns, n_outputs, n_cells = codes.shape[1], intercept.size, starts[-1]
     stride = weights.size // n_outputs
-    n_cells = stride - side * side
     raw, slope = np.zeros((n_outputs, _BLOCK)), np.zeros((n_outputs, _BLOCK))
-    target, cosines = np.zeros(_BLOCK), np.zeros((_BLOCK, side))
+    target, cosines = np.zeros(_BLOCK), np.zeros((2 * n_columns, _BLOCK))
     within = 1 - (n_outputs + 8) * _EPS  # the rounding of a norm and of what is scaled by it
     out[:] = 0
     for first in range(start, stop, _BLOCK):
@@ -95,21 +132,19 @@ def _several_outputs(
         for i in range(size):
             a = np.uintp(first + i)
             target[i] = y[a]
-            if side:
-                for j in range(n_columns):
-                    cell = np.uintp(starts[j]) + np.uintp(codes[a, j])
-                    cosines[i, 2 * j] = low[cell, 0]
-                    cosines[i, 2 * j + 1] = low[cell, 1]
             for k in range(n_outputs):
                 dot = 0.0
                 for j in range(n_columns):
                     dot += weights[k * stride + starts[j] + np.int64(codes[a, j])]
-                for u in range(side):
-                    part, at = 0.0, k * stride + n_cells + u * side
-                    for v in range(u // 2 * 2 + 2, side):
-                        part += cosines[i, v] * weights[at + v]
-                    dot += part * cosines[i, u]
-                raw[k, i] = row_scale[a] * dot + intercept[k]
+                raw[k, i] = dot
+        if len(pairs):
+            _look_up(codes, starts, low, first, size, cosines)
+        for k in range(n_outputs):
+            if len(pairs):
+                _say_pairs(cosines, pairs, weights[k * stride + n_cells :], raw[k])
+            for i in range(size):
+                a = np.uintp(first + i)
+                raw[k, i] = row_scale[a] * raw[k, i] + intercept[k]
                 if row_offset.size:
                     raw[k, i] += row_offset[a] * shift[k]
         residual(raw, target, slope)
@@ -129,13 +164,13 @@ def _several_outputs(
                 out[weights.size + k] += r * intercept_scaling
                 if row_offset.size:
                     out[weights.size + n_outputs + k] += r * row_offset[a]
-                step = r * row_scale[a]
+                slope[k, i] = r * row_scale[a]
                 for j in range(n_columns):
-                    out[k * stride + starts[j] + np.int64(codes[a, j])] += step
-                for u in range(side):
-                    part, at = step * cosines[i, u], k * stride + n_cells + u * side
-                    for v in range(u // 2 * 2 + 2, side):
-                        out[at + v] += part * cosines[i, v]
+                    out[k * stride + starts[j] + np.int64(codes[a, j])] += slope[k, i]
+        if len(pairs):
+            for k in range(n_outputs):
+                slope[k, size:] = 0.0
+                _add_pairs(cosines, pairs, slope[k], out[k * stride + n_cells :])
 
 
 def _gather(rows, index, first, count, out):
@@ -172,13 +207,14 @@ class CodedFamily:
 
     def rows_type(self, dtype):
         """Return the numba type of what `rows` returns."""
-        tables = readonly(np.int64), readonly(np.float64, 2), types.int64
+        tables = readonly(np.int64), readonly(np.float64, 2), readonly(np.int64, 2)
         return types.Tuple((readonly(self.codes, 2), *tables))
 
     def rows(self, X):
         """Return cells, each column's first one, and tables, as the kernel takes them."""
         expansion = X.expansion
-        return X.codes, expansion.starts.astype(np.int64), expansion.low, expansion.n_products
+        pairs = np.array(expansion.pairs, dtype=np.int64).reshape(-1, 2)
+        return X.codes, expansion.starts.astype(np.int64), expansion.low, pairs
 
     def precision(self, dtype):
         """Return the lowest precision of the weights: double."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpdyn.expansion import Numbers
+from skdpdyn.expansion import LOWEST, Numbers
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.spending import training_of
 
@@ -104,11 +104,9 @@ def _grid_of_pair(expansion, i, j):
     one, other = (
         expansion.low[expansion.starts[k] + at] for k, at in zip((i, j), places, strict=True)
     )
-    products = [
-        np.multiply.outer(one[:, a], other[:, b]).ravel() for a, b in ((0, 0), (0, 1), (1, 0))
-    ]
+    products = [np.multiply.outer(one[:, a - 1], other[:, b - 1]).ravel() for a, b in LOWEST]
     grid = tuple(expansion.columns[k].middles[at] for k, at in zip((i, j), places, strict=True))
-    return grid, np.column_stack(products) * expansion.pair_weights
+    return grid, np.column_stack(products) * expansion.pair_weights[: len(LOWEST)]
 
 
 @dataclass(frozen=True, eq=False)
