@@ -130,6 +130,22 @@ def kept_length_of_rates(strength: float, n_features: int) -> float:
     return 1 - 0.05 * math.sqrt(ample / strength) if strength >= ample else 0.5
 
 
+def kept_weight(strength: float, n_features: int) -> float:
+    """Return the part of mapped rows that keep their weight in a regression table.
+
+    Of columns with a long tail, 0.9 has intervals 5 % narrower than 0.95 at a strength of 4,000.
+    """
+    return 1 - min(max(100.0 * n_features / strength, 0.01), 0.1)
+
+
+def reach(strength: float, n_parameters: int) -> float:
+    """Return the largest curvature of a row in a table, in units of that of the longest full one.
+
+    At 2, rows beyond it lose half of the weight that they lose at 1, for more noise on curvature.
+    """
+    return 2.0 if strength >= 500.0 * n_parameters else 1.0
+
+
 def softness(strength: float) -> float:
     """Return the second moment below which a direction of expanded rows is left as it is.
 

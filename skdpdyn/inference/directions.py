@@ -13,11 +13,10 @@ from skdpdyn.data.base import sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import mapping_error
 from skdpdyn.privacy import Budget
-from skdpdyn.rules import least_strength, strength_of
+from skdpdyn.rules import kept_weight, least_strength, strength_of
 from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, scaled_to
 
 CONDITIONING_SHARE = 0.15  # part of mu^2 for coordinates
-KEPT = 0.95  # part of the rows that count in full
 ABOVE_NOISE = 1.0  # standard deviations above the norm of its noise: an eigenvalue that counts
 SEEN = 1.0  # the same above the norm of noise in all directions that do not count
 # A coefficient is refused if this part of it, squared, lies in directions that are not carried
@@ -31,9 +30,8 @@ class Coordinates:
     """Coordinates (weights @ (u - centre), constant) of rows u of the unit ball.
 
     They are public: chosen without the records, or released before. A row whose squared length is
-    above ``square`` has a weight below 1, so that weight * length^2 is at most that. Such a weight
-    depends on the row alone, not on its target (Mallows), so it moves no estimand of a model that
-    is right, while shortening the row would.
+    above ``square`` has a weight below 1. Such a weight depends on the row alone, not on its target
+    (Mallows), so it moves no estimand of a model that is right, while shortening the row would.
 
     Parameters
     ----------
@@ -62,15 +60,22 @@ class Coordinates:
         last = np.append(np.zeros(len(shift)), self.constant / constant)
         return np.vstack([np.hstack([self.weights, shift]), last])
 
-    def blocks(self, rows: LocalRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield which rows, their coordinates, and their weights, those of persons included."""
+    def blocks(
+        self, rows: LocalRows, reach: float = 1.0
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield which rows, their coordinates, and their weights, those of persons included.
+
+        A weight times the length is at most the root of ``square``, times the squared length at
+        most ``reach`` times it.
+        """
         with one_blas_thread():
             for part, block in rows.mapped_blocks():
                 block = block.toarray() if sparse.issparse(block) else block
                 columns = [(block - self.centre) @ self.weights.T]
                 columns += [np.full(len(block), self.constant)] * (self.constant > 0)
                 z = np.column_stack(columns)
-                weight = self.square / np.maximum(self.square, np.einsum("ij,ij->i", z, z))
+                ratio = np.maximum(np.einsum("ij,ij->i", z, z) / self.square, 1.0)
+                weight = np.minimum(1 / np.sqrt(ratio), reach / ratio)
                 yield part, z, weight * rows.weight[part] if rows.weight.size else weight
 
 
@@ -95,8 +100,10 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
         return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
     plain = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
     plain.persons, plain.most_rows = rows.persons, rows.most_rows
+    strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
+    quantile = kept_weight(strength, n_features)
     conditioner = Conditioner(
-        n_samples=rows.n_records, data_norm=radius, shares=shares, quantile=KEPT
+        n_samples=rows.n_records, data_norm=radius, shares=shares, quantile=quantile
     )
     found = conditioner.learn(plain, spending).map
     weights = np.diag(found.weights) if found.is_diagonal else found.weights

@@ -77,7 +77,7 @@ def private_regression(
 
     A part of the budget learns coordinates in which rows are alike in all directions. Then five
     steps of Fisher scoring each release a gradient and a matrix of second derivatives of the log
-    likelihood, with Gaussian noise. The estimate is the mean of what the last steps say, and its
+    likelihood, with Gaussian noise; of a linear regression four, and one matrix. The estimate is the mean of what the last steps say, and its
     covariance is public: H^-1 (V + s^2 I + N) H^-1, with H the last matrix, V = H (times the mean
     squared residual of a linear regression), s the noise on gradients and N what the noise on H
     does to the estimate. No penalty pulls at it, and no coefficient is early stopped.
@@ -123,7 +123,7 @@ PrivateRidge
         of hazards are. None: rows weigh 1/k.
     robust : bool, default=False
         Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
-        though the likelihood may be wrong. It takes 15 parts of mu^2 beside 100 others.
+        though the likelihood may be wrong. It takes 15 parts of mu^2 beside about 100 others.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None

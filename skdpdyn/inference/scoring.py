@@ -14,15 +14,15 @@ from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
 from skdpdyn.linear_model.counts import BASE_RATE, N_TRIALS, base_rate
+from skdpdyn.rules import reach, strength_of
 from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
 
 START, DISPERSION, SCORES = "class counts", "mean square", "scores"
 LIMIT, GRADIENT, CURVATURE = "residuals {}", "gradient {}", "curvature {}"
 # Parts of mu^2. Early steps need to find the place only; the last ones measure
-START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.01, 0.15
+START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.03, 0.15
 GRADIENTS = (0.03, 0.045, 0.075, 0.15, 0.45)
 CURVATURES = (0.025, 0.025, 0.025, 0.05, 0.125)
-N_STEPS = len(GRADIENTS)
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
 LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
@@ -34,10 +34,12 @@ class Link(ABC):
 
     ``n_outputs`` is the number of raw predictions of a row, ``n_averaged`` that of the last steps
     whose estimates are averaged. ``limits`` and ``measures`` say whether limits of residuals are
-    bought, and their mean square; ``start_shares`` what start is bought by.
+    bought, and their mean square; ``start_shares`` what start is bought by. ``gradients`` and
+    ``curvatures`` are parts of mu^2, a step each; after the last curvature it is the same.
     """
 
     n_outputs, n_averaged, limits, measures = 1, 2, False, False
+    gradients, curvatures = GRADIENTS, CURVATURES
     start_shares: Mapping[str, Share] = MappingProxyType({})
 
     def start(self, rows: LocalRows, spending: Spending) -> np.ndarray:
@@ -178,9 +180,8 @@ class Counts(Bought):
 class Numbers(Bought):
     """Numbers in [-1, 1]; the loss is half of the squared error."""
 
-    n_averaged = 3  # the curvature is the same everywhere
-
-    measures = True
+    n_averaged, measures = 3, True
+    gradients, curvatures = (0.04, 0.1, 0.25, 0.5), (0.1,)  # the curvature is the same everywhere
 
     def residuals(self, raw, rows):
         """See `Link.residuals`."""
@@ -207,10 +208,10 @@ class Numbers(Bought):
 def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) -> dict[str, Share]:
     """Return what scoring buys of the part ``left`` of mu^2."""
     parts = dict(link.start_shares) if intercept else {}
-    for k in range(N_STEPS):
+    for k, gradient in enumerate(link.gradients):
         parts |= {LIMIT.format(k): Share(LIMIT_SHARE, COUNTS)} if link.limits else {}
-        parts |= {GRADIENT.format(k): Share(GRADIENTS[k])}
-        parts |= {CURVATURE.format(k): Share(CURVATURES[k])}
+        parts |= {GRADIENT.format(k): Share(gradient)}
+        parts |= {CURVATURE.format(k): Share(of) for of in link.curvatures[k : k + 1]}
     parts |= {DISPERSION: Share(DISPERSION_SHARE)} if link.measures else {}
     parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
     return scaled_to(parts, left)
@@ -257,7 +258,9 @@ class Scoring:
     ) -> None:
         self.rows, self.link, self.spending, self.spread = rows, link, spending, spread
         self.square, self.constant = coordinates.square, coordinates.constant
-        self.blocks = list(coordinates.blocks(rows))
+        strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
+        self.reach = reach(strength, link.n_outputs * rows.shape[1])
+        self.blocks = list(coordinates.blocks(rows, self.reach))
         self.n_coordinates = self.blocks[0][1].shape[1]
 
     def run(self) -> Scored:
@@ -266,7 +269,7 @@ class Scoring:
         theta = np.zeros((link.n_outputs, self.n_coordinates))
         if self.constant:
             theta[:, -1] = link.start(self.rows, self.spending) / self.constant
-        for k in range(N_STEPS):
+        for k in range(len(link.gradients)):
             raw = self._products(theta)
             residuals = link.residuals(raw, self.rows)
             limit = link.limit(
@@ -274,7 +277,8 @@ class Scoring:
             )
             terms = self._bounded(residuals, limit)
             gradient, std = self._gradient(k, theta, terms, limit)
-            curvature = self._curvature(k, theta, link.curvature(raw, self.rows, limit), limit)
+            if k < len(link.curvatures):
+                curvature = self._curvature(k, theta, link.curvature(raw, self.rows, limit), limit)
             steps.append((theta.ravel(), gradient, std))
             theta = theta - self._step(curvature, gradient).reshape(theta.shape)
         return self._estimates(steps[-link.n_averaged :], curvature, terms, limit)
@@ -337,7 +341,7 @@ class Scoring:
         return self._symmetric(
             CURVATURE.format(k),
             total.reshape(theta.size, theta.size),
-            self.link.largest_curvature(limit) * self.square,
+            self.link.largest_curvature(limit) * self.square * self.reach,
             theta,
         )
 
