@@ -1,4 +1,4 @@
-"""Rivals' intervals for linear regression, as their papers describe them.
+"""Rivals' intervals for linear regression, after their papers' abstracts and authors' code.
 
 They are for comparison: their noise is a floating-point normal, and nothing here is charged.
 """
@@ -13,9 +13,14 @@ def binagg(X, y, largest, mu, rng=None):
 
     Lin, Slavkovic and Bhoomireddy (2025), Algorithms 1 and 2 and Theorem 4.2. PrivTree (Zhang, Xiao
     and Xie 2016) halves the box of the columns, dimension after dimension, where noisy counts are
-    large. Of each bin the count and the sums of columns and target are released, for 1, 3, 3 and 3
-    tenths of mu^2. Weighted least squares are corrected for the noise on the sums, and the sandwich
-    of the corrected scores is their covariance.
+    large. Of each bin the count and the sums of columns and target are released; the four parts
+    have mu as 1 : 3 : 3 : 3, as in the authors' package (binagg). Weighted least squares are
+    corrected for the noise on the sums, and the sandwich of the corrected scores is their
+    covariance.
+
+    Three things are not as in that package: noise on the sums of d columns is sqrt(d) times as
+    large, since a record moves all of them (the package's noise is for one column); the correction
+    of information is not divided by the number of bins; and counts are not rescaled to n.
 
     Parameters
     ----------
@@ -35,7 +40,7 @@ def binagg(X, y, largest, mu, rng=None):
     coef, std_err : ndarray of shape (n_features + 1,)
     """
     rng = np.random.default_rng(rng)
-    mu_bins, mu_sums = mu * np.sqrt(0.1), mu * np.sqrt(0.3)
+    mu_bins, mu_sums = mu / np.sqrt(28), 3 * mu / np.sqrt(28)
     bins = _privtree(X, mu_bins, rng)
     y, d = np.clip(y, -largest, largest), X.shape[1]
     sums, noise = [], []
@@ -89,8 +94,9 @@ def bootstrap(X, y, largest, mu, rng=None):
     """Return estimates and standard errors of the private bootstrap, the intercept last.
 
     Wang, Cheng and Awan (2022): B resamples, each released by a Gaussian mechanism with
-    mu / sqrt((2 - 2/e) B), cost mu asymptotically. What is released is the moments of rows and
-    target, with the noise of one matrix. The distribution of the estimates less that of the known
+    mu / sqrt((2 - 2/e) B), cost mu asymptotically. The paper's examples are means, logistic and
+    quantile regression; here, for linear regression, the moments of rows and target are released,
+    with the noise of one matrix. The distribution of the estimates less that of the known
     noise (deconvolution, of normal distributions) is that of the sample.
 
     Parameters

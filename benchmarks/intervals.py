@@ -2,9 +2,10 @@
 
 Run ``python -m benchmarks intervals``. Each method spends (epsilon, 1/n^2). A line shows, for
 nominal 95 % intervals: the share of coefficients that were answered, the coverage of their
-intervals with its standard error over repetitions, the coverage of the worst coefficient, and the
-median ratio of the standard error to that of the same regression without privacy. "fails" marks a
-coverage whose 99.9 % interval lies outside of 0.935 to 0.975.
+intervals, the 99.9 % interval of that over repetitions, the coverage of the worst coefficient, and
+the median ratio of the standard error to that of the same regression without privacy. "fails" marks
+a 99.9 % interval that lies outside of 0.935 to 0.975. 400 repetitions of a cell of 20,000 records
+and 5 columns take about 20 s of a processor.
 
 Methods: `private_regression`, `private_summary` of a model by objective perturbation, and for
 linear regression BinAgg (Lin, Slavkovic and Bhoomireddy 2025, arXiv 2510.16974) and the private
@@ -200,14 +201,18 @@ def statistics(errors, widths):
 def line(cell, repetitions):
     """Return a line of the table."""
     form, adjacency, design, n_samples, n_features, epsilon, method = cell
-    told = statistics(*simulate(cell, repetitions))
-    share, coverage, spread = told[:3]
-    spread = max(spread, np.sqrt(0.05 * 0.95 / max(share * repetitions, 1)))  # where all cover
-    far = max(0.935 - coverage, coverage - 0.975) > _FAILS * spread
+    share, coverage, spread, *rest = statistics(*simulate(cell, repetitions))
+    # where all cover, the spread of a nominal coverage
+    counted = max(share * repetitions * (n_features + 1), 1)
+    reach = _FAILS * max(spread, np.sqrt(0.05 * 0.95 / counted))
+    low, high = coverage - reach, min(coverage + reach, 1.0)
+    told, far = (share, coverage, low, high, *rest), high < 0.935 or low > 0.975
     what = f"{form:<10} {adjacency:<11} {design:<10} {n_samples:>7} {n_features:>3} {epsilon:>4g}"
     what += f" {method:<10} {repetitions:>5}"
     return (
-        what + " {:>9.3f} {:>9.3f} {:>6.3f} {:>6.3f} {:>6.2f}".format(*told) + "  fails" * bool(far)
+        what
+        + " {:>9.3f} {:>9.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>6.2f}".format(*told)
+        + "  fails" * bool(far)
     )
 
 
@@ -230,8 +235,8 @@ def main(argv=None):
     start = time.perf_counter()
     print(
         f"{'form':<10} {'adjacency':<11} {'design':<10} {'n':>7} {'d':>3} {'eps':>4} "
-        f"{'method':<10} {'times':>5} {'answered':>9} {'coverage':>9} {'+-':>6} {'worst':>6} "
-        f"{'width':>6}"
+        f"{'method':<10} {'times':>5} {'answered':>9} {'coverage':>9} "
+        f"{'low':>6} {'high':>6} {'worst':>6} {'width':>6}"
     )
     cells = product(
         arguments.form,

@@ -68,6 +68,17 @@ def test_public_weights_add_up_to_one_at_most():
         by_person(np.zeros(4, dtype=int), 3, equal=True)
 
 
+def test_spells_of_a_person_share_its_weight_or_are_refused():
+    """Two spells are 2 len(times) rows of one person, and more than that are no fit."""
+    durations = np.repeat([80.0, 5.0, 33.0], 20)
+    X, y, groups = person_periods(durations, durations < 40, TIMES, np.ones((60, 1)))
+    ids = np.append(np.repeat(np.arange(10), 2), np.arange(10, 50))[groups]
+    with pytest.raises(ValueError, match="max_rows_per_person=7: a person has more rows"):
+        hazards(X, y, ids, epsilon=1.0)
+    table = hazards(X, y, ids, epsilon=1.0, max_rows_per_person=2 * len(TIMES))
+    assert (table.privacy_.unit, table.n_samples_) == ("person", 50)
+
+
 @pytest.mark.parametrize("way", ["fit", "table"])
 def test_a_person_moves_sums_as_one_record_does(way, monkeypatch):
     """Sums move by no more than their noise is for, if a person has other rows and more of them."""

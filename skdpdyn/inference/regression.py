@@ -77,10 +77,11 @@ def private_regression(
 
     A part of the budget learns coordinates in which rows are alike in all directions. Then five
     steps of Fisher scoring each release a gradient and a matrix of second derivatives of the log
-    likelihood, with Gaussian noise; of a linear regression four, and one matrix. The estimate is the mean of what the last steps say, and its
-    covariance is public: H^-1 (V + s^2 I + N) H^-1, with H the last matrix, V = H (times the mean
-    squared residual of a linear regression), s the noise on gradients and N what the noise on H
-    does to the estimate. No penalty pulls at it, and no coefficient is early stopped.
+    likelihood, with Gaussian noise; of a linear regression four, and one matrix. The estimate is
+    the mean of what the last steps say, and its covariance is public: H^-1 (V + s^2 I + N) H^-1,
+    with H the last matrix, V = H (times the mean squared residual of a linear regression), s the
+    noise on gradients and N what the noise on H does to the estimate. No penalty pulls at it, and
+    no coefficient is early stopped.
 
     Columns count in units of their public bounds, so the table does not depend on how they are
     coded. Rows that are far from all others have a smaller weight, which depends on the row alone.
