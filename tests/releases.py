@@ -529,6 +529,9 @@ WAYS_OUT = {
     "PrivateLogisticRegression diagnosed": fit(
         by(NoisyGD(n_steps=3), partial(plain, diagnostics=True, data_norm=0.9))
     ),
+    "noisy_gd, conditioned, by Langevin dynamics": fit(
+        by(NoisyGD(n_steps=3), partial(logistic, conditioning=0.3, bound="langevin"))
+    ),
     "PrivateRidge diagnosed": fit(
         by(NoisyGD(n_steps=3), partial(ridge, target_bounds=(-0.1, 0.1), diagnostics=True)),
         "target",

@@ -354,7 +354,6 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
         ({"categories": "ward"}, FRAME, "must be a dict"),
         ({}, FRAME.assign(age=np.inf), "infinity"),
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
-        ({"bound": "langevin"}, FRAME, "cannot train an additive model"),
         ({"interactions": [("age", "ward")]}, FRAME, "two columns of numbers"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),

@@ -73,8 +73,7 @@ def plan(request: Request) -> Plan:
     bought = Gaussian(1 / declared_mu, adjacency=adjacency) if shares else None
     record = _trained(request, objective, training, bought)
     mechanism = _declared(bought, record)
-    bound = "tightest" if shares else request.bound
-    bound, guarantee = judge(mechanism, budget.delta, bound)
+    bound, guarantee = judge(mechanism, budget.delta, request.bound)
     if not guarantee.epsilon(budget.delta) <= budget.epsilon:
         raise CalibrationError(
             f"conditioning={request.conditioning!r}: no noise is known to meet the budget with it"
@@ -158,7 +157,9 @@ def _trained(
     with_noise = solver.mechanism(objective, training, request.bound)
     record = least_noise(with_noise, training, bound=request.bound)
     if bought and not isinstance(judge(record, budget.delta, request.bound)[1], GaussianDP):
-        whole = least_noise(lambda noise: _declared(bought, with_noise(noise)), budget)
+        whole = least_noise(
+            lambda noise: _declared(bought, with_noise(noise)), budget, bound=request.bound
+        )
         record = whole.mechanisms[-1]
     solver.check_mechanism(objective, record)
     return record

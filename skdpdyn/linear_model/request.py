@@ -144,8 +144,7 @@ class Request:
 
     @property
     def _can_map(self):
-        buys = self.budget.delta > 0 and not is_named(self.bound, "langevin")
-        return buys and self.solver.maps_rows and not self.solver.pure
+        return self.budget.delta > 0 and self.solver.maps_rows and not self.solver.pure
 
     @property
     def _can_sum(self):
@@ -216,8 +215,8 @@ class Request:
         return f"solver={self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
 
     def check_buys(self, parameter: str, instead: str) -> None:
-        """Refuse to buy anything where noise is not Gaussian, or its parts do not add up."""
-        if self.solver.pure or not self.budget.delta > 0 or is_named(self.bound, "langevin"):
+        """Refuse to buy anything where noise is not Gaussian."""
+        if self.solver.pure or not self.budget.delta > 0:
             raise ValueError(
                 f"{parameter}: {self._spent_by} leaves no part of the budget for Gaussian noise "
                 f"on counts. {instead}"

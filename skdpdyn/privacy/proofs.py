@@ -9,6 +9,7 @@ from typing import Any
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.mechanisms import Gaussian
 from skdpdyn.privacy.serialization import to_dict
 
 ROUNDING = 1e-9  # by which another machine's numbers may differ
@@ -27,6 +28,13 @@ def forms_of(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
         options = ", ".join(f"{name}={value!r}" for name, value in judge.sharper.options.items())
         forms[f", {options}"] = partial(judge, **judge.sharper.options)
     return forms
+
+
+def theorem_of(record: Any, bound: str, delta: float) -> str:
+    """Return the theorem by which a bound judges a record, or a part of one."""
+    if bound == MIXED and type(record) is not Gaussian:
+        return tightest(record, delta=delta).theorem
+    return ACCOUNTANTS["composition" if type(record) is Gaussian else bound].theorem
 
 
 def proof_of(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> str | None:

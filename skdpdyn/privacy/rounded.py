@@ -23,7 +23,8 @@ from skdpdyn.privacy.stored import stored, stored_part
 _REACH = 20.0  # in units of mu/2, of the epsilon of one side
 _NEAR = 100.0  # epsilons up to here share one epsilon of a side
 _FAR = 1e9  # an epsilon beyond which delta falls no more, and no epsilon is promised
-_TILT = 1e-6  # relative excess of the Renyi order that is asked of the exact runs
+# relative excess of the Renyi order that is asked of the exact runs
+_LEAST_TILT, _MOST_TILT = 1e-6, 0.1
 
 
 @singledispatch
@@ -71,10 +72,11 @@ class RoundedCurve:
     """The Renyi curve of computed runs, by the weak triangle inequality (Mironov 2017, Prop. 11).
 
     For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R). Where
-    P, Q is the side, q is 1 + 1e-6, and D_{q (a - 1/p)} is that of the exact runs and the other
-    side. Where Q, R is the side, p is: the large order must be the side's, and the divergence of
-    the exact runs pays the factor. That p is nearer to 1 where the order is, so that the factor is
-    at most 1 + 1e-6.
+    P, Q is the side, q is 1 + t, and D_{q (a - 1/p)} is that of the exact runs and the other side.
+    Where Q, R is the side, p is: the large order must be the side's, and the divergence of the
+    exact runs pays the factor. That p is nearer to 1 where the order is, so that the factor is at
+    most 1 + t. Any t is valid, at each order. A side costs about a mu^2 / (8 t), and the exact runs
+    about t times their divergence more, so that the root of the ratio is near the best.
     """
 
     curve: Callable[..., Any]
@@ -91,10 +93,13 @@ class RoundedCurve:
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
         excess = order - 1
-        far = 1 + 1 / _TILT
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.sqrt(order / self.curve(order)) * self.mu / math.sqrt(8)
+        most = np.fmin(np.fmax(best, _LEAST_TILT), _MOST_TILT)
+        far = 1 + 1 / most
         own = (order - 1 / far) / excess * far * order * self.mu**2 / 8
-        excess = (1 + _TILT) * excess
-        tilt = _TILT * np.minimum(excess, 1.0)
+        excess = (1 + most) * excess
+        tilt = most * np.minimum(excess, 1.0)
         p, q = 1 + tilt, 1 + 1 / tilt
         shifted = excess + tilt / p  # the order, less 1/p
         return own + shifted / excess * self.curve(p * (1 + excess)) + q * shifted * self.mu**2 / 8

@@ -1,6 +1,7 @@
 """Words of reports: what is shown of a record, a guarantee and the assumptions behind it."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -46,13 +47,18 @@ def in_words(record: Any) -> str:
     return f"{type(record).__name__}({words})"
 
 
-def parts_of(record: Any) -> list[tuple[str, str]]:
-    """Return name and words of each part of a composition, equal parts once with their number."""
+def parts_of(
+    record: Any, said: Callable[[Any], str] = lambda part: ""
+) -> list[tuple[str, str]]:
+    """Return name and words of each part of a composition, equal parts once with their number.
+
+    What is ``said`` of a part follows its words.
+    """
     parts = getattr(record, "mechanisms", None)
     if parts is None:
         return []
     names = record.names or [type(part).__name__ for part in parts]
     return [
-        (name, f"{count} times {in_words(part)}" if count > 1 else in_words(part))
+        (name, f"{count} times " * (count > 1) + in_words(part) + said(part))
         for (name, part), count in Counter(zip(names, parts, strict=True)).items()
     ]

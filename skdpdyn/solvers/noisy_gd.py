@@ -10,6 +10,7 @@ import numpy as np
 from skdpdyn import rules
 from skdpdyn.chunks import largest_number_in_order
 from skdpdyn.data.base import Rows
+from skdpdyn.exceptions import CalibrationError
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, Budget, NoisyGradientDescent
@@ -20,6 +21,7 @@ from skdpdyn.privacy.schedules import (
     cooled,
     curvature_aware_schedule,
     largest_step_size,
+    theorem4_schedule,
     worst_case_steps,
 )
 from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
@@ -36,6 +38,7 @@ from skdpdyn.solvers.base import (
 )
 from skdpdyn.solvers.steps import Steps, descend
 
+_MOST_CONVERGING = 100_000  # steps of "theorem4": minutes on 1e5 rows
 
 def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> float:
     """Return the training time that pays on conditioned rows: n mu over the sensitivity.
@@ -93,10 +96,13 @@ class NoisyGD(Solver):
 
     Parameters
     ----------
-    n_steps : "auto", "worst_case" or int, default="auto"
+    n_steps : "auto", "worst_case", "theorem4" or int, default="auto"
         Number of passes over the data. "auto": as many as the noise lets pay, see
         `skdpdyn.privacy.schedules.curvature_aware_time`; "worst_case": the minimiser of the
-        worst-case error.
+        worst-case error. "theorem4": step size and steps of Chourasia, Ye and Shokri (2021),
+        Theorem 4, for the budget that is left for training, with the least noise that the bound
+        allows: under ``bound="langevin"`` never more than the theorem's. It needs ``alpha`` > 0, so
+        large that there are at most 100,000 steps, and epsilon <= 2 log(1/delta).
     step_size : "auto" or float, default="auto"
         "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where
         that would leave fewer than 16 steps; twice that where a step is no contraction anyway (a
@@ -117,9 +123,9 @@ class NoisyGD(Solver):
     References
     ----------
     R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
-    noisy gradient descent, Algorithm 1. J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation
-    for differential privacy: what its last iterate costs. B. Polyak (1964), Some methods of
-    speeding up the convergence of iteration methods.
+    noisy gradient descent, Algorithm 1 and Theorem 4. J. Bok, W. Su, J. Altschuler (2024), Shifted
+    interpolation for differential privacy: what its last iterate costs. B. Polyak (1964), Some
+    methods of speeding up the convergence of iteration methods.
 
     Examples
     --------
@@ -303,10 +309,43 @@ class NoisyGD(Solver):
                 adjacency=budget.adjacency,
             )
             n_steps = max(1, math.ceil(steps))
+        elif is_named(self.n_steps, "theorem4"):
+            n_steps, step_size = _theorem4(objective, budget, step_size)
         else:
-            n_steps = checked_steps(self.n_steps, "n_steps", "'auto', 'worst_case'")
+            n_steps = checked_steps(self.n_steps, "n_steps", "'auto', 'worst_case', 'theorem4'")
             step_size = step_size or largest_step_size(**constants, bound=bound)
         return n_steps, step_size * cooled(n_steps) if cooling else step_size
+
+
+def _theorem4(
+    objective: Objective, budget: Budget, step_size: float | None
+) -> tuple[int, float]:
+    """Return steps and step size of the converging theorem, or say why they cannot be had."""
+    if step_size is not None:
+        raise ValueError(
+            f"step_size={step_size:g}: n_steps='theorem4' has one of its own. Use step_size='auto'"
+        )
+    if not objective.contracts:
+        raise CalibrationError(
+            "n_steps='theorem4' needs steps that contract, and a clipped softmax has none: use "
+            f"clip={objective.loss.lipschitz * objective.row_norm:.6g}"
+        )
+    step_size, _, steps = theorem4_schedule(
+        budget.epsilon,
+        budget.delta,
+        n_samples=objective.n_samples,
+        n_features=objective.n_parameters,
+        lipschitz=objective.lipschitz,
+        **step_constants(objective),
+        adjacency=budget.adjacency,
+    )
+    if steps > _MOST_CONVERGING:
+        raise CalibrationError(
+            f"n_steps='theorem4' asks for K* = {math.ceil(steps):,} steps, and at most "
+            f"{_MOST_CONVERGING:,} are run. They grow with (smoothness / alpha)^2: use an alpha "
+            f"above {objective.alpha:.3g}, a smaller data_norm, or n_steps='worst_case'"
+        )
+    return max(1, math.ceil(steps)), step_size
 
 
 def _rounding(objective, n_steps, step_size, noise_std, radius):

@@ -7,8 +7,8 @@ from typing import Any
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
-from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.privacy.mechanisms import Composition
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.mechanisms import Composition, Gaussian
 from skdpdyn.privacy.needs import NEEDS, Needs
 from skdpdyn.privacy.rounded import rounded
 
@@ -39,7 +39,8 @@ def accountant(
 
     The function itself handles records without a theorem: it raises `UnsupportedMechanismError`.
     Add theorems with its ``register``. Compositions are covered: their cost is the composition of
-    the costs of their parts, each under the same family of theorems.
+    the costs of their parts, each under the same family of theorems. A part that is Gaussian noise
+    alone costs exactly GDP(1 / noise_multiplier), beside any other part.
 
     Parameters
     ----------
@@ -94,11 +95,19 @@ def accountant(
 
 
 def _compose_parts(judge: Callable[..., Any], mechanism: Mechanism, **options: Any) -> Guarantee:
-    """Compose the costs of a composition's parts, each under the same family of theorems."""
-    return reduce(
-        lambda one, other: one.compose(other),
-        (judge(part, **options) for part in mechanism.mechanisms),
+    """Compose the costs of a composition's parts, each under the same family of theorems.
+
+    Releases with Gaussian noise beside another part are exactly what they are under all of them.
+    """
+    parts = mechanism.mechanisms
+    released = any(type(part) is not Gaussian for part in parts)
+    costs = (
+        GaussianDP(1 / part.noise_multiplier, part.adjacency)
+        if released and type(part) is Gaussian
+        else judge(part, **options)
+        for part in parts
     )
+    return reduce(lambda one, other: one.compose(other), costs)
 
 
 def has_theorem(judge: Any, mechanism: Mechanism) -> bool:

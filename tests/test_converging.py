@@ -1,0 +1,155 @@
+"""The converging bounds: on conditioned rows, by Theorem 4, and beside composition."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.linear_model.plan import plan
+from skdpdyn.linear_model.request import request_of
+from skdpdyn.privacy import (
+    Budget,
+    Composition,
+    Gaussian,
+    NoisyGradientDescent,
+    calibrate,
+    check_report,
+    composition,
+    langevin,
+    last_iterate,
+)
+from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.rounded import RoundedCurve
+from skdpdyn.solvers import NoisyGD
+
+ORDERS = np.array([1.5, 4.0, 40.0, 300.0])
+BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
+
+
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateLogisticRegression(classes=[0, 1]),
+        PrivateLinearSVC(classes=[0, 1]),
+        PrivateRidge(target_bounds=(0, 1)),
+        PrivatePoissonRegressor(target_bounds=(0, 8)),
+        PrivateGAMClassifier(bounds=(-1, 1), classes=[0, 1]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_bought_parts_compose_with_a_converging_bound(model, bound, adjacency):
+    """By Renyi curves with Langevin's, by mu with the exact one: theirs and nothing more."""
+    model = clone(model).set_params(bound=bound, adjacency=adjacency, diagnostics=True)
+    spent = plan(request_of(model, 20_000, 5))
+    assert spent.request.maps
+    assert spent.bound == bound
+    bought, training = spent.mechanism.mechanisms
+    assert type(bought) is Gaussian
+    mu, alone = 1 / bought.noise_multiplier, BOUNDS[bound](training)
+    assert spent.guarantee.rdp(ORDERS) == pytest.approx(
+        ORDERS * mu**2 / 2 + alone.rdp(ORDERS)
+        if bound == "langevin"
+        else ORDERS * (mu**2 + alone.mu**2) / 2,
+        rel=1e-12,
+    )
+    budget = spent.budget
+    assert budget.epsilon * (1 - 2e-6) < spent.guarantee.epsilon(budget.delta) <= budget.epsilon
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_what_was_asked_is_shown_with_the_theorem_of_each_part(bound):
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 3))
+    model = PrivateLogisticRegression(bound=bound, classes=[False, True], epsilon=3.0)
+    model = model.fit(X, X[:, 0] > 0)
+    assert model.conditioning_ is not None
+    assert model.bound_ == bound
+    assert model.privacy_ == model.privacy_cost(4000, 3)
+    report = model.privacy_report()
+    assert check_report(report.as_dict())["theorem"]["bound"] == bound
+    lines = [line for line in str(report).splitlines() if line.startswith("  part ")]
+    assert len(lines) > 3
+    assert "; by composition: Dong" in lines[0]
+    assert f"; by {bound}: " in lines[-1]
+
+
+def test_gaussian_releases_alone_are_no_run_of_a_converging_bound():
+    with pytest.raises(UnsupportedMechanismError, match="langevin has no theorem for Gaussian"):
+        langevin(Composition((Gaussian(5.0), Gaussian(4.0))))
+
+
+@pytest.mark.parametrize("mu", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_rounding_costs_a_curve_little_more_than_its_part(mu):
+    """With z = mu / mu_run the exact excess is 2 z + z^2; at a fixed order's tilt it was 1e3."""
+    exact = LinearCurve(0.005)  # mu_run = 0.1
+    added = RoundedCurve(exact, mu)(ORDERS[1:]) / exact(ORDERS[1:]) - 1
+    assert np.all(added >= 2 * mu / 0.1)
+    assert np.all(added <= 4 * mu / 0.1 + 3 * (mu / 0.1) ** 2)
+
+
+# --- Theorem 4 ------------------------------------------------------------------------------------
+
+STRONG = {"alpha": 0.1, "data_norm": 1.0, "classes": [0, 1]}
+
+
+@pytest.mark.parametrize("conditioning", [None, 0.2])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_theorem_4_sets_steps_and_no_more_noise(adjacency, conditioning):
+    model = PrivateLogisticRegression(
+        1.0, 1e-6, solver=NoisyGD(n_steps="theorem4"), bound="langevin", adjacency=adjacency
+    ).set_params(conditioning=conditioning, **STRONG)
+    spent = plan(request_of(model, 20_000, 5))
+    record, objective, training = spent.mechanism, spent.objective, spent.training
+    if conditioning is not None:
+        record = record["training"]
+    printed = calibrate(
+        Budget(training.epsilon, training.delta, adjacency),
+        n_samples=20_000,
+        n_features=6,
+        lipschitz=objective.lipschitz,
+        strong_convexity=0.1,
+        smoothness=objective.smoothness,
+        adjacency=adjacency,
+        n_steps="theorem4",
+    )
+    assert (record.n_steps, record.step_size) == (printed.n_steps, printed.step_size)
+    assert 0.7 < record.noise_multiplier / printed.noise_multiplier < 1
+    assert spent.bound == "langevin"
+
+
+def test_theorem_4_names_the_steps_that_are_too_many():
+    model = PrivateLogisticRegression(solver=NoisyGD(n_steps="theorem4"), classes=[0, 1])
+    for alpha, said in ((1e-3, r"K\* = [0-9,]+ steps, and at most 100,000"), (0.0, "> 0")):
+        with pytest.raises(CalibrationError, match=said):
+            model.set_params(alpha=alpha).privacy_cost(36_000, 105)
+    with pytest.raises(ValueError, match="step_size='auto'"):
+        model.set_params(solver__step_size=0.1, alpha=0.1).privacy_cost(1000, 3)
+    softmax = PrivateSoftmaxRegression(classes=range(3), solver=NoisyGD(n_steps="theorem4"))
+    with pytest.raises(CalibrationError, match="clipped softmax has none: use clip="):
+        softmax.set_params(alpha=0.1, clip=0.5).privacy_cost(1000, 3)
+
+
+def test_a_converged_run_costs_the_same_however_long():
+    record = NoisyGradientDescent(
+        n_steps=10**7, noise_multiplier=60.0, step_size=2.0, strong_convexity=0.1, smoothness=0.4
+    )
+    longer = NoisyGradientDescent(
+        n_steps=10**9, noise_multiplier=60.0, step_size=2.0, strong_convexity=0.1, smoothness=0.4
+    )
+    assert last_iterate(longer).mu == pytest.approx(last_iterate(record).mu, rel=1e-12)
+    assert composition(longer).mu == pytest.approx(10 * composition(record).mu, rel=1e-12)
+    assert last_iterate(record).mu == pytest.approx(math.sqrt(1.8 / 0.2) / 60, rel=1e-9)
