@@ -106,7 +106,6 @@ def test_off_where_records_are_few_or_nothing_would_use_it():
     )
     for changes in (
         {"solver": "dp_svrg"},
-        {"bound": "langevin"},
         {"solver": "output_perturbation"},
     ):
         with pytest.raises(

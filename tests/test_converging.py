@@ -36,8 +36,6 @@ ORDERS = np.array([1.5, 4.0, 40.0, 300.0])
 BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
 
 
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("bound", BOUNDS)

@@ -210,7 +210,6 @@ def test_one_person_moves_each_count_by_its_sensitivity_at_the_most(seed):
     [
         {"solver": OutputPerturbation(noise="gamma")},
         {"solver": ObjectivePerturbation(noise="gamma"), "delta": 0},
-        {"bound": "langevin"},
     ],
 )
 def test_what_has_no_part_for_gaussian_noise_is_refused(options):

@@ -672,7 +672,10 @@ BAD_PARAMETERS = [
     ({"random_state": 1.5}, "random_state=1.5 must be None"),
     ({"random_state": np.random.default_rng(0)}, "clones, folds and workers would copy its state"),
     ({"n_jobs": 0}, "n_jobs=0 must be None or an integer, not 0"),
-    ({"solver": NoisyGD(n_steps=0)}, "n_steps=0 must be 'auto', 'worst_case' or an integer >= 1"),
+    (
+        {"solver": NoisyGD(n_steps=0)},
+        "n_steps=0 must be 'auto', .*'theorem4' or an integer >= 1",
+    ),
     ({"solver": NoisyGD(radius=-1.0)}, "radius=-1.0 must be None or a finite number > 0"),
 ]
 BAD_TARGETS = [

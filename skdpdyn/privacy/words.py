@@ -47,9 +47,7 @@ def in_words(record: Any) -> str:
     return f"{type(record).__name__}({words})"
 
 
-def parts_of(
-    record: Any, said: Callable[[Any], str] = lambda part: ""
-) -> list[tuple[str, str]]:
+def parts_of(record: Any, said: Callable[[Any], str] = lambda part: "") -> list[tuple[str, str]]:
     """Return name and words of each part of a composition, equal parts once with their number.
 
     What is ``said`` of a part follows its words.

@@ -40,6 +40,7 @@ from skdpdyn.solvers.steps import Steps, descend
 
 _MOST_CONVERGING = 100_000  # steps of "theorem4": minutes on 1e5 rows
 
+
 def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> float:
     """Return the training time that pays on conditioned rows: n mu over the sensitivity.
 
@@ -317,9 +318,7 @@ class NoisyGD(Solver):
         return n_steps, step_size * cooled(n_steps) if cooling else step_size
 
 
-def _theorem4(
-    objective: Objective, budget: Budget, step_size: float | None
-) -> tuple[int, float]:
+def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> tuple[int, float]:
     """Return steps and step size of the converging theorem, or say why they cannot be had."""
     if step_size is not None:
         raise ValueError(
