@@ -422,8 +422,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a composition forgets a part",
-        "return reduce(\n        lambda one, other: one.compose(other),",
-        "return reduce(\n        lambda one, other: one,",
+        "return reduce(lambda one, other: one.compose(other), costs)",
+        "return reduce(lambda one, other: one, costs)",
         "tests/test_bounds_conformance.py tests/test_privacy_guarantees.py",
     ),
     Mutation(
