@@ -17,7 +17,10 @@ from skdpdyn import (
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
+from skdpdyn.losses import logistic
+from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
+    Adjacency,
     Budget,
     Composition,
     Gaussian,
@@ -31,6 +34,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.rounded import RoundedCurve
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
 
 ORDERS = np.array([1.5, 4.0, 40.0, 300.0])
 BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
@@ -151,3 +155,13 @@ def test_a_converged_run_costs_the_same_however_long():
     assert last_iterate(longer).mu == pytest.approx(last_iterate(record).mu, rel=1e-12)
     assert composition(longer).mu == pytest.approx(10 * composition(record).mu, rel=1e-12)
     assert last_iterate(record).mu == pytest.approx(math.sqrt(1.8 / 0.2) / 60, rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-4, 0.01, 0.3])
+def test_auto_stops_where_a_strong_penalty_undoes_what_training_adds(alpha):
+    """Steps with momentum m move 1/(1 - m) times as far."""
+    objective = Objective(logistic, 20_000, 5, 1.0, alpha=alpha, clip=1.0, intercept_scaling=0.15)
+    record = NoisyGD().adapted(objective, 0.2, Adjacency.REPLACE_ONE, Learnt(0.5))(1.0)
+    time = np.sum(record.step_size) / (1 - record.momentum)
+    free = conditioned_time(objective, 0.2, Adjacency.REPLACE_ONE)
+    assert time == pytest.approx(min(free, 3 / alpha) if alpha else free, rel=0.05)

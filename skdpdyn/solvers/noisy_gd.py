@@ -224,6 +224,8 @@ class NoisyGD(Solver):
             nothing but composition holds for it, and `solve` adds exact noise in every step.
         """
         time = conditioned_time(objective, mu, adjacency)
+        if objective.alpha > 0:
+            time = min(time, rules.settled() / objective.alpha)
         typical = objective.typical * learnt.steepness
         longest = rules.long_step() / (typical * learnt.top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
