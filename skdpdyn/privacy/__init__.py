@@ -17,6 +17,8 @@ from skdpdyn.privacy.accountants import (
 from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
+from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
+from skdpdyn.privacy.events import from_dp_event
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
 from skdpdyn.privacy.ledger import Ledger
@@ -24,13 +26,18 @@ from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
     Composition,
     CyclicBatches,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
+    Laplace,
     NoisyGradientDescent,
     ObjectivePerturbation,
     OnePass,
     OutputPerturbation,
     PoissonSubsampled,
+    RandomizedResponse,
     Selection,
+    TruncatedPoisson,
     WithoutReplacement,
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
@@ -46,9 +53,14 @@ __all__ = [
     "Budget",
     "Composition",
     "CyclicBatches",
+    "DiscreteDP",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Filter",
     "Gaussian",
     "GaussianDP",
+    "Laplace",
+    "LaplaceDP",
     "Ledger",
     "NoisyGradientDescent",
     "ObjectivePerturbation",
@@ -58,15 +70,18 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDP",
     "ProfileMixture",
+    "RandomizedResponse",
     "RenyiDP",
     "Selection",
     "SubsampledDP",
+    "TruncatedPoisson",
     "WithoutReplacement",
     "calibrate",
     "chaudhuri",
     "check_report",
     "composition",
     "contraction",
+    "from_dp_event",
     "from_json",
     "iteration",
     "kifer",

@@ -8,7 +8,7 @@ Gaussian noise and is what most accountants return.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 from typing import Any, NoReturn
@@ -573,7 +573,7 @@ class GaussianDP(Guarantee):
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not GaussianDP:
-            return None
+            return other if self.mu == self.failure == 0 else None
         failure = min(self.failure + other.failure, 1 - 2**-53)
         return replace(self, mu=math.hypot(self.mu, other.mu), failure=failure)
 
@@ -609,23 +609,25 @@ def adjacency_of(*curves: Any) -> Adjacency | None:
 @stored_part
 @dataclass(frozen=True)
 class LinearCurve:
-    """The Renyi curve rate * order of a rate-zCDP mechanism."""
+    """The Renyi curve offset + rate * order of an (offset, rate)-zCDP mechanism."""
 
     rate: float
+    offset: float = field(default=0.0, metadata={"optional": True})
 
     def __post_init__(self) -> None:
-        checked_number(self.rate, "rate", lambda rate: rate >= 0, "a number >= 0")
+        for name in ("rate", "offset"):
+            checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
-        return self.rate * order
+        return self.offset + self.rate * order
 
     @property
     def dp_event(self) -> Any:
-        """``ZCDpEvent(rate)``."""
+        """``ZCDpEvent(rate, offset)``."""
         import dp_accounting
 
-        return dp_accounting.ZCDpEvent(self.rate)
+        return dp_accounting.ZCDpEvent(self.rate, self.offset)
 
 
 @stored_part

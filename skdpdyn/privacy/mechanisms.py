@@ -150,6 +150,137 @@ class Gaussian:
 
 @stored
 @dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """Numbers with Laplace noise, of bounded sensitivity in the L1 norm.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Scale b of the noise, of density exp(-abs(x) / b) / (2 b), over that sensitivity. Positive.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation of the sensitivity.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import Laplace, perturbation
+    >>> perturbation(Laplace(noise_multiplier=4.0)).epsilon(0.0)
+    0.25
+    """
+
+    noise_multiplier: float
+    adjacency: Named = Adjacency.REPLACE_ONE
+
+    __post_init__ = Gaussian.__post_init__
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace:
+    """Integers with discrete Laplace noise, of bounded sensitivity in the L1 norm.
+
+    Parameters
+    ----------
+    noise_parameter : float
+        The a of the noise, which is x with a probability proportional to exp(-a abs(x)). Positive.
+    sensitivity : int, default=1
+        Largest change of the integers by one record, in the L1 norm.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation of the sensitivity.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import DiscreteLaplace, perturbation
+    >>> round(perturbation(DiscreteLaplace(noise_parameter=0.5)).delta(0.2), 6)
+    0.16133
+    """
+
+    noise_parameter: float
+    sensitivity: int = 1
+    adjacency: Named = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        _settle(
+            self,
+            noise_parameter=checked_number(
+                self.noise_parameter, "noise_parameter", lambda a: 0 < a < EXTREME, _TAME
+            ),
+            sensitivity=_few("sensitivity", self.sensitivity),
+            adjacency=Adjacency(self.adjacency),
+        )
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
+class DiscreteGaussian:
+    """One integer with discrete Gaussian noise.
+
+    Parameters
+    ----------
+    scale : float
+        The sigma of the noise, which is x with a probability proportional to exp(-x^2 / (2
+        sigma^2)). In [1e-4, 1e4].
+    sensitivity : int, default=1
+        Largest change of the integer by one record.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation of the sensitivity.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import DiscreteGaussian, perturbation
+    >>> round(perturbation(DiscreteGaussian(scale=2.0)).epsilon(1e-6), 6)
+    2.275793
+    """
+
+    scale: float
+    sensitivity: int = 1
+    adjacency: Named = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        _settle(
+            self,
+            scale=checked_number(self.scale, "scale", lambda x: 1e-4 <= x <= 1e4, "in [1e-4, 1e4]"),
+            sensitivity=_few("sensitivity", self.sensitivity),
+            adjacency=Adjacency(self.adjacency),
+        )
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse:
+    """One of several answers, which is replaced by a uniformly random one with some probability.
+
+    Parameters
+    ----------
+    noise_parameter : float
+        That probability, in (0, 1].
+    n_answers : int
+        Number of possible answers.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation. "add_remove": for a record that vanishes, the answer is uniformly
+        random.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import RandomizedResponse, perturbation
+    >>> round(perturbation(RandomizedResponse(noise_parameter=0.5, n_answers=2)).epsilon(0.0), 6)
+    1.098612
+    """
+
+    noise_parameter: float
+    n_answers: int
+    adjacency: Named = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        _settle(
+            self,
+            noise_parameter=_probability("noise_parameter", self.noise_parameter),
+            n_answers=_integer("n_answers", self.n_answers),
+            adjacency=Adjacency(self.adjacency),
+        )
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
 class OutputPerturbation:
     """A statistic of bounded sensitivity, computed without noise, plus noise on the result.
 
@@ -502,13 +633,11 @@ class PoissonSubsampled:
         _settle(self, rounding=_rounding(self.rounding))
         _settle(
             self,
-            sampling_probability=_number("sampling_probability", self.sampling_probability),
+            sampling_probability=_probability("sampling_probability", self.sampling_probability),
             noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
             n_steps=_integer("n_steps", self.n_steps),
             adjacency=Adjacency(self.adjacency),
         )
-        if self.sampling_probability > 1:
-            raise ValueError(f"sampling_probability={self.sampling_probability} must be in (0, 1]")
         if self.step_size is not None:
             _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
         _settle(self, momentum=_momentum(self.momentum))
@@ -519,6 +648,59 @@ class PoissonSubsampled:
 
     __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
     __setstate__ = NoisyGradientDescent.__setstate__
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
+class TruncatedPoisson:
+    """DP-SGD with Poisson batches, of which a larger one is cut to a uniformly random part.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records n.
+    sampling_probability : float
+        Probability q in (0, 1] that a step takes a record, independently of all else.
+    batch_size : int
+        Most records of a batch: of a larger one, so many are drawn uniformly.
+    noise_multiplier : float
+        Standard deviation of the noise on the sum, over the bound C on one record's gradient.
+        Positive. It is over C under both adjacencies.
+    n_steps : int
+        Number of steps.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import TruncatedPoisson, subsampling
+    >>> m = TruncatedPoisson(
+    ...     n_samples=1000,
+    ...     sampling_probability=0.05,
+    ...     batch_size=60,
+    ...     noise_multiplier=1.0,
+    ...     n_steps=100,
+    ... )
+    >>> round(subsampling(m).epsilon(1e-5), 2)
+    9.51
+    """
+
+    n_samples: int
+    sampling_probability: float
+    batch_size: int
+    noise_multiplier: float
+    n_steps: int
+    adjacency: Named = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        counts = ("n_samples", "batch_size", "n_steps")
+        _settle(self, **{name: _integer(name, getattr(self, name)) for name in counts})
+        _settle(
+            self,
+            sampling_probability=_probability("sampling_probability", self.sampling_probability),
+            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
+            adjacency=Adjacency(self.adjacency),
+        )
 
 
 @stored
@@ -753,7 +935,7 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
         denominator = math.log(-math.expm1(-scaled)) if shape > 0 else _log_expm1(scaled)
         return math.log(abs(shape)) + _log_expm1(length) - denominator
 
-    low = high = 1e-12
+    low, high = 1e-300, 1e-12
     while log_mean(high) < math.log(mean):
         low, high = high, 2 * high
     return optimize.brentq(
@@ -766,6 +948,8 @@ def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
+_TAME = f"a number > 0 and < {EXTREME}"
+_MOST_SENSITIVITY = 10**5  # of noise on integers, of which each outcome is one number
 MAX_POSITIONS = 10**8  # a bound keeps one number for each position of a record
 
 
@@ -844,6 +1028,12 @@ def _integer(name: str, value: Any) -> int:
     return int(value)
 
 
+def _few(name: str, value: Any) -> int:
+    if _integer(name, value) > _MOST_SENSITIVITY:
+        raise ValueError(f"{name}={value} must be at most {_MOST_SENSITIVITY:g}")
+    return int(value)
+
+
 def _number(name: str, value: Any, positive: bool = True) -> float:
     number = as_float(value)
     if not (math.isfinite(number) and (number > 0 if positive else number >= 0)):
@@ -851,6 +1041,10 @@ def _number(name: str, value: Any, positive: bool = True) -> float:
             f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}"
         )
     return number
+
+
+def _probability(name: str, value: Any) -> float:
+    return checked_number(value, name, lambda p: 0 < p <= 1, "in (0, 1]")
 
 
 def _momentum(value: Any) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, singledispatch
+from functools import cached_property, lru_cache, singledispatch
 from numbers import Integral
 from typing import Any
 
@@ -80,6 +80,63 @@ class SampledGaussian:
 
     def _renyi_curve(self) -> Any:
         return SampledCurve(self.sampling_probability, self.noise_multiplier, self.adjacency)
+
+
+@stored_part
+@dataclass(frozen=True)
+class TruncatedGaussian:
+    """One step of `TruncatedPoisson`, by a dominating pair (arXiv 2508.15089).
+
+    Fix the other records, and let O be how many of them the step draws. With O < B, the step is a
+    `SampledGaussian`. Given O >= B, the batch without the record is a uniform subset S of B others,
+    whatever O is. With probability q B / (O + 1), on average q', the record takes the place of a
+    uniformly random one of S: then the sum moves by at most 2 C, and for either neighbour. So the
+    sums are mixtures with shifts of at most 2 / z, of which opposite ones are worst, under both
+    adjacencies (whether or not a record that vanishes would still push another out). Which of
+    O < B and O >= B it was is taken to be known: convexity. O + 1 of n is binomial, and q' P(O >=
+    B) = B/n P(Binomial(n, q) > B).
+
+    Parameters
+    ----------
+    n_samples, batch_size : int
+        Number n of records, and most B of a batch.
+    sampled : SampledGaussian
+        The step without a bound on batches.
+    """
+
+    n_samples: int
+    batch_size: int
+    sampled: SampledGaussian
+
+    def __post_init__(self) -> None:
+        for name in ("n_samples", "batch_size"):
+            checked_count(getattr(self, name), name, largest=MAX_STEPS)
+
+    @property
+    def adjacency(self) -> Any:
+        """The neighbouring relation."""
+        return self.sampled.adjacency
+
+    @cached_property
+    def pushed(self) -> tuple[float, SampledGaussian]:
+        """P(O >= B), and the step given that."""
+        n, size, q = self.n_samples, self.batch_size, self.sampled.sampling_probability
+        if size >= n:
+            return 0.0, self.sampled
+        cut = min(special.betainc(size, n - size, q) * _ROOM, 1.0)
+        larger = special.betainc(size + 1, n - size, q) * _ROOM**3
+        within = min(size / n * larger / cut if cut > 0 else 0.0, q) or q  # 0: of no double
+        noise = self.sampled.noise_multiplier / 2
+        return float(cut), SampledGaussian(float(within), noise, Adjacency.REPLACE_ONE)
+
+    def _gaussian_bound(self) -> float | None:
+        return 4 / self.sampled.noise_multiplier
+
+    def _renyi_curve(self) -> None:
+        return None
+
+
+_ROOM = 1 + 1e-6  # for errors of incomplete beta functions
 
 
 @stored_part
@@ -165,7 +222,7 @@ class PrivacyLossDP(Guarantee):
         counts: dict[Any, int] = {}
         gaussian = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
-            if not isinstance(part, (Guarantee, SampledGaussian)):
+            if not isinstance(part, (Guarantee, SampledGaussian, TruncatedGaussian)):
                 raise ValueError(f"part {part!r} must be a guarantee")
             if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
                 raise UnsupportedMechanismError(
@@ -270,7 +327,7 @@ class PrivacyLossDP(Guarantee):
             others.append(GaussianDP(mu, self.adjacency))
         if curve is not None:
             others.append(RenyiDP(curve, self.adjacency))
-        if all(type(part) is ApproximateDP for part, _ in self.parts):  # the sum, at delta = 0
+        if all(hasattr(part, "at_epsilon") for part, _ in self.parts):  # the sum, at delta = 0
             points = [(n * part.at_epsilon, n * part.at_delta) for part, n in self.parts]
             total, failure = (math.fsum(numbers) for numbers in zip(*points, strict=True))
             others.append(ApproximateDP(total * (1 + 1e-15), min(failure, 1.0), self.adjacency))
@@ -308,11 +365,18 @@ class PrivacyLossDP(Guarantee):
         for part, count in self.parts:
             if type(part) is GaussianDP:
                 events.append(dp_accounting.GaussianDpEvent(unit / part.mu))
+                continue
+            if type(part) is TruncatedGaussian:
+                event = _truncated_event(part)
             elif type(part) is SampledGaussian:
                 event = _sampled_event(part.sampling_probability, part.noise_multiplier)
-                events.append(dp_accounting.SelfComposedDpEvent(event, count))
+            elif part.neighboring_relation == self.neighboring_relation:
+                event = part.dp_event
             else:
-                raise UnsupportedMechanismError(f"{type(part).__name__} has no dp_accounting event")
+                raise UnsupportedMechanismError(
+                    f"{type(part).__name__} has no dp_accounting event for {self.adjacency}"
+                )
+            events.append(dp_accounting.SelfComposedDpEvent(event, count))
         return events[0] if len(events) == 1 else dp_accounting.ComposedDpEvent(events)
 
     @property
@@ -607,6 +671,11 @@ def _(part: SampledGaussian, tail: float) -> float:
     return up - down if part.adjacency is Adjacency.REPLACE_ONE else max(up, -down)
 
 
+@largest_loss.register
+def _(part: TruncatedGaussian, tail: float) -> float:
+    return max(largest_loss(one, tail) for one in (part.sampled, part.pushed[1]))
+
+
 @singledispatch
 def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     """Return a part's losses on a grid: one if both directions are alike, else (remove, add)."""
@@ -614,13 +683,23 @@ def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     return (connect_dots(delta, delta, epsilon),)
 
 
-@loss_masses.register
-def _(part: SampledGaussian, epsilon: Array) -> tuple[Masses, ...]:
-    delta = [_hockey_stick(direction, part, epsilon) for direction in _directions(part)]
+@loss_masses.register(SampledGaussian)
+@loss_masses.register(TruncatedGaussian)
+def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
+    delta = [_profile(part, direction, epsilon) for direction in _directions(part)]
     return tuple(
         connect_dots(above, swapped, epsilon)
         for above, swapped in zip(delta, delta[::-1], strict=True)
     )
+
+
+def _profile(part: Any, direction: str, epsilon: Array) -> Array:
+    """Return delta of one direction at many epsilons."""
+    if isinstance(part, SampledGaussian):
+        return _hockey_stick(direction, part, epsilon)
+    cut, pushed = part.pushed
+    kept = _hockey_stick(direction, part.sampled, epsilon)
+    return (1 - cut / _ROOM**2) * kept + cut * _hockey_stick("replace", pushed, epsilon)
 
 
 def _directions(part: Any) -> tuple[str, ...]:
@@ -687,4 +766,15 @@ def _sampled_event(sampling_probability: float, noise_multiplier: float) -> Any:
 
     return dp_accounting.PoissonSampledDpEvent(
         sampling_probability, dp_accounting.GaussianDpEvent(noise_multiplier)
+    )
+
+
+def _truncated_event(part: TruncatedGaussian) -> Any:
+    from dp_accounting.dp_event import TruncatedSubsampledGaussianDpEvent
+
+    return TruncatedSubsampledGaussianDpEvent(
+        part.n_samples,
+        part.sampled.sampling_probability,
+        part.batch_size,
+        part.sampled.noise_multiplier,
     )

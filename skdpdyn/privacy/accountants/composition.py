@@ -7,7 +7,8 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP, Guarantee
+from skdpdyn.privacy.discrete import LaplaceDP
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
     Gaussian,
@@ -26,7 +27,7 @@ def composition(mechanism: Mechanism) -> NoReturn:
     together mu^2 = sum of mu_k^2 (Dong, Roth and Su 2022, Corollary 3.3), exactly. It only needs a
     bounded sensitivity: no convexity, any step size, any release. With disjoint batches, a record
     is in one batch per epoch (the worst position counts); with sampled batches it may be in all.
-    One pass with Laplace noise is pure, epsilon = sensitivity / scale.
+    One pass with Laplace noise has its profile, pure with epsilon = sensitivity / scale.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def composition(mechanism: Mechanism) -> NoReturn:
     Returns
     -------
     GaussianDP
-        `ApproximateDP` for Laplace noise.
+        `LaplaceDP` for Laplace noise.
 
     Raises
     ------
@@ -90,5 +91,5 @@ def _(mechanism: PoissonSubsampled) -> GaussianDP:
 @composition.register
 def _(mechanism: OnePass) -> Guarantee:
     cost = mechanism.sensitivity / mechanism.noise
-    guarantee = GaussianDP if mechanism.distribution == "gaussian" else ApproximateDP
+    guarantee = GaussianDP if mechanism.distribution == "gaussian" else LaplaceDP
     return guarantee(cost, adjacency=mechanism.adjacency)

@@ -28,8 +28,17 @@ from skdpdyn.privacy.checks import (
     checked_number,
     checked_order,
 )
+from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP
-from skdpdyn.privacy.mechanisms import ObjectivePerturbation, OutputPerturbation, check_computable
+from skdpdyn.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Laplace,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    RandomizedResponse,
+    check_computable,
+)
 from skdpdyn.privacy.stored import stored, stored_part
 
 
@@ -44,6 +53,8 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
     - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
       Su 2022, Theorem 2.7); with the density proportional to exp(-norm(b) / s) it is pure, epsilon
       = sensitivity / s (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 6).
+    - `Laplace`, `DiscreteGaussian`, `DiscreteLaplace`, `RandomizedResponse`: exact profiles, proven
+      in `LaplaceDP` and `DiscreteDP`.
     - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (`chaudhuri` prints 2
       J; the Jacobian costs it once). J is the record's ``tilt``.
     - With Gaussian noise and one output it has the profile `PerturbedObjectiveDP`, below the
@@ -63,12 +74,12 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
 
     Parameters
     ----------
-    mechanism : OutputPerturbation or ObjectivePerturbation
-        Record of the run.
+    mechanism : record
+        Record of the run: of noise that is added once.
 
     Returns
     -------
-    GaussianDP, ApproximateDP, PerturbedObjectiveDP or RenyiDP
+    GaussianDP, LaplaceDP, DiscreteDP, ApproximateDP, PerturbedObjectiveDP or RenyiDP
 
     Raises
     ------
@@ -91,6 +102,18 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
 def _(mechanism: OutputPerturbation) -> Guarantee:
     guarantee = GaussianDP if mechanism.distribution == "gaussian" else ApproximateDP
     return guarantee(1 / mechanism.noise_multiplier, adjacency=mechanism.adjacency)
+
+
+@perturbation.register
+def _(mechanism: Laplace) -> LaplaceDP:
+    return LaplaceDP(1 / mechanism.noise_multiplier, mechanism.adjacency)
+
+
+@perturbation.register(DiscreteGaussian)
+@perturbation.register(DiscreteLaplace)
+@perturbation.register(RandomizedResponse)
+def _(mechanism: Any) -> DiscreteDP:
+    return DiscreteDP(mechanism)
 
 
 @perturbation.register

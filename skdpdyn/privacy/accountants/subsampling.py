@@ -11,9 +11,14 @@ from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.checks import checked_number, checked_probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
-from skdpdyn.privacy.mechanisms import PoissonSubsampled, WithoutReplacement, check_computable
+from skdpdyn.privacy.mechanisms import (
+    PoissonSubsampled,
+    TruncatedPoisson,
+    WithoutReplacement,
+    check_computable,
+)
 from skdpdyn.privacy.mixtures import SubsampledDP
-from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian
+from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian, TruncatedGaussian
 from skdpdyn.privacy.stored import stored_part
 
 
@@ -27,6 +32,8 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
       shifts that are longest and opposite are worst. Composed by ``dp_accounting``, with a Renyi
       curve (``.rdp``) by quadrature; ``epsilon`` and ``delta`` are the least of both and of the
       steps without sampling.
+    - `TruncatedPoisson`: the same, but for batches that are cut, where the record may push out
+      another (arXiv 2508.15089; the pair is proven in `numerical.TruncatedGaussian`).
     - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon
       - 1)/q)), q = b/n, with the mu of a record *replaced* in the batch also under add_remove,
       since a batch without the record has another in its place.
@@ -36,7 +43,7 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
 
     Parameters
     ----------
-    mechanism : PoissonSubsampled or WithoutReplacement
+    mechanism : PoissonSubsampled, TruncatedPoisson or WithoutReplacement
         Record of the run.
 
     Returns
@@ -77,6 +84,16 @@ def _(mechanism: PoissonSubsampled) -> Guarantee:
         mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency
     )
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
+
+
+@subsampling.register
+def _(mechanism: TruncatedPoisson) -> PrivacyLossDP:
+    check_computable("subsampling", noise_multiplier=mechanism.noise_multiplier)
+    step = SampledGaussian(
+        mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency
+    )
+    part = TruncatedGaussian(mechanism.n_samples, mechanism.batch_size, step)
+    return PrivacyLossDP(((part, mechanism.n_steps),), mechanism.adjacency)
 
 
 @subsampling.register
