@@ -17,8 +17,7 @@ from dp_accounting.privacy_accountant import PrivacyAccountant
 from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy import RenyiDP, from_dp_event
-from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy import from_dp_event
 from skdpdyn.privacy.mechanisms import log_inverse_gamma
 from skdpdyn.privacy.sampled import sampled_divergence
 
@@ -121,34 +120,39 @@ def divergence(guarantee, order):
 
 
 def curve_at(orders, rdp):
-    """Return orders above 1 and a Renyi guarantee that knows them only."""
+    """Return orders above 1, where the divergence is known, and it."""
     orders = np.asarray(orders, dtype=float)
     known = (orders > 1) & np.isfinite(rdp)
-    return orders[known], np.asarray(rdp)[known], RenyiDP(LinearCurve(0.0))
+    return orders[known], np.asarray(rdp)[known]
+
+
+def slack(excess):
+    """Return what the conversion of Canonne, Kamath and Steinke adds, times order - 1."""
+    return -excess * np.log1p(1 / excess) - np.log1p(excess)
 
 
 def compute_epsilon(orders, rdp, delta):
     answers.append("epsilon")
-    orders, rdp, renyi = curve_at(orders, rdp)
+    orders, rdp = curve_at(orders, rdp)
     if delta >= 1 or (rdp.size and np.all(rdp == 0)):
         return 0.0, None
     if delta == 0 or not rdp.size:
         return math.inf, None
     excess = orders - 1
-    epsilons = rdp + (renyi._log_slack(excess) - math.log(delta)) / excess
+    epsilons = rdp + (slack(excess) - math.log(delta)) / excess
     best = int(np.argmin(epsilons))
     return max(0.0, epsilons[best]), orders[best]
 
 
 def compute_delta(orders, rdp, epsilon):
     answers.append("delta")
-    orders, rdp, renyi = curve_at(orders, rdp)
+    orders, rdp = curve_at(orders, rdp)
     if not rdp.size:
         return 1.0, None
     if np.all(rdp == 0) or math.isinf(epsilon):
         return 0.0, None
     excess = orders - 1
-    log_deltas = excess * (rdp - epsilon) + renyi._log_slack(excess)
+    log_deltas = excess * (rdp - epsilon) + slack(excess)
     best = int(np.argmin(log_deltas))
     return math.exp(min(0.0, log_deltas[best])), orders[best]
 

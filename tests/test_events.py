@@ -106,7 +106,7 @@ def test_epsilon_delta_and_renyi_agree(name):
     divergence = guarantee.rdp(order)
     assert np.all(np.diff(divergence) >= 0)
     grid = np.linspace(0.0, 3.0, 40)
-    renyi = RenyiDP(guarantee._renyi_curve(), guarantee.adjacency)
+    renyi = RenyiDP(guarantee.rdp, guarantee.adjacency)
     assert np.all(renyi.delta(grid) >= guarantee.delta(grid) * (1 - 1e-12))
     # order 2, from the profile: E P/Q = 1 + the integral of 2 (e^x delta + e^-2x delta)
     x = np.linspace(0.0, guarantee.at_epsilon if guarantee.at_delta == 0 else 12.0, 200_001)
