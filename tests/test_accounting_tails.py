@@ -10,10 +10,18 @@ from accounting_oracle import NotConverged, sampled_epsilon
 from skdpdyn.privacy import (
     ApproximateDP,
     Composition,
+    DiscreteDP,
+    DiscreteLaplace,
+    GaussianDP,
+    LaplaceDP,
     OutputPerturbation,
+    PerturbedObjectiveDP,
     PoissonSubsampled,
+    PrivacyLossDP,
     ProfileMixture,
+    RenyiDP,
     Selection,
+    SubsampledDP,
     from_json,
     least_noise,
     selection,
@@ -22,6 +30,10 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy._numerics import smallest_safe
+from skdpdyn.privacy.accountants.contraction import ContractedDP
+from skdpdyn.privacy.guarantees import Guarantee, LinearCurve
+from skdpdyn.privacy.rounded import RoundedDP
+from skdpdyn.privacy.stored import TYPES
 
 
 def steps(q, noise, n_steps, adjacency="replace_one"):
@@ -100,14 +112,84 @@ def test_the_safe_end_of_a_jump_is_found(jump):
     assert 1 - 2 * jump - 1e-9 <= below < 1 - jump
 
 
-def test_mixtures_are_read_back_to_the_bit():
-    """Before, 9 of 300 were not: their weights were divided by their sum once more."""
+def drawn_mixture(rng):
+    weights = rng.dirichlet(np.ones(rng.integers(1, 40)))
+    return ProfileMixture(rng.exponential(size=weights.size), weights)
+
+
+def drawn_losses(rng):
+    parts = [(LaplaceDP(rng.exponential()), int(rng.integers(1, 9))), (drawn_mixture(rng), 2)]
+    return PrivacyLossDP([*parts, (GaussianDP(rng.exponential(), failure=rng.uniform()), 1)])
+
+
+DRAWN = {
+    "GaussianDP": lambda rng: GaussianDP(rng.exponential(), failure=rng.uniform()),
+    "RenyiDP": lambda rng: RenyiDP(LinearCurve(rng.exponential(), rng.uniform())),
+    "ApproximateDP": lambda rng: ApproximateDP(rng.exponential(), rng.uniform()),
+    "ProfileMixture": drawn_mixture,  # before, 9 of 300 were not: divided by their sum once more
+    "SubsampledDP": lambda rng: SubsampledDP(LaplaceDP(rng.exponential()), rng.uniform()),
+    "RoundedDP": lambda rng: RoundedDP(drawn_mixture(rng), rng.exponential()),
+    "LaplaceDP": lambda rng: LaplaceDP(rng.exponential()),
+    "DiscreteDP": lambda rng: DiscreteDP(DiscreteLaplace(noise_parameter=rng.exponential())),
+    "ContractedDP": lambda rng: ContractedDP(rng.exponential(), rng.exponential(), 3),
+    "PerturbedObjectiveDP": lambda rng: PerturbedObjectiveDP(rng.exponential(), rng.uniform()),
+    "PrivacyLossDP": drawn_losses,
+}
+
+
+def test_every_guarantee_is_drawn():
+    assert set(DRAWN) == {name for name, kind in TYPES.items() if issubclass(kind, Guarantee)}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_guarantees_are_read_back_to_the_bit(name):
     rng = np.random.default_rng(0)
     for _ in range(300):
-        weights = rng.dirichlet(np.ones(rng.integers(1, 40)))
-        mixture = ProfileMixture(rng.exponential(size=weights.size), weights)
-        assert from_json(to_json(mixture)) == mixture
-        assert sum(mixture.weights) >= 1 - 1e-15
+        guarantee = DRAWN[name](rng)
+        assert from_json(to_json(guarantee)) == guarantee
+        if name == "ProfileMixture":
+            assert sum(guarantee.weights) >= 1 - 1e-15
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        LaplaceDP(1.0),
+        ApproximateDP(0.5, 1e-6),
+        GaussianDP(1.0, failure=1e-12),
+        SubsampledDP(GaussianDP(1.0), 0.1),
+        ProfileMixture([0.2, 2.0]),
+        RenyiDP(LinearCurve(0.5)),
+    ],
+)
+def test_mu_covers_and_regret_is_the_largest_difference(guarantee):
+    mu, regret = guarantee.mu_and_regret()
+    epsilon = np.linspace(0.0, 40.0, 3001)
+    room = guarantee.mu_and_regret(1e-10)[0]
+    assert room == mu
+    assert np.all(
+        guarantee.delta(epsilon)
+        <= GaussianDP(mu).delta(epsilon) + (1 + np.exp(epsilon)) * 1e-10 * (1 + 1e-9)
+    )
+    less = GaussianDP(mu * 0.995).delta(epsilon) + (1 + np.exp(epsilon)) * 1e-10
+    assert np.any(guarantee.delta(epsilon) > less)
+    fpr = np.linspace(0.0, 1.0, 4001)
+    known, covered = guarantee.tradeoff(fpr), GaussianDP(mu).tradeoff(fpr)
+    for size, holds in ((regret + 2e-4, True), (0.9 * regret - 2e-4, False)):
+        if size > 0:
+            moved = np.interp(np.minimum(fpr + size, 1.0), fpr, known) - size
+            assert np.all(moved <= covered + 1e-12) == holds
+
+
+def test_mu_and_regret_are_those_of_the_paper():
+    """Laplace noise at epsilon 1: arXiv 2503.10945v2, first figure, 3.70 %; gdpnum's DP-SGD."""
+    assert LaplaceDP(1.0).mu_and_regret()[1] == pytest.approx(0.0370, abs=5e-5)
+    mu, regret = subsampling(steps(0.328, 9.4, 2000, "add_remove")).mu_and_regret(1e-12)
+    assert mu == pytest.approx(1.56856, rel=2e-3)
+    assert regret == pytest.approx(0.00102, abs=2e-4)
+    assert GaussianDP(0.7).mu_and_regret() == (0.7, 0.0)
+    assert ApproximateDP(0.1, 0.9).mu_and_regret()[0] > 3
+    assert GaussianDP(math.inf, failure=0.1).mu_and_regret() == (math.inf, 1.0)
 
 
 def test_pure_parts_compose_to_less_than_their_sum():
@@ -148,8 +230,8 @@ def test_calibration_is_monotone_in_every_argument():
     """A few of the pairs that `python -m benchmarks accounting --pairs 1000` draws."""
     from benchmarks.accounting import larger_needs
 
-    pairs = larger_needs(6, np.random.default_rng(1))
-    assert len({(easy["epsilon"], hard["epsilon"]) for easy, hard, *_ in pairs}) == 6
+    pairs = larger_needs(4, np.random.default_rng(1))
+    assert len(pairs) == 4
     assert all(less <= more for *_, less, more in pairs)
 
 

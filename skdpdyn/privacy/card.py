@@ -9,7 +9,7 @@ from skdpdyn.privacy.deployment import fields_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.proofs import proof_of
 from skdpdyn.privacy.serialization import from_dict, to_dict
-from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, neighbours_of, parts_of, shown
+from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, covering, neighbours_of, parts_of, shown
 
 if TYPE_CHECKING:
     from skdpdyn.privacy.report import PrivacyReport
@@ -40,6 +40,8 @@ def _private_at_all(leaks: list[str]) -> list[str]:
 def _promised(sections: Mapping[str, Any], guarantee: Guarantee) -> list[str]:
     spent = sections["spent"]
     also = f", and {shown(spent['mu'])}-Gaussian differentially private" if "mu" in spent else ""
+    if covers := covering(guarantee):
+        also = f", and Gaussian differentially private with a mu of {covers}"
     promise = f"({shown(spent['epsilon'])}, {shown(spent['delta'])})-differentially private"
     return [
         "## What was promised",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skdpdyn.privacy.serialization import from_dict
-from skdpdyn.privacy.words import LEAKS, TRUST, in_words, neighbours_of, parts_of, shown
+from skdpdyn.privacy.words import LEAKS, TRUST, covering, in_words, neighbours_of, parts_of, shown
 
 if TYPE_CHECKING:
     from skdpdyn.privacy.report import PrivacyReport
@@ -58,7 +58,7 @@ def known(report: "PrivacyReport") -> dict[str, Any]:
     spent, assumed = report.sections["spent"], report.sections["assumed"]
     mechanism, guarantee = (from_dict(report.stored[name]) for name in ("mechanism", "guarantee"))
     public, leaks = "; ".join(assumed["public"]) or "nothing was named", assumed[LEAKS]
-    delta, mu = spent["delta"], spent.get("mu")
+    delta, mu = spent["delta"], spent.get("mu") or covering(guarantee)
     parts = parts_of(mechanism)
     together = "".join(f", {name}" for name, _ in parts)
     composed = f": one after another{together}" if parts else ""
@@ -75,7 +75,7 @@ def known(report: "PrivacyReport") -> dict[str, Any]:
         ),
         "privacy_parameters": {"epsilon": spent["epsilon"], "delta": delta},
         "privacy_parameters_details": "; ".join(
-            [f"mu={shown(mu)} of Gaussian differential privacy"] * (mu is not None)
+            [f"mu={shown(mu)} of Gaussian differential privacy"] * bool(mu)
             + [f"{name}: {shown(value)}" for name, value in report.sections["attacker"].items()]
         ),
         "model_name": "Central",

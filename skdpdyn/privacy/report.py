@@ -19,7 +19,16 @@ from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of, theorem_of
 from skdpdyn.privacy.serialization import VERSION, checksum, from_dict, load_json, to_dict
-from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, neighbours_of, parts_of, shown, summary
+from skdpdyn.privacy.words import (
+    LEAKS,
+    NONE_SEEN,
+    TRUST,
+    covering,
+    neighbours_of,
+    parts_of,
+    shown,
+    summary,
+)
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 
@@ -219,6 +228,8 @@ class PrivacyReport:
         mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
         spent, theorem = sections["spent"], sections["theorem"]
         promise = {name: spent.pop(name) for name in ("epsilon", "delta", "mu") if name in spent}
+        if covers := covering(guarantee):
+            promise["mu that covers it"] = covers
         whom = {"protected": f"one {guarantee.unit}"} | spent
         sections["spent"] = promise | whom | {"trusted": TRUST}
         by = partial(theorem_of, bound=theorem["bound"], delta=promise["delta"])

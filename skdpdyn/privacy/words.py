@@ -1,11 +1,14 @@
 """Words of reports: what is shown of a record, a guarantee and the assumptions behind it."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 
 NEIGHBOURS = {
     "replace_one": "one record changed at will; the number of records is public",
@@ -29,6 +32,16 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(shown, value)) or "nothing"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def covering(guarantee: Guarantee) -> str:
+    """Say which mu covers a guarantee that has none, and what it loses; "" where there is none."""
+    if isinstance(guarantee, GaussianDP) and not guarantee.failure:
+        return ""
+    mu, regret = guarantee.mu_and_regret()
+    if mu == math.inf:
+        return ""
+    return f"{shown(mu)}, but for a probability of 1e-10 (regret {shown(regret)})"
 
 
 def summary(value: Any) -> Any:
