@@ -17,7 +17,8 @@ small delta is. One grid, one cut, one tilt and one FFT serve deltas near one an
    would decide M(t), so that no tilt reaches the losses near epsilon.
 2. *The tilt* solves t K'(t) - K(t) = log(1/delta): there E_t L is the epsilon at which Chernoff's
    bound exp(K - t epsilon) is delta. Losses near epsilon are then the likely ones. Any other tilt
-   gives a bound too, so that it need not be exact.
+   gives a bound too, so that it need not be exact. Where exp(K - t epsilon) is above e^700, far
+   below the likely losses, tilted masses may be 0 in doubles, and delta is said to be 1.
 3. *The FFT's rounding.* Let u = 2^-53 and kappa = `_PER_HALVING` u log2 N. Every output of an FFT
    over N points of masses p is a tree of sums whose partial results are at most the masses below
    them in absolute value. A stage of radix 2, 3, 4 or 5 (sizes have no other factors) turns and
@@ -29,12 +30,13 @@ small delta is. One grid, one cut, one tilt and one FFT serve deltas near one an
        A (sum_i n_i (kappa / a_i + 3 u)), A = prod_i a_i^n_i,
 
    at every frequency; where masses but that of 0 add up to b, little, the n-th power is exp(n log(1
-   + x)), |x| <= 2 b, and its relative error is 2 n b (kappa + 32 u) + 8 u. A mass of the total by
-   the mean over frequencies of that and of kappa A, for the inverse FFT. This mean is added to
-   every mass. As A is small at most frequencies where there are many releases, it is about n kappa
-   times the *largest mass of the tilted total*, and that is next to epsilon: the charge is about n
-   kappa of the answer, not of Chernoff's bound. Where there is one release, there is no FFT and no
-   charge.
+   + x)), |x| <= 2 b, and its relative error is 2 n b (kappa + 32 u) + 8 u, besides a
+   factor (1 + u)^n of the rounded sum of all masses, which is rounded up. A mass of the total is
+   off by the mean over frequencies of that and of kappa A, for the inverse FFT. This mean is added
+   to every mass. As A is small at most frequencies where there are many releases, it is about n
+   kappa times the *largest mass of the tilted total*, and that is next to epsilon: the charge is
+   about n kappa of the answer, not of Chernoff's bound. Where there is one release, there is no FFT
+   and no charge.
 4. *The masses* exp(log p + t l - c) that enter have errors of 4 u times their exponents' terms, and
    are rounded up by that. c stands for K in both places, so that its own error does not matter.
 5. *Outside of the window* that the FFT folds, on either side, the tilted total has a mass of at
@@ -567,7 +569,8 @@ def _power_of_rare(atom: float, rest: float, others: Array, n: int) -> Array:
     x = (others - rest) / (atom + rest)
     size = np.log1p(2 * x.real + (x * x.conj()).real) / 2
     turn = np.arctan2(x.imag, 1 + x.real)
-    return np.exp(n * (size + math.log(atom + rest)) + 1j * n * turn)
+    log_sum = math.log(atom + rest) + 2 * _UNIT  # rounded up: it is taken n times
+    return np.exp(n * (size + log_sum) + 1j * n * turn)
 
 
 def _power(base: Array, exponent: int) -> Any:
