@@ -59,6 +59,8 @@ class Rows(ABC):
         Whether targets of counts come with their exposures, as arrays of two columns.
     most_rows : int
         Public bound on the number of rows of a record, for which all sums leave room.
+    common : float
+        Public exposure of all rows, where they have none of their own.
     """
 
     shape: tuple[int, int]
@@ -69,6 +71,7 @@ class Rows(ABC):
     n_threads = 1
     has_exposure = False
     most_rows: int = 1
+    common = 1.0
     expansion: Any = None  # tables of features, where rows are cells
 
     # --- what a source offers ---------------------------------------------------------------------
@@ -169,7 +172,8 @@ class Rows(ABC):
             place, sums = self._open(objective, chosen is not None)
             opened[chosen is None] = objective, place, sums
         at = place.at(point)
-        return place.pull_back(sums(*at) if chosen is None else sums(*at, np.asarray(chosen)))
+        found = sums(*at) if chosen is None else sums(*at, np.asarray(chosen))
+        return place.pull_back(self.common * found)
 
     def _open(self, objective, of_batches):
         self.check(replace(objective, n_samples=self.n_records) if of_batches else objective)

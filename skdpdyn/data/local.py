@@ -60,9 +60,10 @@ class LocalRows(Rows):
         Weight of each row, in [0, 1]: its clipped gradient is multiplied by it. None for 1.
     map : RowMap or None, default=None
         Map of each row before training; None for scaling into the ball of ``data_norm``.
-    exposure : ndarray of shape (n_samples,) or None, default=None
+    exposure : ndarray of shape (n_samples,), float or None, default=None
         Positive finite factor on the derivative of each row's loss, applied before clipping, so
-        that it does not change the influence of a row. None for 1.
+        that it does not change the influence of a row. A number is public, the factor of all rows:
+        it takes no memory. None for 1.
     persons : Persons or None, default=None
         Persons of the rows, if a record is a person; the weights of a person's rows add up to at
         most 1. None: every row is a record.
@@ -100,9 +101,11 @@ class LocalRows(Rows):
                 )
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
-        self.exposure = (
-            np.empty(0) if exposure is None else np.ascontiguousarray(exposure, dtype=np.float64)
-        )
+        self.exposure = np.empty(0)
+        if isinstance(exposure, float):
+            self.common, exposure = exposure, None
+        if exposure is not None:
+            self.exposure = np.ascontiguousarray(exposure, dtype=np.float64)
         if exposure is not None and not (
             self.exposure.shape == self.shape[:1]
             and np.all((self.exposure > 0) & np.isfinite(self.exposure))
@@ -166,13 +169,24 @@ class LocalRows(Rows):
 
     def with_target(self, centre: float, scale: float) -> "LocalRows":
         """See `Rows.with_target`."""
-        return self.with_numbers((self.y.astype(np.float64) - centre) / scale)
+        return self._with_each(lambda y: (y - centre) / scale)
 
     def with_rate(self, rate: float, unit: float) -> "LocalRows":
         """See `Rows.with_rate`."""
-        rows = self.with_numbers(self.y.astype(np.float64) / rate)
-        rows.exposure = self.exposure * rate / unit
+        rows = self._with_each(lambda y: y / rate)
+        if self.exposure.size:
+            rows.exposure = self.exposure * rate / unit
+        else:
+            rows.common = self.common * rate / unit
         return rows
+
+    def _with_each(self, of):
+        """Return the same rows with a function of the targets, some at a time in double."""
+        y = np.empty_like(self.y)
+        for first in range(0, y.size, _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            y[part] = of(self.y[part].astype(np.float64))
+        return self.with_numbers(y)
 
     def part(self, first: int, last: int) -> "LocalRows":
         """Return rows first, ..., last - 1 under the same map, with targets and weights."""
@@ -298,7 +312,8 @@ class LocalRows(Rows):
         has_centre = self.map is not None and self.map.centre is not None
         scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.name)
-        of_limit = objective.clip, objective.intercept_scaling, objective.loss.lipschitz, 1 - room
+        largest, common = objective.loss.lipschitz, self.common
+        of_limit = objective.clip / common, objective.intercept_scaling, largest / common, 1 - room
 
         def of_part(first):
             part = slice(first, first + _AT_ONCE)
@@ -348,7 +363,7 @@ class LocalRows(Rows):
     def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
         """Add the sums of chunks of a statistic to those before them, in order."""
         if statistic.of == "targets":
-            run: Any = TargetPass(self.y, self.exposure, self.weight, statistic)
+            run: Any = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
         elif statistic.of == "mapped" and self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
         elif self.is_sparse and not self._takes_sparse(statistic):
@@ -434,8 +449,8 @@ def rows_of(
         record.
     most_rows : int
         Public limit on the rows of a person that are used.
-    exposure : ndarray of shape (n_rows,) or None, default=None
-        Exposure of each row, see `LocalRows`.
+    exposure : ndarray of shape (n_rows,), float or None, default=None
+        Exposure of each row, or of all, see `LocalRows`.
     equal : bool, default=False
         Whether weights of rows are public and equal, see `skdpdyn.data.persons.by_person`.
 
@@ -448,8 +463,8 @@ def rows_of(
         return kind(X, y, exposure=exposure, most_rows=most_rows)
     used, persons, weight = by_person(codes, most_rows, equal)
     if used is not None:
-        X, *rest = (None if part is None else part[used] for part in (X, y, exposure))
-        y, exposure = rest
+        X, y = X[used], None if y is None else y[used]
+        exposure = exposure[used] if isinstance(exposure, np.ndarray) else exposure
     weights = weight if weight.size else None
     return kind(X, y, weights, None, exposure, persons, most_rows)
 

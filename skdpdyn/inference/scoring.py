@@ -133,10 +133,14 @@ class Bought(Link):
     def limit(self, residuals, rows, buy):
         """See `Link.limit`."""
         distances = rows.with_numbers(np.abs(residuals[:, 0]))
-        distances.exposure = np.empty(0)
+        distances.exposure, distances.common = np.empty(0), 1.0
         counts = partial(distances.counts, "distances")
         found = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.n_records, octaves=10)
         return max(BEYOND * found, self.least)
+
+
+def _exposure(rows):
+    return rows.exposure if rows.exposure.size else rows.common
 
 
 @dataclass(frozen=True)
@@ -152,11 +156,11 @@ class Counts(Bought):
         return np.array([math.log(base_rate(rows, rows.n_records, spending))])
 
     def _means(self, raw, rows):
-        return rows.exposure * np.exp(np.minimum(raw[:, 0], _MOST_RAW))
+        return _exposure(rows) * np.exp(np.minimum(raw[:, 0], _MOST_RAW))
 
     def residuals(self, raw, rows):
         """See `Link.residuals`."""
-        return (self._means(raw, rows) - rows.y * rows.exposure)[:, None]
+        return (self._means(raw, rows) - rows.y * _exposure(rows))[:, None]
 
     def curvature(self, raw, rows, limit):
         """See `Link.curvature`: the mean, cut off where it would be far beyond residuals."""

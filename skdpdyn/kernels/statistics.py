@@ -60,7 +60,7 @@ class Ball(NamedTuple):
 
     radius: float  # that rows are scaled into first; inf: they are taken as they are
     most: float  # largest square of a norm that is allowed
-    norm: float = 0.0  # that shorter rows are divided by; 0: no row is divided
+    norm: float = 0.0  # that shorter rows are divided by, targets multiplied; 0: no row is divided
     shrink: float = 1.0  # factor of all divided rows, for rounding
     unit: float = 0.0  # rows that are longer than this are divided by their own norm; 0: none
     full: float = 0.0  # whether W is no upper triangle
@@ -385,7 +385,7 @@ def _of_csr(
 def _targets_of_chunk(y, exposure, row_weight, of, centre, what, grid, start, stop, out):
     rest = 0.0
     for i in range(start, stop):
-        number = np.float64(y[i]) - centre
+        number = (np.float64(y[i]) - centre) * of.norm
         if exposure.size:
             number *= exposure[i]
         if what == COUNTS:
@@ -547,9 +547,9 @@ class TargetPass:
 
     work = 1
 
-    def __init__(self, y, exposure, row_weight, statistic):
+    def __init__(self, y, exposure, row_weight, statistic, common=1.0):
         kernel = _compiled(_of_targets, y.dtype.name)
-        ball = Ball(1.0, 1.0, grain=statistic.grain)
+        ball = Ball(1.0, 1.0, norm=common, grain=statistic.grain)
         grid = padded_grid(statistic.thresholds)
         self._run = lambda *chunks: kernel(
             y, exposure, row_weight, ball, statistic.centre, statistic.what, grid, *chunks

@@ -13,8 +13,9 @@ from skdpdyn.linear_model.targets import residual_limit
 from skdpdyn.losses import Loss, poisson
 from skdpdyn.spending import COUNTS, Share
 
-BASE_RATE = "base rate"
+BASE_RATE, EXPOSURE = "base rate", "mean exposure"
 N_TRIALS = 10  # halvings that find the base rate, to a sixteenth of an octave
+_DROWNS = 100.0  # a rate so far above the base rate that a mean of exposures follows from it
 _DOUBLINGS = 32.0  # the first rate is searched from 2^-32 to 2^32
 
 
@@ -45,6 +46,8 @@ class CountUnits(TargetUnits):
         shares = {}
         if request.adapts:
             shares[TARGET_SCALE] = Share(2 * rules.scale_share(), 2 * COUNTS)
+            if request.has_exposure:
+                shares[EXPOSURE] = Share(rules.scale_share())
         if request.fit_intercept:
             size = rules.rate_share(request.strength)
             shares[BASE_RATE] = Share(size, N_TRIALS if request.has_exposure else 1)
@@ -72,11 +75,15 @@ class CountUnits(TargetUnits):
             if request.has_exposure:
                 rate = base_rate(rows, rows.n_records, spending)
             else:
-                rate, std = _mean(rows, cut, spending)
+                means = _mean(BASE_RATE, rows.with_rate(1.0, cut), spending)
+                rate, std = (cut * part for part in means)
                 learning.hopeless = rate < rules.least_rate() * std
                 rate = max(rate, std)
         unit = scale(rate)
         learning.flatness = min(rate / unit, 1.0)
+        if EXPOSURE in spending.shares:  # of any unit: expected counts are what is curved
+            expected = rows.with_rate(rate, unit * _DROWNS)
+            learning.flatness = min(max(_mean(EXPOSURE, expected, spending, -_DROWNS)), 1.0)
         learning.steepness = min(rules.safety() * learning.flatness, 1.0)
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
         learning.relative = unit / rate
@@ -90,16 +97,15 @@ class CountUnits(TargetUnits):
         return np.log1p(-half) - np.log1p(half)
 
 
-def _mean(rows, cut, spending):
-    """Return the mean of counts up to ``cut``, with the standard deviation of its noise.
+def _mean(name, rows, spending, centre=0.0):
+    """Return the mean of counts above a centre, cut off at 1, and the deviation of its noise.
 
     A record moves the sum of numbers in [0, 1] by 1 at most, under both relations.
     """
     sensitivity = 1 + target_rounding(rows.n_records, rows.most_rows)
-    total = rows.with_rate(1.0, cut).target_sum()
-    found = float(spending.release(BASE_RATE, total, sensitivity)) * cut / rows.n_records
-    std = sensitivity * spending.noise_multiplier(BASE_RATE) * cut / rows.n_records
-    return found, std
+    found = float(spending.release(name, rows.target_sum(centre), sensitivity))
+    std = sensitivity * spending.noise_multiplier(name)
+    return found / rows.n_records, std / rows.n_records
 
 
 def base_rate(rows, n_samples, spending):

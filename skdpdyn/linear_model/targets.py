@@ -36,7 +36,7 @@ class Target:
     loss: Loss
     attributes: dict[str, Any]
     leaks: tuple[str, ...] = ()
-    exposure: np.ndarray | None = None
+    exposure: np.ndarray | float | None = None
     encode: Callable[[np.ndarray], np.ndarray] | None = None
     flags: Callable[[np.ndarray], np.ndarray] | None = None
     clipped: np.ndarray | None = None
@@ -277,7 +277,7 @@ class Counts(Numbers):
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit
         given = exposure is not None
-        rates, exposure = rates_of(raw, exposure, bounds=bounds, units=units)
+        rates, exposure = rates_of(raw, exposure, bounds, units)
         return Target(
             rates,
             model.family.loss_of(bounds),
@@ -370,7 +370,7 @@ def numbers_of(y: Any) -> Any:
         return y + (y - y)
     if y.dtype.kind not in "biuf":
         raise ValueError("y holds no numbers: regression needs a target of numbers")
-    y = y.astype(np.float64)
+    y = y.astype(np.float64, copy=False)
     if not np.all(np.isfinite(y)):  # None in a column of objects, for one
         raise ValueError(
             "Input y contains NaN or infinity: give records without a target a public value. "
@@ -471,19 +471,23 @@ def exposures(exposure: Any, y: Any) -> np.ndarray:
 def _exposures_on_device(exposure, y):
     """Return one exposure for each of the targets, NaN where it is none."""
     xp = namespace(y)
-    if exposure is None:
-        return xp.ones_like(y)
     absent = xp.where(exposure > 0, exposure - exposure, xp.full_like(exposure, math.nan))
     return xp.clip(exposure + absent, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
 
 
 def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, Any]:
-    """Return rates and exposures as the loss takes them; None where counts are not known."""
+    """Return rates and exposures as the loss takes them; None where counts are not known.
+
+    Where no exposures are given, all have the same, a number.
+    """
     if counts is None:
         return None, None
     of_counts, of_exposures = units
-    of_rows = exposures if namespace(counts) is np else _exposures_on_device
-    exposure = of_rows(exposure, counts) / of_exposures
+    if exposure is None:
+        exposure = 1 / of_exposures
+    else:
+        of_rows = exposures if namespace(counts) is np else _exposures_on_device
+        exposure = of_rows(exposure, counts) / of_exposures
     return namespace(counts).clip(counts, *bounds) / of_counts / exposure, exposure
 
 
@@ -491,4 +495,5 @@ def rates_beside_exposures(y: Any, bounds: Any, units: Any) -> np.ndarray:
     """Return `rates_of` counts, or of counts beside exposures, as two columns."""
     y = numbers_of(y)
     counts, exposure = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
-    return namespace(y).stack(rates_of(counts, exposure, bounds, units), axis=1)
+    rates, exposure = rates_of(counts, exposure, bounds, units)
+    return (xp := namespace(y)).stack([rates, exposure * xp.ones_like(rates)], axis=1)
