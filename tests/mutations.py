@@ -260,8 +260,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a mean of counts with half of its noise",
-        "spending.release(BASE_RATE, total, sensitivity)",
-        "spending.release(BASE_RATE, total, sensitivity / 2)",
+        "spending.release(name, rows.target_sum(centre), sensitivity)",
+        "spending.release(name, rows.target_sum(centre), sensitivity / 2)",
         "tests/test_spent.py -k 'Poisson and calibrated'",
     ),
     Mutation(
