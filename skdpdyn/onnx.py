@@ -1,17 +1,19 @@
-"""Models that leave Python: a converter of the public map of rows, for skl2onnx (extra "onnx")."""
+"""Models that leave Python: converters of our first steps, for skl2onnx (extra "onnx")."""
 
 from typing import Any
 
 import numpy as np
 
+from skdpdyn.expansion import LOWEST, Levels
 from skdpdyn.preprocessing import RowMapper
 
 
 def to_onnx(model: Any, *, double: bool = False) -> Any:
     """Return a fitted model of skdpdyn as an ONNX graph, with its map of rows.
 
-    It also registers the converter of `skdpdyn.preprocessing.RowMapper`, so that from then on
-    ``skl2onnx.to_onnx`` takes pipelines with ``model.to_sklearn()`` in them.
+    It also registers the converters of the first steps of ``model.to_sklearn()``, so that from then
+    on ``skl2onnx.to_onnx`` takes pipelines with it in them. Of additive models columns are numbers,
+    or levels that are numbers: text is none.
 
     Parameters
     ----------
@@ -30,6 +32,8 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     ------
     ImportError
         If skl2onnx is not installed.
+    TypeError
+        If an additive model has levels that are no numbers.
 
     Examples
     --------
@@ -48,6 +52,11 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
         raise ImportError('skl2onnx is needed: pip install "skdpdyn[onnx]"') from None
     skl2onnx.update_registered_converter(
         RowMapper, "SkdpdynRowMapper", _shape_of_mapped_rows, _convert_row_map, overwrite=True
+    )
+    from skdpdyn.linear_model.gam import Explainer  # whose base imports this module
+
+    skl2onnx.update_registered_converter(
+        Explainer, "SkdpdynExplainer", _shape_of_terms, _convert_terms, overwrite=True
     )
     pipeline = model.to_sklearn()
     kind = DoubleTensorType if double else FloatTensorType
@@ -108,3 +117,84 @@ def _convert_row_map(scope, operator, container):
         scaled = OnnxMul(rows, scale, **version)
         mapped = OnnxSub(scaled, lost, output_names=operator.outputs, **version)
     mapped.add_to(scope, container)
+
+
+def _shape_of_terms(operator):
+    rows, explainer = operator.inputs[0].type, operator.raw_operator
+    n_terms = len(explainer.expansion_.columns) + len(explainer.expansion_.pairs)
+    operator.outputs[0].type = type(rows)([rows.shape[0], len(explainer.weights) * n_terms])
+
+
+def _convert_terms(scope, operator, container):
+    """Write the graph of `Explainer.transform`: what is said of cells, and products of cosines."""
+    from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxConcat, OnnxGather, OnnxMatMul, OnnxMul
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    explainer, rows = operator.raw_operator, operator.inputs[0]
+    expansion, weights = explainer.expansion_, np.asarray(explainer.weights)
+    dtype = np.float64 if isinstance(rows.type, DoubleTensorType) else np.float32
+    version = {"op_version": container.target_opset}
+    n_columns, n_pairs, n_outputs = len(expansion.columns), len(expansion.pairs), len(weights)
+    said = np.hstack([weights[:, : expansion.n_cells].T, expansion.low])
+    width, n_terms = said.shape[1], n_columns + n_pairs
+    read = [
+        _read_cells(rows, j, column, said[first : first + column.n_cells], dtype, version)
+        for j, (column, first) in enumerate(zip(expansion.columns, expansion.starts, strict=False))
+    ]
+    read = OnnxConcat(*read, axis=1, **version)
+    places = np.add.outer(np.arange(n_outputs), np.arange(n_columns) * width)
+    chosen = np.zeros((n_columns * width, n_outputs, n_terms), dtype)
+    for k in range(n_outputs):
+        chosen[places[k], k, np.arange(n_columns)] = 1.0
+    name = {"output_names": operator.outputs}
+    of_columns = chosen.reshape(len(chosen), -1)
+    if not n_pairs:
+        OnnxMatMul(read, of_columns, **name, **version).add_to(scope, container)
+        return
+    low = [
+        (i * width + n_outputs + a - 1, j * width + n_outputs + b - 1)
+        for i, j in expansion.pairs
+        for a, b in LOWEST
+    ]
+    one, other = (OnnxGather(read, np.array(of), axis=1, **version) for of in np.transpose(low))
+    of_pairs = np.zeros((n_pairs, len(LOWEST), n_outputs, n_terms), dtype)
+    for pair, products in enumerate(
+        weights[:, expansion.n_cells :].T.reshape(n_pairs, -1, n_outputs)
+    ):
+        of_pairs[pair, :, :, n_columns + pair] = products
+    products = OnnxMatMul(OnnxMul(one, other, **version), of_pairs.reshape(len(low), -1), **version)
+    columns = OnnxMatMul(read, of_columns, **version)
+    OnnxAdd(columns, products, **name, **version).add_to(scope, container)
+
+
+def _read_cells(rows, j, column, said, dtype, version):
+    """Return the node of what is said of the cells that a column's values are in."""
+    from onnx import TensorProto
+    from skl2onnx.algebra.onnx_ops import (
+        OnnxAdd,
+        OnnxCast,
+        OnnxEqual,
+        OnnxGather,
+        OnnxGreaterOrEqual,
+        OnnxIsNaN,
+        OnnxMatMul,
+        OnnxWhere,
+    )
+
+    values = OnnxGather(rows, np.array([j]), axis=1, **version)
+    kind = TensorProto.DOUBLE if dtype == np.float64 else TensorProto.FLOAT
+    if isinstance(column, Levels):
+        if not all(isinstance(level, (bool, int, float)) for level in column.levels):
+            raise TypeError(
+                f"column {j} of X has levels that are no numbers, and the graph takes numbers: "
+                "model.to_sklearn() predicts without skdpdyn's fits"
+            )
+        within = OnnxEqual(values, np.array([column.levels], dtype), **version)
+        base, moves = said[-2], said[:-2] - said[-2]
+    else:
+        within = OnnxGreaterOrEqual(values, column.edges[None].astype(dtype), **version)
+        base, moves = said[0], np.diff(said[:-1], axis=0)
+    moved = OnnxMatMul(OnnxCast(within, to=kind, **version), moves.astype(dtype), **version)
+    found = OnnxAdd(moved, base[None].astype(dtype), **version)
+    missing = said[-1:].astype(dtype)
+    return OnnxWhere(OnnxIsNaN(values, **version), missing, found, **version)

@@ -642,6 +642,24 @@ MUTATIONS = [
         "return self._delta(cap)",
         "tests/test_ledger.py -k filter",
     ),
+    Mutation(
+        "distributions of one column paid for",
+        "sensitivity = spending.per_square * math.sqrt(expansion.n_numbers)",
+        "sensitivity = spending.per_square",
+        "tests/test_spent.py -k GAM --cases 0",
+    ),
+    Mutation(
+        "long rows of cells not shortened",
+        "weight = np.maximum(self._lengths(1.0)[1], self.map.norm)",
+        "weight = np.full(self.shape[0], self.map.norm)",
+        "tests/test_additive.py -k adds_up",
+    ),
+    Mutation(
+        "lengths of rows of cells too small",
+        "return np.ones(squares.size), np.sqrt(squares, out=squares)",
+        "return np.ones(squares.size), np.sqrt(0.99 * squares)",
+        "tests/test_additive.py -k adds_up",
+    ),
 ]
 
 

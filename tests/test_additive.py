@@ -19,6 +19,7 @@ from skdpdyn import (
     PrivateLogisticRegression,
     rules,
 )
+from skdpdyn.data import ParquetRows
 from skdpdyn.data.coded import Coded, CodedRows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import by_person
@@ -363,6 +364,43 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
 def test_what_is_refused(options, frame, message):
     with pytest.raises((ValueError, TypeError), match=message):
         clone(GAM).set_params(**options).fit(frame, Y)
+
+
+def test_rows_elsewhere_are_refused_with_what_to_use(tmp_path):
+    FRAME.assign(y=Y).to_parquet(tmp_path / "rows.parquet")
+    levels = COLUMNS["categories"]
+    rows = ParquetRows(tmp_path / "rows.parquet", target="y", categories=levels)
+    dask = pytest.importorskip("dask.dataframe")
+    collection = dask.from_pandas(FRAME[["age", "gain"]], npartitions=2)
+    for X, y in ((rows, None), (collection, dask.from_pandas(pd.Series(Y), npartitions=2))):
+        with pytest.raises(TypeError, match="Use BoundsExpander before another estimator"):
+            clone(GAM).fit(X, y)
+    with pytest.raises(ValueError, match=r"categories\['ward'\]='private' must be a list"):
+        clone(GAM).set_params(categories={"ward": "private"}).fit(FRAME, Y)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+def test_a_graph_predicts_the_same(n_classes):
+    pytest.importorskip("skl2onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    from skdpdyn.onnx import to_onnx
+
+    X = np.column_stack([FRAME["age"], FRAME["gain"], FRAME["ward"] == "west"])
+    X[::7, 0] = np.nan
+    y, levels = np.digitize(FRAME["age"], [30, 60]), {2: [False, True]}
+    public = {"bounds": {0: (0, 100), 1: (0, 1000)}, "categories": levels, "random_state": 0}
+    model = PrivateGAMRegressor(5.0, target_bounds=(0, 3), loss="poisson", **public)
+    if n_classes > 1:
+        y = np.minimum(y, n_classes - 1)
+        model = PrivateGAMClassifier(5.0, classes=range(n_classes), **public)
+    model.fit(X, y)
+    assert model.expansion_.pairs == ((0, 1),)
+    *_, found = ReferenceEvaluator(to_onnx(model, double=True)).run(None, {"X": X})
+    expected = model.predict_proba(X) if n_classes > 1 else model.predict(X)[:, None]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    with pytest.raises(TypeError, match="column 2 of X has levels that are no numbers"):
+        to_onnx(clone(GAM).fit(FRAME, Y))
 
 
 def test_a_refusal_quotes_no_record():

@@ -8,6 +8,7 @@ import pytest
 from spending import noise_is_found_once
 
 from skdpdyn import (
+    PrivateGAMClassifier,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -42,6 +43,7 @@ CONFIGURATIONS = {
     "svc": PrivateLinearSVC(**BUDGET, classes=[0, 1]),
     "ridge": PrivateRidge(**BUDGET, target_bounds=(-1, 1)),
     "counts": PrivatePoissonRegressor(**BUDGET, target_bounds=(0, 4)),
+    "curves": PrivateGAMClassifier(**BUDGET, classes=[0, 1], bounds=(-1, 1)),
     "scaler": PrivateScaler(**BUDGET),
 }
 
