@@ -76,7 +76,7 @@ def test_spells_of_a_person_share_its_weight_or_are_refused():
     with pytest.raises(ValueError, match="max_rows_per_person=7: a person has more rows"):
         hazards(X, y, ids, epsilon=1.0)
     table = hazards(X, y, ids, epsilon=1.0, max_rows_per_person=2 * len(TIMES))
-    assert (table.privacy_.unit, table.n_samples_) == ("person", 50)
+    assert (table.privacy_.unit, table.n_samples) == ("person", 50)
 
 
 @pytest.mark.parametrize("way", ["fit", "table"])
