@@ -39,7 +39,8 @@ class Link(ABC):
     """
 
     n_outputs, n_averaged, limits, measures = 1, 2, False, False
-    gradients, curvatures = GRADIENTS, CURVATURES
+    gradients: tuple[float, ...] = GRADIENTS
+    curvatures: tuple[float, ...] = CURVATURES
     start_shares: Mapping[str, Share] = MappingProxyType({})
 
     def start(self, rows: LocalRows, spending: Spending) -> np.ndarray:
