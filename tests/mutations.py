@@ -122,8 +122,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a score's sensitivity halved",
-        "(n_held * plan.score_mu)",
-        "(2 * n_held * plan.score_mu)",
+        "np.finfo(float).eps) / n_held",
+        "np.finfo(float).eps) / (2 * n_held)",
         "tests/test_model_selection.py -k score",
     ),
     Mutation(

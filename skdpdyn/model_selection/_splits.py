@@ -1,6 +1,9 @@
 """Who trains in which split of a cross-validation, as far as public numbers say it."""
 
+import math
+from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import (
@@ -20,6 +23,79 @@ from sklearn.model_selection import (
 )
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy.checks import as_float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The records that a search scores by: some of all, by position or drawn, or all of them."""
+
+    n_samples: int
+    number: int
+    positions: Any = None  # None: drawn
+
+    @classmethod
+    def of(cls, holdout, test_size, n_samples):
+        """Return what parameters of a search say."""
+        if holdout is not None:
+            positions = _positions(holdout, n_samples)
+            return cls(n_samples, positions.size, positions)
+        return cls(n_samples, n_samples if test_size is None else _number(test_size, n_samples))
+
+    @property
+    def shared(self):
+        """Whether the same records train and score."""
+        return self.number == self.n_samples
+
+    @property
+    def n_trained(self):
+        """Number of records that train."""
+        return self.n_samples if self.shared else self.n_samples - self.number
+
+    def split(self, generator):
+        """Return the positions of held-out and of training records."""
+        if self.shared:
+            return np.arange(self.n_samples), np.arange(self.n_samples)
+        drawn = self.positions is None
+        held = generator.permutation(self.n_samples)[: self.number] if drawn else self.positions
+        is_held = np.zeros(self.n_samples, dtype=bool)
+        is_held[held] = True
+        return np.flatnonzero(is_held), np.flatnonzero(~is_held)
+
+
+def _positions(holdout, n_samples):
+    """Return the positions of held-out records, checked."""
+    held = np.asarray(holdout)
+    if held.dtype == bool and held.shape == (n_samples,):
+        held = np.flatnonzero(held)
+    if (
+        held.ndim != 1
+        or held.dtype.kind not in "iu"
+        or np.unique(held).size != held.size
+        or not held.size
+    ):
+        raise ValueError(
+            f"holdout={holdout!r} must be different positions, or a mask of {n_samples} records"
+        )
+    if held.min() < 0 or held.max() >= n_samples or held.size >= n_samples:
+        raise ValueError(
+            f"holdout={holdout!r} must be positions below n_samples={n_samples}, and not all of "
+            "them"
+        )
+    return held
+
+
+def _number(test_size, n_samples):
+    """Return the number of held-out records, checked."""
+    whole = isinstance(test_size, Integral) and not isinstance(test_size, bool)
+    if not (whole or 0 < as_float(test_size) < 1):
+        raise ValueError(f"test_size={test_size!r} must be in (0, 1), or a number of records")
+    number = int(test_size) if whole else math.ceil(test_size * n_samples)
+    if not 1 <= number < n_samples:
+        raise ValueError(
+            f"test_size={test_size!r} of n_samples={n_samples} must leave records on both sides"
+        )
+    return number
 
 
 def stratifies(cv):

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import cache, partial
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -35,14 +34,15 @@ from skdpdyn.linear_model.request import check_persons
 from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
+from skdpdyn.model_selection._splits import HeldOut
 from skdpdyn.model_selection._steps import forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
-from skdpdyn.noise import check_random_state, generators, release
+from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.guarantees import Guarantee, largest
-from skdpdyn.spending import warn_of_weak_budget
+from skdpdyn.spending import TRAINING, Share, Spending, warn_of_weak_budget
 
 
 def _can(method):
@@ -50,11 +50,13 @@ def _can(method):
     return lambda search: hasattr(search.estimator, method)
 
 
-# part of a trial's mu if the same records train and score; 0.92 of mu is left for training
-SCORE_PART = 0.4
+_SCORE = "score"
+# of a trial's mu^2: if the same records train and score, and if others do
+SHARED = {TRAINING: Share(0.84), _SCORE: Share(0.16)}
+APART = {TRAINING: Share(1.0), _SCORE: Share(1.0)}
 
 
-def _outcomes(trials, loan, n_jobs, options):
+def _outcomes(trials, loan, options, n_jobs):
     """Return what each trial says of the rows it is lent."""
     # output of each trial would reveal the number of trials
     parallel = Parallel(n_jobs=n_jobs, verbose=0)
@@ -297,41 +299,34 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
         warn_of_weak_budget(plan.budget, n_samples)
-        held, train = self._held_out(n_samples, splitting)
-        n_held, of_rows, of_held = len(held), {}, {}
         candidates = Candidates(self.estimator, self.param_distributions)
         if codes is not None:
             self._check_persons(candidates, plan, public)
-            held, train = (np.flatnonzero(np.isin(codes, persons)) for persons in (held, train))
-            of_rows |= {"groups": codes[train], "unit": unit}
-            of_held["weight"] = 1 / np.bincount(codes)[codes[held]]
         if exposure is not None:
             self._check_exposure(candidates, plan, public)
             exposure = exposures(exposure, y)
-            of_rows["exposure"], of_held["exposure"] = exposure[train], exposure[held]
         if self.verbose:
             self._tell(plan)
         number = number_of_trials(plan.mechanism, drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
-        seeds = (
-            drawing.integers(2**31, size=number).tolist()
-            if self.random_state is not None
-            else [None] * number
-        )
-        shared = np.array_equal(train, held)
-        parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (X, y)]
+        seeds = [None] * number
+        if self.random_state is not None:
+            seeds = drawing.integers(2**31, size=number).tolist()
         trials = [
             partial(run_trial, candidates.build(one, plan.trial_budget, public, seed), plan.score)
             for one, seed in zip(drawn, seeds, strict=True)
         ]
-        loan = Loan.of(*parts, times=1 + shared)
-        outcomes = _outcomes(trials, loan, self.n_jobs, (of_rows, of_held) if of_rows else ())
+        records = _Records(X, y, codes, unit, exposure)
+        outcomes = _outcomes(trials, *records.lent(*plan.held.split(splitting)), self.n_jobs)
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_, unit)
-        # One record moves a mean of numbers in [0, 1] by 1/len(held), and its rounding by the last
+        # One record moves a mean of numbers in [0, 1] by 1/n_held, and its rounding by the last
         # digits of the sum
-        score_std = (1 + 64 * n_held * np.finfo(float).eps) / (n_held * plan.score_mu)
-        scores = release([score for _, score in outcomes], score_std, noise)
+        n_held = plan.held.number
+        sensitivity = (1 + 64 * n_held * np.finfo(float).eps) / n_held
+        # each trial's score for the share of one trial: the record counts the trials
+        spending = Spending(plan.of_trial, plan.shares, noise)
+        scores = spending.release(_SCORE, [score for _, score in outcomes], sensitivity)
         forget_fit(self)
         self._publish_plan(plan, leaks, unit)
         self.n_samples_ = n_samples
@@ -434,71 +429,52 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        epsilon, delta = budget.epsilon, budget.delta
+        delta = budget.delta
         checked_choice(self.bound, "bound", ("selection", "tightest"))
-        shape = self._shape()
-        if not 1 <= as_float(self.expected_trials) <= 1000:
-            raise ValueError(
-                f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000"
-            )
-        n_held = self._held_out(n_samples, None)
-        candidates = Candidates(self.estimator, self.param_distributions)
-        pool = candidates.pool()
-
-        shared = self.test_size is None and self.holdout is None
-        fit_part, score_part = (math.sqrt(1 - SCORE_PART**2), SCORE_PART) if shared else (1.0, 1.0)
-
-        @cache
-        def costs(mu):
-            budget = trial_budget(fit_part * mu, delta)
-            pooled = [candidates.build(candidate, budget, public, None) for candidate in pool]
-            if any(last_step(candidate).adjacency != model.adjacency for candidate in pooled):
-                raise ValueError("adjacency must be that of the estimator in every candidate")
-            trained = n_samples if shared else n_samples - n_held
-            return tuple(
-                last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled
-            )
-
-        def chosen(mu, guarantees=()):
-            fits = largest([GaussianDP(fit_part * mu, model.adjacency), *guarantees])
-            score = GaussianDP(score_part * mu, model.adjacency)
-            return Selection(
-                trial=fits.compose(score) if shared else largest([fits, score]),
-                expected_trials=self.expected_trials,
-                shape=shape,
-            )
-
-        mechanism = least_noise(lambda noise: chosen(1 / noise), epsilon, delta, self.bound)
+        held = HeldOut.of(self.holdout, self.test_size, n_samples)
+        law = _Trials(
+            Candidates(self.estimator, self.param_distributions),
+            budget,
+            SHARED if held.shared else APART,
+            held,
+            self._expected_trials(),
+            self._shape(),
+        )
+        mechanism = least_noise(
+            lambda noise: law.selection(1 / noise), budget.epsilon, delta, self.bound
+        )
         mu, guarantees = mechanism.trial.mu, ()  # of a trial
+        costs = cache(lambda mu: law.costs(mu, head, public))
         if not all(isinstance(cost, GaussianDP) for cost in costs(mu)):
-            if pool == [{}] and not candidates.is_grid():
-                raise UnsupportedMechanismError(
-                    "trials of one cost are needed, whichever candidate runs: distributions can "
-                    "be searched only if the model's "
-                    "guarantee is Gaussian. Give lists of values"
-                )
-            mu = largest_mu(
-                lambda mu: (
-                    judge(chosen(mu, costs(mu)), delta, self.bound)[1].epsilon(delta) / epsilon
-                ),
-                mu,
-            )
+            law.check_listed()
+
+            def excess(mu):
+                judged = judge(law.selection(mu, costs(mu)), delta, self.bound)[1]
+                return judged.epsilon(delta) / budget.epsilon
+
+            mu = largest_mu(excess, mu)
             guarantees = costs(mu)
-            mechanism = chosen(mu, guarantees)
+            mechanism = law.selection(mu, guarantees)
         bound, guarantee = judge(mechanism, delta, self.bound)
-        score = score_of(self.scoring, model, public)
-        fit_mu = fit_part * mu
         return _SearchPlan(
             mechanism,
             bound,
             guarantee,
             budget,
-            fit_mu,
-            score_part * mu,
-            trial_budget(fit_mu, delta),
+            law.fit_mu(mu),
+            Budget(**trial_budget(mu, delta), adjacency=budget.adjacency),
+            law.shares,
             guarantees,
-            score,
+            score_of(self.scoring, model, public),
+            held,
         )
+
+    def _expected_trials(self):
+        if not 1 <= as_float(self.expected_trials) <= 1000:
+            raise ValueError(
+                f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000"
+            )
+        return self.expected_trials
 
     def _shape(self):
         if (
@@ -540,50 +516,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             PrivacyLeakWarning,
         )
         return {name: value}, (f"{name} were taken from y",)
-
-    def _held_out(self, n_samples, generator):
-        """Return the positions of held-out and training records."""
-        if self.holdout is not None:
-            held = np.asarray(self.holdout)
-            if held.dtype == bool and held.shape == (n_samples,):
-                held = np.flatnonzero(held)
-            if (
-                held.ndim != 1
-                or held.dtype.kind not in "iu"
-                or np.unique(held).size != held.size
-                or not held.size
-            ):
-                raise ValueError(
-                    f"holdout={self.holdout!r} must be different positions, or a mask of "
-                    f"{n_samples} records"
-                )
-            if held.min() < 0 or held.max() >= n_samples or held.size >= n_samples:
-                raise ValueError(
-                    f"holdout={self.holdout!r} must be positions below n_samples={n_samples}, "
-                    "and not all of them"
-                )
-            n_held = held.size
-        elif self.test_size is None:
-            n_held = n_samples
-        else:
-            share, whole = (
-                self.test_size,
-                isinstance(self.test_size, Integral) and not isinstance(self.test_size, bool),
-            )
-            if not (whole or 0 < as_float(share) < 1):
-                raise ValueError(f"test_size={share!r} must be in (0, 1), or a number of records")
-            n_held = int(share) if whole else math.ceil(share * n_samples)
-            if not 1 <= n_held < n_samples:
-                raise ValueError(
-                    f"test_size={share!r} of n_samples={n_samples} must leave records on both sides"
-                )
-        if generator is None:
-            return n_held
-        if n_held == n_samples:
-            return np.arange(n_samples), np.arange(n_samples)
-        is_held = np.zeros(n_samples, dtype=bool)
-        is_held[generator.permutation(n_samples)[:n_held] if self.holdout is None else held] = True
-        return np.flatnonzero(is_held), np.flatnonzero(~is_held)
 
     @available_if(_can("predict"))
     def predict(self, X: Any) -> np.ndarray:
@@ -712,6 +644,74 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """What a search is given of the records, to be lent to trials."""
+
+    X: Any
+    y: Any
+    codes: Any  # the number of each row's person, or None
+    unit: str
+    exposure: Any
+
+    def lent(self, held, train):
+        """Return a loan of rows to train and to score by, and what else trials take of them."""
+        of_rows, of_held = {}, {}
+        if self.codes is not None:
+            held, train = (np.flatnonzero(np.isin(self.codes, who)) for who in (held, train))
+            of_rows |= {"groups": self.codes[train], "unit": self.unit}
+            of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held]]
+        if self.exposure is not None:
+            of_rows["exposure"], of_held["exposure"] = self.exposure[train], self.exposure[held]
+        shared = np.array_equal(train, held)
+        parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (self.X, self.y)]
+        return Loan.of(*parts, times=1 + shared), (of_rows, of_held) if of_rows else ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """What a trial may spend, and what the best of a random number of them costs."""
+
+    candidates: Candidates
+    budget: Budget
+    shares: dict[str, Share]  # of a trial's mu^2
+    held: HeldOut
+    expected: float
+    shape: float
+
+    def fit_mu(self, mu):
+        """Return the part of a trial's mu that its fit may spend."""
+        return mu * math.sqrt(self.shares[TRAINING].size)
+
+    def costs(self, mu, head, public):
+        """Return what the fit of each candidate costs whose noise is calibrated to ``mu``."""
+        of_fit = trial_budget(self.fit_mu(mu), self.budget.delta)
+        pooled = [
+            self.candidates.build(one, of_fit, public, None) for one in self.candidates.pool()
+        ]
+        if any(last_step(one).adjacency != self.budget.adjacency for one in pooled):
+            raise ValueError("adjacency must be that of the estimator in every candidate")
+        trained = self.held.n_trained
+        return tuple(last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled)
+
+    def selection(self, mu, guarantees=()):
+        """Return the record of a search whose trials spend ``mu``, or fits these guarantees."""
+        adjacency = self.budget.adjacency
+        fits = largest([GaussianDP(self.fit_mu(mu), adjacency), *guarantees])
+        score = GaussianDP(mu * math.sqrt(self.shares[_SCORE].size), adjacency)
+        trial = fits.compose(score) if self.held.shared else largest([fits, score])
+        return Selection(trial=trial, expected_trials=self.expected, shape=self.shape)
+
+    def check_listed(self):
+        """Refuse distributions, whose candidates have costs that are not known beforehand."""
+        if not self.candidates.is_grid():
+            raise UnsupportedMechanismError(
+                "trials of one cost are needed, whichever candidate runs: distributions can "
+                "be searched only if the model's "
+                "guarantee is Gaussian. Give lists of values"
+            )
+
+
 @dataclass(frozen=True)
 class _SearchPlan:
     """All that a search will do and spend, known before it sees a record."""
@@ -721,10 +721,21 @@ class _SearchPlan:
     guarantee: Guarantee
     budget: Budget
     fit_mu: float  # mu of the fit of a Gaussian candidate
-    score_mu: float
-    trial_budget: dict
+    of_trial: Budget
+    shares: dict[str, Share]  # of a trial's mu^2
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
     score: Score
+    held: HeldOut
+
+    @property
+    def score_mu(self):
+        """What a trial's score costs, as mu."""
+        return self.of_trial.mu * math.sqrt(self.shares[_SCORE].size)
+
+    @property
+    def trial_budget(self):
+        """Budget of a trial's fit, as parameters."""
+        return trial_budget(self.fit_mu, self.budget.delta)
 
     def check(self, guarantee, unit):
         """Refuse a trial that cost more than the selection was told, or protects another unit."""
