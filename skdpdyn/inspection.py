@@ -1,7 +1,7 @@
 """Pictures of what training costs: over steps, to an attacker, and in scores that are lost."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,23 @@ from skdpdyn.privacy.checks import checked_count, checked_number
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
 
-class PrivacyDynamicsDisplay:
+class Display:
+    """What displays share: the axes that they draw on."""
+
+    figure_: Any
+    ax_: Any
+
+    def _draw_on(self, ax):
+        """Draw on these axes from now on; None: on those of a new figure."""
+        if ax is None:
+            import matplotlib.pyplot as plt  # an extra, and slow to load
+
+            _, ax = plt.subplots()
+        self.figure_, self.ax_ = ax.figure, ax
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivacyDynamicsDisplay(Display):
     """Privacy loss against the number of steps, under every bound that holds.
 
     Create it with `from_mechanism` or `from_estimator`.
@@ -59,28 +75,13 @@ class PrivacyDynamicsDisplay:
     0.00791935
     """
 
-    figure_: Any
-    ax_: Any
-    lines_: dict[str, Any]
-
-    def __init__(
-        self,
-        *,
-        steps: Any,
-        curves: Any,
-        ylabel: Any,
-        target: Any = None,
-        n_steps: int | str | None = None,
-        xlabel: Any = "steps",
-        title: Any = None,
-    ) -> None:
-        self.steps = steps
-        self.curves = curves
-        self.ylabel = ylabel
-        self.target = target
-        self.n_steps = n_steps
-        self.xlabel = xlabel
-        self.title = title
+    steps: Any
+    curves: Any
+    ylabel: Any
+    target: Any = None
+    n_steps: int | str | None = None
+    xlabel: Any = "steps"
+    title: Any = None
 
     @classmethod
     def from_mechanism(
@@ -133,11 +134,8 @@ class PrivacyDynamicsDisplay:
                 f"{type(mechanism).__name__} has no number of steps to vary"
             )
         delta = checked_number(delta, "delta", lambda x: 0 <= x <= 1, "in [0, 1]")
-        order = (
-            None
-            if order is None
-            else checked_number(order, "order", lambda x: x > 1, "None or a number > 1")
-        )
+        if order is not None:
+            order = checked_number(order, "order", lambda x: x > 1, "None or a number > 1")
         own = getattr(mechanism, length)
         last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
         if last > own and _fields_by_step(mechanism):
@@ -163,14 +161,13 @@ class PrivacyDynamicsDisplay:
             if order is None
             else f"Renyi divergence of order {order:g}"
         )
-        counted = length.removeprefix("n_")
         display = cls(
             steps=steps,
             curves=curves,
             ylabel=ylabel,
             target=target,
             n_steps=own,
-            xlabel=counted,
+            xlabel=length.removeprefix("n_"),
             title=title,
         )
         return display.plot(ax=ax, **kwargs) if plot else display
@@ -238,7 +235,7 @@ class PrivacyDynamicsDisplay:
         -------
         self
         """
-        self.figure_, self.ax_ = _axes(ax)
+        self._draw_on(ax)
         self.lines_ = {}
         for name, curve in self.curves.items():
             shown = np.where(np.isfinite(curve) & (curve > 0), curve, math.nan)
@@ -256,7 +253,8 @@ class PrivacyDynamicsDisplay:
         return self
 
 
-class TradeoffDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TradeoffDisplay(Display):
     """Plot false negatives against false positives of the best attack that a guarantee allows.
 
     Create it with `from_mechanism`, `from_guarantee` or `from_estimator`.
@@ -287,15 +285,10 @@ class TradeoffDisplay:
     0.382925
     """
 
-    figure_: Any
-    ax_: Any
-    line_: Any
-
-    def __init__(self, *, fpr: Any, fnr: Any, advantage: Any, name: str | None = None) -> None:
-        self.fpr = fpr
-        self.fnr = fnr
-        self.advantage = advantage
-        self.name = name
+    fpr: Any
+    fnr: Any
+    advantage: Any
+    name: str | None = None
 
     @classmethod
     def from_guarantee(
@@ -410,7 +403,7 @@ class TradeoffDisplay:
         -------
         self
         """
-        self.figure_, self.ax_ = _axes(ax)
+        self._draw_on(ax)
         label = f"{self.name or 'best attack'}, advantage {self.advantage:.3g}"
         (self.line_,) = self.ax_.plot(self.fpr, self.fnr, **{"label": label, **kwargs})
         at = int(np.argmax(1 - self.fpr - self.fnr))
@@ -435,7 +428,8 @@ class TradeoffDisplay:
         return self
 
 
-class BudgetCurveDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class BudgetCurveDisplay(Display):
     """Expected scores against epsilon, a curve for each number of records.
 
     Create it with `from_plan`.
@@ -468,14 +462,9 @@ class BudgetCurveDisplay:
     (3, 4)
     """
 
-    figure_: Any
-    ax_: Any
-    lines_: dict[int, Any]
-
-    def __init__(self, *, curves: dict[int, np.ndarray], name: str, not_private: float) -> None:
-        self.curves = curves
-        self.name = name
-        self.not_private = not_private
+    curves: dict[int, np.ndarray]
+    name: str
+    not_private: float
 
     @classmethod
     def from_plan(cls, plan: Any, *, plot: bool = True, ax: Any = None, **kwargs: Any) -> Self:
@@ -518,7 +507,7 @@ class BudgetCurveDisplay:
         -------
         self
         """
-        self.figure_, self.ax_ = _axes(ax)
+        self._draw_on(ax)
         self.lines_ = {}
         for size, (epsilons, scores, low, high) in (
             (size, curve.T) for size, curve in self.curves.items()
@@ -561,7 +550,8 @@ def _fitted(estimator):
     return estimator
 
 
-class CoefficientDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoefficientDisplay(Display):
     """Coefficients with their intervals as a forest plot, all from released numbers.
 
     Create it with `from_summary`.
@@ -598,25 +588,12 @@ class CoefficientDisplay:
     (('x0', 'x1'), True)
     """
 
-    figure_: Any
-    ax_: Any
-
-    def __init__(
-        self,
-        *,
-        names: Any,
-        estimates: Any,
-        low: Any,
-        high: Any,
-        xlabel: str = "coefficient",
-        reference: float = 0.0,
-    ) -> None:
-        self.names = names
-        self.estimates = estimates
-        self.low = low
-        self.high = high
-        self.xlabel = xlabel
-        self.reference = reference
+    names: Any
+    estimates: Any
+    low: Any
+    high: Any
+    xlabel: str = "coefficient"
+    reference: float = 0.0
 
     @classmethod
     def from_summary(
@@ -674,7 +651,7 @@ class CoefficientDisplay:
         -------
         CoefficientDisplay
         """
-        self.figure_, self.ax_ = _axes(ax)
+        self._draw_on(ax)
         places = np.arange(len(self.names))[::-1]
         lengths = np.array([self.estimates - self.low, self.high - self.estimates])
         options = {"fmt": "o", "capsize": 3} | kwargs
@@ -704,14 +681,6 @@ def _length(mechanism):
     )
 
 
-def _axes(ax):
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots()
-    return ax.figure, ax
-
-
 def _fields_by_step(mechanism):
     """Return the fields of a record that are arrays: those that differ from step to step."""
     values = {name: getattr(mechanism, name, 0) for name in ("noise_multiplier", "step_size")}
@@ -728,7 +697,8 @@ def _stopped(mechanism, length, count):
     )
 
 
-class ShapeDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ShapeDisplay(Display):
     """Curves of an additive model, with bands of the noise that training brought.
 
     Create it with `from_estimator`. Columns of numbers are curves, columns of levels bars, pairs
@@ -758,9 +728,8 @@ class ShapeDisplay:
     1
     """
 
-    def __init__(self, *, shapes: dict[str, Any], output: int = 0) -> None:
-        self.shapes = shapes
-        self.output = output
+    shapes: dict[str, Any]
+    output: int = 0
 
     @classmethod
     def from_estimator(

@@ -1,15 +1,17 @@
 """Displays of an evaluation: the ROC curve and the calibration curve, with intervals."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from skdpdyn.evaluation.results import ScoreEvaluation
-from skdpdyn.inspection import _axes
+from skdpdyn.inspection import Display
 
 
-class PrivateRocCurveDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateRocCurveDisplay(Display):
     """ROC curve of a private evaluation, with the intervals of its points.
 
     Create it with `from_evaluation`. Drawing costs nothing.
@@ -46,18 +48,11 @@ class PrivateRocCurveDisplay:
     (33, True)
     """
 
-    figure_: Any
-    ax_: Any
-    line_: Any
-
-    def __init__(
-        self, *, fpr: Any, tpr: Any, intervals: Any, roc_auc: Any, name: str | None = None
-    ) -> None:
-        self.fpr = fpr
-        self.tpr = tpr
-        self.intervals = intervals
-        self.roc_auc = roc_auc
-        self.name = name
+    fpr: Any
+    tpr: Any
+    intervals: Any
+    roc_auc: Any
+    name: str | None = None
 
     @classmethod
     def from_evaluation(
@@ -109,7 +104,7 @@ class PrivateRocCurveDisplay:
         -------
         self
         """
-        self.figure_, self.ax_ = _axes(ax)
+        self._draw_on(ax)
         label = f"{self.name or 'noisy counts'}, AUC {self.roc_auc!r}"
         (self.line_,) = self.ax_.plot(self.fpr, self.tpr, **{"label": label, **kwargs})
         self.ax_.fill_between(
@@ -127,7 +122,8 @@ class PrivateRocCurveDisplay:
         return self
 
 
-class PrivateCalibrationDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateCalibrationDisplay(Display):
     """Calibration curve of a private evaluation, with the intervals of its points.
 
     Create it with `from_evaluation`. Drawing costs nothing.
@@ -161,14 +157,9 @@ class PrivateCalibrationDisplay:
     (4, True)
     """
 
-    figure_: Any
-    ax_: Any
-    line_: Any
-
-    def __init__(self, *, predicted: Any, observed: Any, name: str | None = None) -> None:
-        self.predicted = predicted
-        self.observed = observed
-        self.name = name
+    predicted: Any
+    observed: Any
+    name: str | None = None
 
     @classmethod
     def from_evaluation(
@@ -221,7 +212,7 @@ class PrivateCalibrationDisplay:
         -------
         self
         """
-        self.figure_, self.ax_ = _axes(ax)
+        self._draw_on(ax)
         told = [i for i, one in enumerate(self.observed) if not math.isnan(one.value)]
         value, low, high = (
             np.array([getattr(self.observed[i], name) for i in told])

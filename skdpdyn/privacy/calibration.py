@@ -251,68 +251,17 @@ def calibrate(
             raise ValueError("n_steps='theorem4' is printed for one record, not for group_size > 1")
         target, budget = target / group_size * (1 - 1e-15), None  # mu grows with the group
     n_samples, n_features = check_shape(n_samples, n_features)
-    for name, value in (("lipschitz", lipschitz), ("smoothness", smoothness)):
-        if not 1e-100 <= as_float(value) <= 1e100:
-            raise ValueError(f"{name}={value!r} must be a number between 1e-100 and 1e100")
-    if not 0 <= as_float(strong_convexity) < smoothness:
-        raise ValueError(
-            f"strong_convexity={strong_convexity!r} must be >= 0 and below "
-            f"smoothness={smoothness!r}"
-        )
-    problem: dict[str, Any] = {
-        "n_samples": n_samples,
-        "n_features": n_features,
-        "lipschitz": lipschitz,
-        "strong_convexity": strong_convexity,
-        "adjacency": adjacency,
-    }
-    step_size = largest_step_size(strong_convexity, smoothness)
+    problem = _Problem(n_samples, n_features, lipschitz, strong_convexity, smoothness, adjacency)
     if is_named(n_steps, "theorem4"):
         if budget is None:
             raise ValueError(
                 "n_steps='theorem4' needs epsilon and delta: the theorem knows no other target"
             )
-        step_size, sigma2, real_steps = theorem4_schedule(
-            budget.epsilon, budget.delta, smoothness=smoothness, **problem
-        )
-        sensitivity = Adjacency(adjacency).sum_sensitivity(lipschitz)
-        return NoisyGradientDescent(
-            n_steps=max(1, math.ceil(real_steps)),
-            noise_multiplier=n_samples * math.sqrt(2 * sigma2 / step_size) / sensitivity,
-            step_size=step_size,
-            strong_convexity=strong_convexity,
-            smoothness=smoothness,
-            adjacency=adjacency,
-        )
-    if is_named(n_steps, "worst_case"):
-        steps = max(1, math.ceil(worst_case_steps(target, step_size=step_size, **problem)))
-    elif is_named(n_steps, "curvature"):
-        time = curvature_aware_time(
-            n_samples=n_samples,
-            lipschitz=lipschitz,
-            curvature=smoothness - strong_convexity,
-            adjacency=adjacency,
-            mu=target,
-        )
-        steps, step_size = curvature_aware_schedule(
-            time, strong_convexity=strong_convexity, smoothness=smoothness
-        )
-    elif isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
-        steps = int(n_steps)
-    else:
-        raise ValueError(
-            f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1"
-        )
+        return problem.of_theorem4(budget)
+    steps, step_size = problem.schedule(n_steps, target)
 
     def mechanism_for(noise_multiplier: float) -> Mechanism:
-        return NoisyGradientDescent(
-            n_steps=steps,
-            noise_multiplier=noise_multiplier,
-            step_size=step_size,
-            strong_convexity=strong_convexity,
-            smoothness=smoothness,
-            adjacency=adjacency,
-        )
+        return problem.descent(steps, noise_multiplier, step_size)
 
     if budget is not None:
         return least_noise(mechanism_for, budget.epsilon, budget.delta)
@@ -322,6 +271,71 @@ def calibrate(
             noise, lambda value: tightest(mechanism_for(value)).mu <= target, towards=math.inf
         )
     )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The public numbers of a problem that gradient descent is planned for."""
+
+    n_samples: int
+    n_features: int
+    lipschitz: float
+    strong_convexity: float
+    smoothness: float
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        for name in ("lipschitz", "smoothness"):
+            value = getattr(self, name)
+            if not 1e-100 <= as_float(value) <= 1e100:
+                raise ValueError(f"{name}={value!r} must be a number between 1e-100 and 1e100")
+        if not 0 <= as_float(self.strong_convexity) < self.smoothness:
+            raise ValueError(
+                f"strong_convexity={self.strong_convexity!r} must be >= 0 and below "
+                f"smoothness={self.smoothness!r}"
+            )
+
+    def descent(self, n_steps: int, noise_multiplier: float, step_size: float) -> Mechanism:
+        """Return the record of so many equal steps."""
+        return NoisyGradientDescent(
+            n_steps=n_steps,
+            noise_multiplier=noise_multiplier,
+            step_size=step_size,
+            strong_convexity=self.strong_convexity,
+            smoothness=self.smoothness,
+            adjacency=self.adjacency,
+        )
+
+    def of_theorem4(self, budget: Budget) -> Mechanism:
+        """Return the record as printed in Chourasia, Ye and Shokri (2021), Theorem 4."""
+        step_size, sigma2, steps = theorem4_schedule(budget.epsilon, budget.delta, **vars(self))
+        sensitivity = self.adjacency.sum_sensitivity(self.lipschitz)
+        noise = self.n_samples * math.sqrt(2 * sigma2 / step_size) / sensitivity
+        return self.descent(max(1, math.ceil(steps)), noise, step_size)
+
+    def schedule(self, n_steps: int | str, mu: float) -> tuple[int, float]:
+        """Return the number of steps that a rule or an int stands for, and their size."""
+        step_size = largest_step_size(self.strong_convexity, self.smoothness)
+        if is_named(n_steps, "worst_case"):
+            public = {name: value for name, value in vars(self).items() if name != "smoothness"}
+            steps = worst_case_steps(mu, step_size=step_size, **public)
+            return max(1, math.ceil(steps)), step_size
+        if is_named(n_steps, "curvature"):
+            time = curvature_aware_time(
+                n_samples=self.n_samples,
+                lipschitz=self.lipschitz,
+                curvature=self.smoothness - self.strong_convexity,
+                adjacency=self.adjacency,
+                mu=mu,
+            )
+            return curvature_aware_schedule(
+                time, strong_convexity=self.strong_convexity, smoothness=self.smoothness
+            )
+        if isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
+            return int(n_steps), step_size
+        raise ValueError(
+            f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1"
+        )
 
 
 def judge(
@@ -458,6 +472,7 @@ def least_noise_verdict(
         return math.log(max(spent(math.exp(log_noise), accuracy) / budget.epsilon, 1e-9))
 
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
+    extreme = f"{stated}: no noise can be computed for so extreme a budget"
     unit = verdict(1.0, ROUGH).guarantee
     if budget.delta == 0 and unit.epsilon(0.0) == math.inf:
         raise CalibrationError(
@@ -468,15 +483,9 @@ def least_noise_verdict(
     target: Any = budget.mu if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0
     if not 1e-150 < noise < 1e150:
-        raise CalibrationError(f"{stated}: no noise can be computed for so extreme a budget")
-    # the cost of rounding is not exactly proportional to 1/noise
-    for _ in range(_CORRECTIONS if target else 0):
-        guarantee = verdict(noise, None).guarantee
-        if not isinstance(guarantee, GaussianDP) or not guarantee.mu < math.inf:
-            break
-        if _is_gaussian(guarantee, target) and guarantee.mu <= target * (1 + 1e-14):
-            break
-        noise *= guarantee.mu / target * (1 + 1e-15)
+        raise CalibrationError(extreme)
+    if target:
+        noise = _proportional(lambda noise: verdict(noise, None).guarantee, noise, target)
     if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
         slack, tolerance = (
             (NUMERICAL_SLACK, ROUGH / 4)
@@ -490,10 +499,20 @@ def least_noise_verdict(
     try:
         noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)
     except CalibrationError:
-        raise CalibrationError(
-            f"{stated}: no noise can be computed for so extreme a budget"
-        ) from None
+        raise CalibrationError(extreme) from None
     return verdict(noise, None)
+
+
+def _proportional(guarantee_of: Callable[[float], Guarantee], noise: float, mu: float) -> float:
+    """Return the noise that costs ``mu``: the cost of rounding is not quite in proportion."""
+    for _ in range(_CORRECTIONS):
+        guarantee = guarantee_of(noise)
+        if not isinstance(guarantee, GaussianDP) or not guarantee.mu < math.inf:
+            break
+        if _is_gaussian(guarantee, mu) and guarantee.mu <= mu * (1 + 1e-14):
+            break
+        noise *= guarantee.mu / mu * (1 + 1e-15)
+    return noise
 
 
 def _check_callable(mechanism_for: Callable[[float], Mechanism], argument: Any) -> None:

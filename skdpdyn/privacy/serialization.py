@@ -202,10 +202,15 @@ def from_dict(stored: Any, version: int = VERSION) -> Any:
     for since, added in _ADDED.items():
         if version < since:
             values = added.get(kind, {}) | values
-    names = [field.name for field in fields(TYPES[kind])]
+    return _built(kind, values)
+
+
+def _built(kind: str, values: dict[str, Any]) -> Any:
+    """Return the record or guarantee of a kind with these fields."""
+    names = {field.name for field in fields(TYPES[kind])}
     optional = {field.name for field in fields(TYPES[kind]) if _is_optional(field)}
     # a default for what was lost could be another mechanism
-    if not set(names) - optional <= set(values) <= set(names):
+    if not names - optional <= set(values) <= names:
         raise ValueError(
             f"not a stored {kind}: it has the fields {sorted(values)}, not {sorted(names)}"
         )
