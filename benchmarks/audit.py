@@ -43,7 +43,7 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.inference import private_summary
 from skdpdyn.linear_model import reading
 from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
+from skdpdyn.linear_model.request import Seen, request_of
 from skdpdyn.losses import Loss
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.noise import generators
@@ -127,7 +127,7 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         solver=solver,
     )
     planned, what = (
-        plan(request_of(model, N_SAMPLES, N_COLUMNS, loss=CONSTANT)),
+        plan(request_of(model, N_SAMPLES, N_COLUMNS, Seen(loss=CONSTANT))),
         label(name, options),
     )
     objective, record, claim = planned.objective, planned.mechanism, planned.guarantee.mu

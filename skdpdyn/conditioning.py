@@ -106,37 +106,39 @@ class Conditioning:
             )
         weights, norm = np.ones(n_features), radius
         if self.second_moment is not None:
-            shapes = [(n_features,), (n_features, n_features)]
-            moment = _numbers(self.second_moment, "second_moment", shapes)
-            if moment.ndim == 1:
-                variances, vectors = moment, None
-            else:
-                if not np.allclose(moment, moment.T, rtol=1e-6, atol=0):
-                    raise ValueError("Conditioning's second_moment must be symmetric")
-                variances, vectors = np.linalg.eigh((moment + moment.T) / 2)
-            largest = float(np.max(variances))
-            if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
-                raise ValueError(
-                    "Conditioning's second_moment must hold mean squares: none negative, and "
-                    "one above 0"
-                )
             # centred rows are of twice the radius at the most
-            most, total = (radius if mean is None else 2 * radius) ** 2, float(np.sum(variances))
-            if not total <= most * (1 + 1e-9):
-                raise ValueError(
-                    f"Conditioning's second_moment adds up to {total:.6g}, and of rows within "
-                    f"data_norm={radius:g} to "
-                    f"{most:.6g} at the most: give that of rows scaled down to it, or a larger "
-                    "data_norm"
-                )
-            scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
-            weights = scales if vectors is None else (vectors * scales) @ vectors.T
-            norm = math.sqrt(n_features)
+            most = (radius if mean is None else 2 * radius) ** 2
+            weights, norm = self._weights(n_features, radius, most), math.sqrt(n_features)
         if self.norm is not None:
             norm = as_float(self.norm)
             if not 0 < norm < math.inf:
                 raise ValueError(f"Conditioning's norm={self.norm!r} must be a finite number > 0")
         return RowMap(centre=mean, weights=weights, norm=norm, radius=radius)
+
+    def _weights(self, n_features, radius, most):
+        """Return what equalises directions; the moment adds up to ``most`` at the most."""
+        shapes = [(n_features,), (n_features, n_features)]
+        moment = _numbers(self.second_moment, "second_moment", shapes)
+        if moment.ndim == 1:
+            variances, vectors = moment, None
+        else:
+            if not np.allclose(moment, moment.T, rtol=1e-6, atol=0):
+                raise ValueError("Conditioning's second_moment must be symmetric")
+            variances, vectors = np.linalg.eigh((moment + moment.T) / 2)
+        largest, total = float(np.max(variances)), float(np.sum(variances))
+        if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
+            raise ValueError(
+                "Conditioning's second_moment must hold mean squares: none negative, and one "
+                "above 0"
+            )
+        if not total <= most * (1 + 1e-9):
+            raise ValueError(
+                f"Conditioning's second_moment adds up to {total:.6g}, and of rows within "
+                f"data_norm={radius:g} to {most:.6g} at the most: give that of rows scaled down "
+                "to it, or a larger data_norm"
+            )
+        scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
+        return scales if vectors is None else (vectors * scales) @ vectors.T
 
 
 def _numbers(values, name, shapes):

@@ -246,18 +246,7 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
             "110)}, or (0, 1) for all"
         )
     if isinstance(bounds, dict):
-        if names is None and len(bounds) != n_features:
-            raise ValueError(
-                f"{name} is a dict by column name: X has no column names, and {n_features} columns "
-                f"for {len(bounds)} pairs. Give one pair for each column, in their order"
-            )
-        columns = bounds if names is None else names
-        if set(columns) - set(bounds):
-            raise ValueError(
-                f"{name} is a dict by column name: no bounds for "
-                f"{sorted(set(columns) - set(bounds))}"
-            )
-        bounds = [bounds[column] for column in columns]
+        bounds = _in_order(bounds, name, n_features, names)
     try:
         array = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -281,6 +270,19 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
             f"so of columns {columns}"
         )
     return array
+
+
+def _in_order(bounds, name, n_features, names):
+    """Return the pairs of a dict by column name, in the order of the columns."""
+    if names is None and len(bounds) != n_features:
+        raise ValueError(
+            f"{name} is a dict by column name: X has no column names, and {n_features} columns "
+            f"for {len(bounds)} pairs. Give one pair for each column, in their order"
+        )
+    columns = bounds if names is None else names
+    if missing := set(columns) - set(bounds):
+        raise ValueError(f"{name} is a dict by column name: no bounds for {sorted(missing)}")
+    return [bounds[column] for column in columns]
 
 
 class BoundsExpander(TransformerMixin, BaseEstimator):

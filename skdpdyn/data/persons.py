@@ -163,6 +163,18 @@ def persons_of(groups: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
     return codes, int(codes.max()) + 1
 
 
+def _codes_of_array(ids):
+    """Return codes of numbers or strings, in the order in which they first appear."""
+    if ids.dtype.kind not in "biufUS":
+        raise ValueError(_KINDS)
+    if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
+        raise ValueError(_MISSING)
+    _, found, codes = np.unique(ids, return_index=True, return_inverse=True)
+    rank = np.empty(len(found), dtype=np.int64)
+    rank[np.argsort(found)] = np.arange(len(found))
+    return rank[codes]
+
+
 def person_codes(groups, n_rows: int) -> np.ndarray:
     """Return the number of each row's person, in the order in which persons first appear.
 
@@ -201,17 +213,7 @@ def person_codes(groups, n_rows: int) -> np.ndarray:
         raise ValueError("groups must be an array-like of one id for each row of X")
     if len(ids) != n_rows:
         raise ValueError("groups must hold one id for each row of X: there are more or fewer")
-    if ids.dtype.kind == "O":
-        codes = _codes_of_objects(ids)
-    elif ids.dtype.kind in "biufUS":
-        if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
-            raise ValueError(_MISSING)
-        _, found, codes = np.unique(ids, return_index=True, return_inverse=True)
-        rank = np.empty(len(found), dtype=np.int64)
-        rank[np.argsort(found)] = np.arange(len(found))
-        codes = rank[codes]
-    else:
-        raise ValueError(_KINDS)
+    codes = _codes_of_objects(ids) if ids.dtype.kind == "O" else _codes_of_array(ids)
     if codes.size and not np.any(codes):
         raise ValueError(
             "groups says that all rows are of one person: nothing can be learnt of one person "

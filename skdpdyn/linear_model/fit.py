@@ -16,7 +16,7 @@ from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
 from skdpdyn.linear_model.parts import AFTER, DIAGNOSTICS, PARTS, Learning
 from skdpdyn.linear_model.plan import Plan, plan
 from skdpdyn.linear_model.reading import Reading, read
-from skdpdyn.linear_model.request import check_persons, checked, request_of
+from skdpdyn.linear_model.request import Seen, check_persons, checked, request_of
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import composition, least_noise
 from skdpdyn.privacy._types import Mechanism
@@ -48,16 +48,15 @@ def fit(
         reading = replace(reading, equal=most_rows is not None)
         if groups is not None:
             check_persons(model, most_rows)
-        request = request_of(
-            model,
-            *reading.shape,
-            loss=reading.target.loss,
-            is_sparse=reading.is_sparse,
-            has_exposure=reading.has_exposure,
-            in_order=reading.in_order,
-            columns=reading.columns,
-            most_rows=most_rows,
+        seen = Seen(
+            reading.target.loss,
+            reading.is_sparse,
+            reading.has_exposure,
+            reading.in_order,
+            reading.columns,
+            most_rows,
         )
+        request = request_of(model, *reading.shape, seen)
         planned = plan(request)
         _check_source(model, planned, reading)
         (generator,) = generators(model.random_state)
@@ -71,34 +70,25 @@ def _run(model, planned, reading, generator, unit):
     """Buy what is bought first, train, and publish."""
     request = planned.request
     spending = Spending(planned.budget, planned.shares, generator)
-    flags = request.diagnostics and request.family.targets.clips
-    rows = reading.rows(request.most_rows)
-    if request.expansion is not None:
-        rows = rows.with_expansion(request.expansion)
-    learning = Learning(
-        planned,
-        rows,
-        reading.target,
-        reading.flags(request.most_rows) if flags else None,
-        class_weights=reading.target.class_weights,
-    )
-    held = min(request.n_features, 32) if request.is_sparse else request.n_features
-    learning.rows.n_threads = threads_of(model.n_jobs, request.n_samples * held)
+    learning = _learning(planned, reading, model.n_jobs)
     spending.n_threads = learning.rows.n_threads
     record = learn(learning, spending, model.verbose)
     if request.start is not None:
         learning.start = request.start.parameters(learning)
-    rows, solver = learning.rows, request.solver
     if learning.class_weights is not None:
-        rows = rows.weighted_by_class(learning.class_weights)
-    with nullcontext() if reading.elsewhere else closing(rows):  # `read` closes sources
+        learning.rows = learning.rows.weighted_by_class(learning.class_weights)
+    with nullcontext() if reading.elsewhere else closing(learning.rows):  # `read` closes sources
         if not request.constant:
             start = {} if learning.start is None else {"start": learning.start}
-            learning.theta = solver.solve(
-                planned.objective, record, rows, generator=generator, verbose=model.verbose, **start
+            learning.theta = request.solver.solve(
+                planned.objective,
+                record,
+                learning.rows,
+                generator=generator,
+                verbose=model.verbose,
+                **start,
             )
             spending.trained(record)
-        learning.rows = rows
         for part in AFTER:
             part.learn(learning, spending)
     if request.constant or learning.hopeless:
@@ -108,12 +98,23 @@ def _run(model, planned, reading, generator, unit):
     forget_fit(model)
     spent = replace(planned, mechanism=spending.record())
     model._publish_plan(spent, reading.target.leaks, unit)
-    for name, value in _public(model, learning).items():
-        setattr(model, name, value)
-    told = {"n_iter_": 0} if request.constant else solver.fitted_attributes(record)
-    for name, value in told.items():
+    told = {"n_iter_": 0} if request.constant else request.solver.fitted_attributes(record)
+    for name, value in (_public(model, learning) | told).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
+
+
+def _learning(planned, reading, n_jobs):
+    """Return what is known before anything is bought: rows in as many threads as they may take."""
+    request, target = planned.request, reading.target
+    flags = request.diagnostics and request.family.targets.clips
+    rows = reading.rows(request.most_rows)
+    if request.expansion is not None:
+        rows = rows.with_expansion(request.expansion)
+    held = min(request.n_features, 32) if request.is_sparse else request.n_features
+    rows.n_threads = threads_of(n_jobs, request.n_samples * held)
+    told = reading.flags(request.most_rows) if flags else None
+    return Learning(planned, rows, target, told, class_weights=target.class_weights)
 
 
 def _settle_for_constant(learning):

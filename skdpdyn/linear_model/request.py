@@ -223,17 +223,36 @@ class Request:
             )
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What is public of data that were read, beside their shape; the cost depends on the loss.
+
+    Attributes
+    ----------
+    loss : Loss or None
+        The loss of the targets. None: that of the parameters.
+    is_sparse : bool
+        Whether rows are CSR arrays.
+    has_exposure : bool
+        Whether counts have exposures.
+    in_order : bool
+        Whether rows are read in their order.
+    columns : tuple or None
+        Public columns of an additive model, as they were read. None: those of the parameters.
+    most_rows : int or None
+        Most rows of a person, where a fit was given it. None: that of the parameters.
+    """
+
+    loss: Loss | None = None
+    is_sparse: bool = False
+    has_exposure: bool = False
+    in_order: bool = False
+    columns: Any = None
+    most_rows: int | None = None
+
+
 def request_of(
-    model: "PrivateLinearModel",
-    n_samples: int,
-    n_features: int,
-    *,
-    loss: Loss | None = None,
-    is_sparse: bool = False,
-    has_exposure: bool = False,
-    in_order: bool = False,
-    columns: Any = None,
-    most_rows: int | None = None,
+    model: "PrivateLinearModel", n_samples: int, n_features: int, seen: Seen = Seen()
 ) -> Request:
     """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
 
@@ -243,28 +262,17 @@ def request_of(
         The estimator.
     n_samples, n_features : int
         Numbers of records, or of persons, and of columns.
-    loss : Loss or None, default=None
-        The loss of the targets. None: that of the parameters.
-    is_sparse : bool, default=False
-        Whether rows are CSR arrays. The cost does not depend on it.
-    has_exposure : bool, default=False
-        Whether counts have exposures. The cost does not depend on it.
-    in_order : bool, default=False
-        Whether rows are read in their order.
-    columns : tuple or None, default=None
-        Public columns of an additive model, as they were read. None: those of the parameters.
-    most_rows : int or None, default=None
-        Most rows of a person, where a fit was given it. None: that of the parameters.
+    seen : Seen, default=Seen()
+        What else is public of data that were read.
 
     Returns
     -------
     Request
     """
-    if loss is None:
-        loss = model.family.loss_of(model.family.targets.public(model))
+    loss = seen.loss or model.family.loss_of(model.family.targets.public(model))
     n_samples, n_features = check_shape(n_samples, n_features)
     parameters, solver = checked(model), solver_of(model)
-    solver = solver.in_order() if in_order else solver
+    solver = solver.in_order() if seen.in_order else solver
     budget = Budget.for_samples(
         model.epsilon, model.delta, n_samples=n_samples, adjacency=Adjacency(model.adjacency)
     )
@@ -276,16 +284,11 @@ def request_of(
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
     solver.check_loss(loss)
-    start = start_of(model, n_features, loss.n_outputs)
-    if start is not None and not (solver.starts and model.family.expand is None):
-        raise ValueError(
-            f"start: {type(model).__name__} with solver={model.solver!r} starts at 0, or nowhere. "
-            "Use a linear model and solver='noisy_gd'"
-        )
+    start = None if model.start is None else _start_of(model, solver, n_features, loss)
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
-        expansion = model.family.expand(model, columns, n_features, strength)
+        expansion = model.family.expand(model, seen.columns, n_features, strength)
         n_features = expansion.n_features
         if strength < rules.least_strength():  # what would be learnt is noise
             conditioning = Conditioning(mean=[0.0] * n_features)
@@ -300,16 +303,27 @@ def request_of(
         **parameters,
         conditioning=conditioning,
         buys_weights=_buys_weights(getattr(model, "class_weight", None)),
-        most_rows=most_rows_of(model, n_samples, most_rows),
-        is_sparse=is_sparse,
-        has_exposure=has_exposure,
+        most_rows=most_rows_of(model, n_samples, seen.most_rows),
+        is_sparse=seen.is_sparse,
+        has_exposure=seen.has_exposure,
         expansion=expansion,
         start=start,
     )
     if not is_auto(model.data_norm):
         return request
-    bought = request.maps and request.given is None and not is_sparse
+    bought = request.maps and request.given is None and not request.is_sparse
     return replace(request, data_norm=rules.data_norm(n_features, bought))
+
+
+def _start_of(model, solver, n_features, loss):
+    """Return where training starts, if the solver can start there."""
+    start = start_of(model, n_features, loss.n_outputs)
+    if not (solver.starts and model.family.expand is None):
+        raise ValueError(
+            f"start: {type(model).__name__} with solver={model.solver!r} starts at 0, or nowhere. "
+            "Use a linear model and solver='noisy_gd'"
+        )
+    return start
 
 
 def checked(model: "PrivateLinearModel") -> dict[str, Any]:

@@ -85,7 +85,7 @@ def largest_start(data_norm: float, intercept_scaling: float) -> float:
     return LARGEST / row_norm_of(data_norm, intercept_scaling)
 
 
-def start_of(model: Any, n_features: int, n_outputs: int) -> Start | None:
+def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
     """Return where an estimator's parameter ``start`` says that training starts.
 
     Raises
@@ -93,9 +93,7 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start | None:
     ValueError
         If it is no fitted linear model nor coefficients, or is of other columns or classes.
     """
-    given = getattr(model, "start", None)  # additive models have none
-    if given is None:
-        return None
+    given = model.start
     if isinstance(given, tuple | list) and len(given) == 2:
         (coef, intercept), what = given, "coefficients"
     elif hasattr(given, "coef_") and hasattr(given, "intercept_"):
@@ -111,18 +109,24 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start | None:
             "clone() takes a model's fit away: pass (model.coef_, model.intercept_), or a "
             "FrozenEstimator of scikit-learn"
         )
-    try:
-        coef = np.atleast_2d(np.array(coef, dtype=np.float64))
-        intercept = np.atleast_1d(np.array(intercept, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ValueError("start must hold numbers only") from None
+    coef, intercept = _numbers(coef, intercept, model.fit_intercept)
     if coef.shape != (n_outputs, n_features) or intercept.shape not in {(1,), (n_outputs,)}:
         raise ValueError(
             f"start has coefficients of shape {coef.shape} and intercepts of shape "
             f"{intercept.shape}: the data need {(n_outputs, n_features)} and {(n_outputs,)}"
         )
+    return Start(coef, np.broadcast_to(intercept, (n_outputs,)), what)
+
+
+def _numbers(coef, intercept, fit_intercept):
+    """Return coefficients and intercepts as arrays of finite numbers."""
+    try:
+        coef = np.atleast_2d(np.array(coef, dtype=np.float64))
+        intercept = np.atleast_1d(np.array(intercept, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError("start must hold numbers only") from None
     if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(intercept))):
         raise ValueError("start must hold finite numbers only")
-    if not model.fit_intercept and np.any(intercept):
+    if not fit_intercept and np.any(intercept):
         raise ValueError("start has an intercept, and fit_intercept=False: pass one of 0")
-    return Start(coef, np.broadcast_to(intercept, (n_outputs,)), what)
+    return coef, intercept

@@ -245,7 +245,7 @@ def _verdict(step, row_wise=()):
     # Exclude predictors: nearest-neighbour models store the training rows
     if transforms and not get_tags(step).requires_fit:
         return _free(f"{kind} acts on each row by itself")
-    if hasattr(step, "estimator") or hasattr(step, "estimators"):
+    if any(hasattr(step, name) for name in ("estimator", "estimators")):
         return Verdict(
             f"{kind} learns from the records without privacy. Nor is a total known of the private "
             "fits inside it, if it draws copies of records, chooses records by their labels, fits "

@@ -483,7 +483,7 @@ def _found(item, name="", row_wise=()):
         yield _Found(_named(name, type(item.guarantee).__name__), item.guarantee)
     elif hasattr(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
-        kind = kind if type(item) is not FrozenEstimator else type(item.estimator).__name__
+        kind = type(item.estimator if type(item) is FrozenEstimator else item).__name__
         asked = getattr(item, "delta_", None)
         yield _Found(_named(name, kind), item.privacy_, leaks, asked=asked)
     elif is_fitted_search(item):
@@ -492,11 +492,8 @@ def _found(item, name="", row_wise=()):
         yield _unfitted(name, kind, "its privacy_cost says what it would")
     elif type(item) in _PARTS:
         yield from _PARTS[type(item)](item, name, row_wise)
-    elif item is None or isinstance(item, str):
-        yield _judged(item, name, row_wise)
-    elif not isinstance(item, BaseEstimator):
-        hint = ": of a record, pass tightest(record)" if hasattr(item, "adjacency") else ""
-        hint = ": unpack it, total_privacy(*releases)" if isinstance(item, (list, tuple)) else hint
+    elif not isinstance(item, BaseEstimator | str | None):
+        hint = ": of a record, pass tightest(record); unpack a list, total_privacy(*releases)"
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
     elif is_search(item):
         why = (

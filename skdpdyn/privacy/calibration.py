@@ -474,11 +474,7 @@ def least_noise_verdict(
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
     extreme = f"{stated}: no noise can be computed for so extreme a budget"
     unit = verdict(1.0, ROUGH).guarantee
-    if budget.delta == 0 and unit.epsilon(0.0) == math.inf:
-        raise CalibrationError(
-            "delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 "
-            "is customary"
-        )
+    _check_pure(unit, budget.delta)
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
     target: Any = budget.mu if isinstance(unit, GaussianDP) else None
     noise = unit.mu / target if target else 1.0
@@ -501,6 +497,15 @@ def least_noise_verdict(
     except CalibrationError:
         raise CalibrationError(extreme) from None
     return verdict(noise, None)
+
+
+def _check_pure(guarantee: Guarantee, delta: float) -> None:
+    """Refuse delta=0 where no noise meets it."""
+    if delta == 0 and guarantee.epsilon(0.0) == math.inf:
+        raise CalibrationError(
+            "delta=0: this mechanism has no pure-epsilon guarantee, whatever its noise; 1/n^2 "
+            "is customary"
+        )
 
 
 def _proportional(guarantee_of: Callable[[float], Guarantee], noise: float, mu: float) -> float:

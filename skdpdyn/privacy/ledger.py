@@ -924,20 +924,7 @@ def _stored(event: Event) -> dict[str, Any]:
 
 def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
     """Return the rules and the lines of a stored ledger; raise an error that says what is wrong."""
-    content = load_json(text)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError("it is no ledger")
-    version = content["version"]
-    if type(version) is not int or not 1 <= version <= VERSION:
-        raise ValueError(
-            f"it has version {version!r}, and this release reads versions 1 to {VERSION}"
-        )
-    if content.pop("checksum", None) != checksum(content):
-        raise ValueError("its checksum is not that of its content")
-    if version == 1:
-        content |= {"costs": 2, "unit": "record", "filter": None}
-    if not 2 <= content["costs"] <= serialization.VERSION:
-        raise ValueError(f"its costs are documents of version {content['costs']!r}")
+    content = _checked_content(text)
     cap = _checked_cap(
         (content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"]
     )
@@ -966,6 +953,25 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
         last[event.entry] = event
         events.append(event)
     return rules, tuple(events)
+
+
+def _checked_content(text: str) -> dict[str, Any]:
+    """Return what a ledger's file holds, of a version that is known and with its own checksum."""
+    content = load_json(text)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError("it is no ledger")
+    version = content["version"]
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise ValueError(
+            f"it has version {version!r}, and this release reads versions 1 to {VERSION}"
+        )
+    if content.pop("checksum", None) != checksum(content):
+        raise ValueError("its checksum is not that of its content")
+    if version == 1:
+        content |= {"costs": 2, "unit": "record", "filter": None}
+    if not 2 <= content["costs"] <= serialization.VERSION:
+        raise ValueError(f"its costs are documents of version {content['costs']!r}")
+    return content
 
 
 def _sync_folder(folder: str) -> None:

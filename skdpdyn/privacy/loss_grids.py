@@ -56,7 +56,7 @@ small delta is. One grid, one cut, one tilt and one FFT serve deltas near one an
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -383,16 +383,11 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
         What is nearly epsilon, if it is known: the tilted mean. None: that at which Chernoff's
         bound is delta.
     """
-    pooled = []
-    for part, n in parts:
-        if isinstance(part, Split):
-            pooled.append((part.small.pooled(), n, interval / part.ratio))
-        pooled.append(((part.rare if isinstance(part, Split) else part).pooled(), n, interval))
+    pooled = [*_pooled(parts, interval)]
+    goal, largest = (-log_delta, math.inf) if mean is None else (mean, mean)
     start = [(n * unit, unit, *one.moments(0.0)[1:]) for one, n, unit in pooled]
     variance = sum(size * unit * one for size, unit, _, one in start)
-    if not variance > 0 or sum(size * one for size, _, one, _ in start) >= (
-        math.inf if mean is None else mean
-    ):
+    if not variance > 0 or sum(size * one for size, _, one, _ in start) >= largest:
         return 0.0
 
     def excess(log_tilt: float) -> float:
@@ -400,7 +395,7 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
         for masses, n, unit in pooled:
             log_moment, index, _ = masses.moments(tilt * unit)
             total += n * (tilt * unit * index - log_moment if mean is None else unit * index)
-        return math.log(max(total, 1e-300) / (-log_delta if mean is None else mean))
+        return math.log(max(total, 1e-300) / goal)
 
     low = high = math.log(-2 * log_delta / variance) / 2
     most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
@@ -408,9 +403,19 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
         low -= 1
     while excess(high) < 0 and high < most:
         high += 1
-    if excess(low) > 0 or excess(high) < 0:
-        return math.exp(low if excess(low) > 0 else min(high, most))
+    if excess(low) > 0:
+        return math.exp(low)
+    if excess(high) < 0:
+        return math.exp(min(high, most))
     return math.exp(optimize.brentq(excess, low, high, xtol=0.01))
+
+
+def _pooled(parts: Parts, interval: float) -> Iterator[tuple[Any, int, float]]:
+    """Yield pooled masses, how often they come, and the step of their grid."""
+    for part, n in parts:
+        if isinstance(part, Split):
+            yield part.small.pooled(), n, interval / part.ratio
+        yield (part.rare if isinstance(part, Split) else part).pooled(), n, interval
 
 
 def _infinity(parts: Parts) -> float:

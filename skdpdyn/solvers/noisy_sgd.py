@@ -220,60 +220,30 @@ class NoisySGD(Solver):
         )
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling == "without_replacement":
-            least_epochs = max(
-                least_epochs,
-                math.ceil(rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps)),
-            )
+            noise = rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps)
+            least_epochs = max(least_epochs, math.ceil(noise))
         batch_size, n_batches, n_epochs = self._batches(
             sampling, objective.n_samples, n_steps, least_epochs
         )
-        step_size = given or min(largest, n_steps * planned / (n_epochs * n_batches))
+        n_run = n_epochs * n_batches
+        step_size = given or min(largest, n_steps * planned / n_run)
         check_stable(step_size, objective)
-        counts = {"n_samples": objective.n_samples, "batch_size": batch_size, "n_epochs": n_epochs}
-        problem = {
-            name: getattr(objective, name) for name in ("strong_convexity", "smoothness")
-        } | {"adjacency": budget.adjacency}
+        run = {
+            "n_samples": objective.n_samples,
+            "batch_size": batch_size,
+            "n_epochs": n_epochs,
+            "strong_convexity": objective.strong_convexity,
+            "smoothness": objective.smoothness,
+            "adjacency": budget.adjacency,
+        }
         if sampling == "without_replacement":
-            n_steps = n_epochs * n_batches
-            unit = step_size * budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
-            return lambda noise: WithoutReplacement(
-                noise_multiplier=noise,
-                step_size=step_size,
-                rounding=_rounding(
-                    objective,
-                    n_steps,
-                    step_size,
-                    unit * noise,
-                    math.inf,
-                    batch_size,
-                    reach,
-                ),
-                **counts,
-                **problem,
-            )
-        radius = checked_radius(self.radius)
-        problem["diameter"] = None if math.isinf(radius) else 2 * radius
-        problem["sensitivity"] = budget.adjacency.sum_sensitivity(objective.lipschitz) / batch_size
-        problem["order"] = "shuffled_once" if sampling == "shuffled_once" else "fixed"
-        slowdown, n_steps = 1.0, n_epochs * n_batches
+            return _fresh(objective, step_size, n_run, run)
+        slowdown = 1.0
         if n_batches > 1 and self._cools(objective, step_size, bound):
-            slowdown = np.sqrt(np.minimum(np.arange(n_steps, 0, -1) / n_batches, 1))
-        before = step_size * cooled(n_steps) if cooling else step_size
-        sizes = before * slowdown
-        return lambda noise: CyclicBatches(
-            noise_multiplier=noise / slowdown,
-            step_size=sizes,
-            rounding=_rounding(
-                objective,
-                n_steps,
-                sizes,
-                before * noise * problem["sensitivity"],
-                radius,
-                batch_size,
-            ),
-            **counts,
-            **problem,
-        )
+            slowdown = np.sqrt(np.minimum(np.arange(n_run, 0, -1) / n_batches, 1))
+        run["order"] = "shuffled_once" if sampling == "shuffled_once" else "fixed"
+        before = step_size * cooled(n_run) if cooling else step_size
+        return self._disjoint(objective, before, slowdown, n_run, run)
 
     def solve(
         self,
@@ -332,7 +302,7 @@ class NoisySGD(Solver):
         return checked_choice(self.sampling, "sampling", _SAMPLINGS, others="'auto', ")
 
     def _check(self, sampling, objective):
-        """Refuse what the theorems of this kind of sampling do not cover."""
+        """Refuse what is no parameter, or is not for this problem."""
         checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
         checked_choice(self.stopping, "stopping", ("last", "random"))
         for name in ("batch_size", "n_epochs"):
@@ -341,6 +311,16 @@ class NoisySGD(Solver):
             raise ValueError(
                 f"batch_size={self.batch_size} must be at most n_samples={objective.n_samples}"
             )
+        self._check_sampling(sampling)
+        if self.distribution == "laplace" and objective.n_parameters > 1:
+            raise ValueError(
+                "distribution='laplace' is for a single parameter, not "
+                f"{objective.n_parameters}: Theorem 3 of Asoodeh, Diaz "
+                "and Calmon (2020) is about an interval"
+            )
+
+    def _check_sampling(self, sampling):
+        """Refuse what the theorems of this kind of sampling do not cover."""
         radius, cooling = checked_radius(self.radius), checked_cooling(self.cooling)
         if sampling != "one_pass":
             if self.distribution != "gaussian" or self.stopping != "last":
@@ -360,12 +340,6 @@ class NoisySGD(Solver):
             raise ValueError(
                 f"radius={self.radius!r}: sampling='without_replacement' has no bound that "
                 "knows a projection"
-            )
-        if self.distribution == "laplace" and objective.n_parameters > 1:
-            raise ValueError(
-                "distribution='laplace' is for a single parameter, not "
-                f"{objective.n_parameters}: Theorem 3 of Asoodeh, Diaz "
-                "and Calmon (2020) is about an interval"
             )
 
     def _time(self, objective, budget, bound):
@@ -422,6 +396,22 @@ class NoisySGD(Solver):
             and step_size * objective.smoothness <= 2
         )
 
+    def _disjoint(self, objective, before, slowdown, n_steps, run):
+        """Return the records of disjoint batches: ``before`` are step sizes without cooling."""
+        radius, batch_size = checked_radius(self.radius), run["batch_size"]
+        sensitivity = run["adjacency"].sum_sensitivity(objective.lipschitz) / batch_size
+        sizes = before * slowdown
+        return lambda noise: CyclicBatches(
+            noise_multiplier=noise / slowdown,
+            step_size=sizes,
+            rounding=_rounding(
+                objective, n_steps, sizes, before * noise * sensitivity, radius, batch_size
+            ),
+            diameter=None if math.isinf(radius) else 2 * radius,
+            sensitivity=sensitivity,
+            **run,
+        )
+
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:
             raise ValueError(
@@ -460,6 +450,20 @@ class NoisySGD(Solver):
             )
 
         return record
+
+
+def _fresh(objective, step_size, n_steps, run):
+    """Return the records of batches that are drawn afresh."""
+    batch_size = run["batch_size"]
+    unit = step_size * run["adjacency"].sum_sensitivity(objective.lipschitz) / batch_size
+    return lambda noise: WithoutReplacement(
+        noise_multiplier=noise,
+        step_size=step_size,
+        rounding=_rounding(
+            objective, n_steps, step_size, unit * noise, math.inf, batch_size, reach
+        ),
+        **run,
+    )
 
 
 def _rounding(

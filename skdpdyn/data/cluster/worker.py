@@ -158,20 +158,7 @@ def _rows_of(form, n_rows, X, *targets):
         raise Refusal(MASKED)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=form.dtype, na_value=np.nan)
-    if sparse.issparse(X) != form.is_sparse:
-        raise Refusal(KIND)
-    if form.is_sparse:
-        try:
-            check_indices(X)
-        except ValueError:
-            raise Refusal(MALFORMED) from None
-        X = sparse.csr_array(X)
-    if X.dtype.kind not in "biuf":  # casts would make numbers of dates
-        raise Refusal(UNREADABLE)
-    if form.is_sparse:
-        X = canonical_rows(X.astype(form.dtype, copy=False))
-    else:
-        X = np.ascontiguousarray(X, dtype=form.dtype)
+    X = _matrix(form, X)
     if X.ndim != 2 or X.shape != (n_rows, form.n_features):
         raise Refusal(SHAPE)
     if not np.all(np.isfinite(X.data if form.is_sparse else X)):
@@ -185,6 +172,23 @@ def _rows_of(form, n_rows, X, *targets):
             raise Refusal(EXPOSURE)
         return X, np.column_stack([columns[0], exposure])
     return X, columns[0] if columns else None
+
+
+def _matrix(form, X):
+    """Return rows of numbers in the form's precision."""
+    if sparse.issparse(X) != form.is_sparse:
+        raise Refusal(KIND)
+    if form.is_sparse:
+        try:
+            check_indices(X)
+        except ValueError:
+            raise Refusal(MALFORMED) from None
+        X = sparse.csr_array(X)
+    if X.dtype.kind not in "biuf":  # casts would make numbers of dates
+        raise Refusal(UNREADABLE)
+    if form.is_sparse:
+        return canonical_rows(X.astype(form.dtype, copy=False))
+    return np.ascontiguousarray(X, dtype=form.dtype)
 
 
 def _column(form, n_rows, target):
