@@ -296,7 +296,7 @@ class Expansion:
 
     @cached_property
     def slices(self) -> list[slice]:
-        """Where each column has its features, and behind them each pair."""
+        """Return where each column has its features, and behind them each pair."""
         sizes = [*self.widths, *[len(LOWEST)] * len(self.pairs)]
         ends = np.cumsum(sizes).tolist()
         return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]

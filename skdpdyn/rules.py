@@ -1,4 +1,4 @@
-"""What "auto" stands for: every constant of a default, as a function of public numbers.
+"""Rules that "auto" stands for: every constant of a default, by public numbers.
 
 Most rules depend on the strength s = n mu / f, where f is 2 under "replace_one" and 1 under
 "add_remove": a sum of one number of each record, each in [-1, 1], has that many standard

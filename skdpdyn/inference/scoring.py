@@ -30,7 +30,7 @@ _MOST_RAW = 700.0  # of which exp is finite
 
 
 class Link(ABC):
-    """How raw predictions become residuals and curvatures, with public bounds of both.
+    """Link of raw predictions to residuals and curvatures, with public bounds of both.
 
     ``n_outputs`` is the number of raw predictions of a row, ``n_averaged`` that of the last steps
     whose estimates are averaged. ``limits`` and ``measures`` say whether limits of residuals are

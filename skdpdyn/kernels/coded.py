@@ -236,7 +236,7 @@ class CodedFamily:
 
     @property
     def gather(self):
-        """What copies rows there."""
+        """Return what copies rows there."""
         return _gather
 
     def rows_at_a_time(self, n_features):

@@ -50,7 +50,7 @@ def cooled_training_time(
 
 
 class StepConstants(TypedDict):
-    """What limits the size of a step."""
+    """Constants that limit the size of a step."""
 
     strong_convexity: float
     smoothness: float

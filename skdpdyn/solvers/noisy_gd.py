@@ -63,7 +63,7 @@ def _left_to_learn(objective: Objective, strength: float) -> float:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What was learnt of mapped rows, which steps follow from.
+    """Facts learnt of mapped rows, which steps follow from.
 
     Parameters
     ----------
