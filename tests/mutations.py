@@ -134,8 +134,8 @@ MUTATIONS = [
     ),
     Mutation(
         "JSON read without adjacency",
-        "if not set(names) - optional <= set(values) <= set(names):",
-        "if not set(values) <= set(names):",
+        "if not names - optional <= set(values) <= names:",
+        "if not set(values) <= names:",
         "tests/test_bounds_travel.py",
     ),
     Mutation(
@@ -584,8 +584,8 @@ MUTATIONS = [
     ),
     Mutation(
         "records that train and score pay for the dearer of both",
-        "fits.compose(score) if shared",
-        "largest([fits, score]) if shared",
+        "fits.compose(score) if self.held.shared",
+        "largest([fits, score]) if self.held.shared",
         "tests/test_model_selection.py -k 'shared or same or holdout'",
     ),
     Mutation(
