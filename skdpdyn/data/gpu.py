@@ -183,10 +183,8 @@ class DeviceRows(TargetsElsewhere):
         sums = quietly(self._added, terms, failed=_FAILED)
         if statistic.what == OUTER:
             return np.triu(sums) + np.triu(sums, 1).T
-        return sums.sum(keepdims=True) if self._are_targets(statistic) else sums
-
-    def _are_targets(self, statistic):
-        return statistic.of == "targets" and statistic.what != COUNTS
+        of_numbers = statistic.of == "targets" and statistic.what != COUNTS
+        return sums.sum(keepdims=True) if of_numbers else sums
 
     def _added(self, stacks):
         """Return the sum of stacks of sums of chunks, added up in order, once all rows are fine."""

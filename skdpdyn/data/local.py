@@ -329,7 +329,9 @@ class LocalRows(Rows):
 
         for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
-        weight = self._weighted(self.exposure) if self.exposure.size else self.weight
+        weight = self.weight
+        if self.exposure.size:
+            weight = self.exposure * weight if weight.size else self.exposure
         return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
 
     def _taken(self):
@@ -340,9 +342,6 @@ class LocalRows(Rows):
             return kept
         self._kept.clear()
         return None
-
-    def _weighted(self, factor):
-        return factor * self.weight if self.weight.size else factor
 
     def _mapping_terms(self):
         return mapping_terms(self.map)

@@ -416,7 +416,10 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
             f"{candidate}: what a fit costs depends on the number of columns, which candidates "
             "may change"
         )
-    budgets = [_budget(step, n_samples) for step in steps]
+    budgets = [
+        Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency)
+        for step in steps
+    ]
     return composed([GaussianDP(budget.mu, budget.adjacency) for budget in budgets])
 
 
@@ -424,13 +427,6 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
 def _planned(estimator, n_samples, n_features):
     """Return what a fit of an estimator or a pipeline costs."""
     return _cost_of_fit(estimator, {}, n_samples, n_features, ())
-
-
-def _budget(step, n_samples):
-    """Return the whole budget of a step."""
-    return Budget.for_samples(
-        step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency
-    )
 
 
 def _delta(step, n_samples):

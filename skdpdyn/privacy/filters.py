@@ -106,7 +106,8 @@ class Filter:
             Of the limit on what is added up, and of that on failures.
         """
         failure = Fraction(getattr(cost, "failure", 0.0))
-        limit = Fraction(self.failures * self._delta(cap) * _DOWN) / _failing(cap)
+        limit = Fraction(self.failures * self._delta(cap) * _DOWN)
+        limit /= 1 + Fraction(math.exp(cap.epsilon))  # how often delta counts a failure
         failing = (failure / limit if limit else math.inf) if failure else Fraction(0)
         try:
             self.check(cost)
@@ -155,11 +156,6 @@ class Filter:
         if not cap.delta > 0 or cap.epsilon > 700:
             raise ValueError(f"cap={cap}: a filter needs a delta in (0, 1) and epsilon <= 700")
         return cap.delta
-
-
-def _failing(cap: Budget) -> Fraction:
-    """Return how often delta counts a failure."""
-    return 1 + Fraction(math.exp(cap.epsilon))
 
 
 def added(shares: Iterable[Shares]) -> Shares:

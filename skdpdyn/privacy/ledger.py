@@ -649,7 +649,10 @@ class Ledger:
             },
             "unit": self.unit,
             "filter": self.rules.filter and asdict(self.rules.filter),
-            "events": [_stored(event) for event in events],
+            "events": [
+                vars(event) | {"cost": None if event.cost is None else to_dict(event.cost)}
+                for event in events
+            ],
         }
         text = json.dumps({**content, "checksum": checksum(content)}, indent=1, allow_nan=False)
         draft = f"{self.path}.tmp"
@@ -916,10 +919,6 @@ def _together(
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _stored(event: Event) -> dict[str, Any]:
-    return {**vars(event), "cost": None if event.cost is None else to_dict(event.cost)}
 
 
 def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:

@@ -104,10 +104,6 @@ def _(mechanism: WithoutReplacement) -> RenyiDP:
     return RenyiDP(curve, mechanism.adjacency)
 
 
-def _computable(noise_multiplier: float) -> bool:
-    return 1 / EXTREME < noise_multiplier < EXTREME
-
-
 EXACT_STEPS = 20_000  # later steps are taken in strides
 
 
@@ -143,7 +139,7 @@ class RecursionCurve:
         checked_number(
             self.noise_multiplier,
             "noise_multiplier",
-            _computable,
+            lambda x: 1 / EXTREME < x < EXTREME,
             f"between {1 / EXTREME} and {EXTREME}",
         )
         checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
