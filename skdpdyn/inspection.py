@@ -14,7 +14,7 @@ from skdpdyn.privacy.checks import checked_count, checked_number
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
 
-class Display:
+class _Display:
     """What displays share: the axes that they draw on."""
 
     figure_: Any
@@ -30,7 +30,7 @@ class Display:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivacyDynamicsDisplay(Display):
+class PrivacyDynamicsDisplay(_Display):
     """Privacy loss against the number of steps, under every bound that holds.
 
     Create it with `from_mechanism` or `from_estimator`.
@@ -254,7 +254,7 @@ class PrivacyDynamicsDisplay(Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TradeoffDisplay(Display):
+class TradeoffDisplay(_Display):
     """Plot false negatives against false positives of the best attack that a guarantee allows.
 
     Create it with `from_mechanism`, `from_guarantee` or `from_estimator`.
@@ -429,7 +429,7 @@ class TradeoffDisplay(Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BudgetCurveDisplay(Display):
+class BudgetCurveDisplay(_Display):
     """Expected scores against epsilon, a curve for each number of records.
 
     Create it with `from_plan`.
@@ -551,7 +551,7 @@ def _fitted(estimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoefficientDisplay(Display):
+class CoefficientDisplay(_Display):
     """Coefficients with their intervals as a forest plot, all from released numbers.
 
     Create it with `from_summary`.
@@ -698,7 +698,7 @@ def _stopped(mechanism, length, count):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ShapeDisplay(Display):
+class ShapeDisplay(_Display):
     """Curves of an additive model, with bands of the noise that training brought.
 
     Create it with `from_estimator`. Columns of numbers are curves, columns of levels bars, pairs

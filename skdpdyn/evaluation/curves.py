@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from skdpdyn.evaluation.results import ScoreEvaluation
-from skdpdyn.inspection import Display
+from skdpdyn.inspection import _Display
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateRocCurveDisplay(Display):
+class PrivateRocCurveDisplay(_Display):
     """ROC curve of a private evaluation, with the intervals of its points.
 
     Create it with `from_evaluation`. Drawing costs nothing.
@@ -123,7 +123,7 @@ class PrivateRocCurveDisplay(Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateCalibrationDisplay(Display):
+class PrivateCalibrationDisplay(_Display):
     """Calibration curve of a private evaluation, with the intervals of its points.
 
     Create it with `from_evaluation`. Drawing costs nothing.
