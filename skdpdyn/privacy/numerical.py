@@ -275,9 +275,22 @@ class PrivacyLossDP(Guarantee):
         delta = checked_delta(delta)
         if self.failure:
             return like(delta, by_element(self._failing_epsilon, delta))
-        losses, others = self._bounds()
-        bounds: list[Any] = [losses, *others] if losses else others
-        return like(delta, np.min([by_element(each.epsilon, delta) for each in bounds], axis=0))
+        found = np.full(delta.shape, self._largest_loss())
+        some = delta > 0  # at 0 nothing is less than the largest loss
+        if some.any():
+            losses, others = self._bounds()
+            bounds: list[Any] = [losses, *others] if losses else others
+            found[some] = np.min(
+                [found[some], *(by_element(each.epsilon, delta[some]) for each in bounds)], axis=0
+            )
+        return like(delta, found)
+
+    def _largest_loss(self) -> float:
+        """Return the largest privacy loss: the sum of those of the parts, or infinity."""
+        if not all(isinstance(part, Guarantee) for part, _ in self.parts):
+            return math.inf
+        largest = math.fsum(count * part.epsilon(0.0) for part, count in self.parts)
+        return largest * (1 + 1e-15)  # fsum and products round
 
     def _failing_delta(self, epsilon: float) -> float:
         """Return delta, failures included, at ``epsilon`` or at a smaller one where it is less."""
