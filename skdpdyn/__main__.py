@@ -15,10 +15,12 @@ OPTIONAL = (
     "dask",
     "distributed",
     "matplotlib",
+    "onnx",
     "pandas",
     "polars",
     "pyarrow",
     "skl2onnx",
+    "skops",
     "tqdm",
 )
 

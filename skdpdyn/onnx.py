@@ -1,24 +1,24 @@
-"""Models that leave Python: converters of our first steps, for skl2onnx (extra "onnx")."""
+"""Models that leave Python: converters of steps of skdpdyn, for skl2onnx (extra "onnx")."""
 
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.expansion import LOWEST, Levels
-from skdpdyn.preprocessing import RowMapper
+from skdpdyn.preprocessing import BoundsScaler, RowMapper
 
 
 def to_onnx(model: Any, *, double: bool = False) -> Any:
     """Return a fitted model of skdpdyn as an ONNX graph, with its map of rows.
 
-    It also registers the converters of the first steps of ``model.to_sklearn()``, so that from then
-    on ``skl2onnx.to_onnx`` takes pipelines with it in them. Of additive models columns are numbers,
-    or levels that are numbers: text is none.
+    It also registers the converters of the first steps of ``model.to_sklearn()`` and of
+    `skdpdyn.preprocessing.BoundsScaler`, so that from then on ``skl2onnx.to_onnx`` takes pipelines
+    with them. Of additive models columns are numbers, or levels that are numbers: text is none.
 
     Parameters
     ----------
     model : fitted estimator of skdpdyn
-        An estimator with ``to_sklearn``.
+        An estimator with ``to_sklearn``. Of a pipeline, the last step.
     double : bool, default=False
         Whether the graph takes rows in double precision, and not in single.
 
@@ -33,7 +33,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     ImportError
         If skl2onnx is not installed.
     TypeError
-        If an additive model has levels that are no numbers.
+        If the model is none of skdpdyn, or an additive one has levels that are no numbers.
 
     Examples
     --------
@@ -50,14 +50,22 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
         from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
     except ImportError:
         raise ImportError('skl2onnx is needed: pip install "skdpdyn[onnx]"') from None
-    skl2onnx.update_registered_converter(
-        RowMapper, "SkdpdynRowMapper", _shape_of_mapped_rows, _convert_row_map, overwrite=True
-    )
     from skdpdyn.linear_model.gam import Explainer  # whose base imports this module
 
-    skl2onnx.update_registered_converter(
-        Explainer, "SkdpdynExplainer", _shape_of_terms, _convert_terms, overwrite=True
-    )
+    for step, shape_of, convert in (
+        (RowMapper, _shape_of_mapped_rows, _convert_row_map),
+        (BoundsScaler, _shape_of_mapped_rows, _convert_bounds),
+        (Explainer, _shape_of_terms, _convert_terms),
+    ):
+        skl2onnx.update_registered_converter(
+            step, f"Skdpdyn{step.__name__}", shape_of, convert, overwrite=True
+        )
+    if not hasattr(model, "to_sklearn"):
+        raise TypeError(
+            f"model is a {type(model).__name__}: pass a fitted model of skdpdyn. Of a pipeline "
+            "pass the last step, or all of it to skl2onnx.to_onnx after this call, with "
+            "pipeline[-1].to_sklearn() as its last step"
+        )
     pipeline = model.to_sklearn()
     kind = DoubleTensorType if double else FloatTensorType
     classifier = "raw_scores" if hasattr(model, "decision_function") else None
@@ -71,6 +79,26 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
 def _shape_of_mapped_rows(operator):
     rows = operator.inputs[0].type
     operator.outputs[0].type = type(rows)([rows.shape[0], rows.shape[1]])
+
+
+def _convert_bounds(scope, operator, container):
+    """Write the graph of `BoundsScaler.transform`."""
+    from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxMax, OnnxMin, OnnxMul, OnnxSub
+    from skl2onnx.common.data_types import guess_numpy_type
+
+    scaler, rows = operator.raw_operator, operator.inputs[0]
+    if scaler.missing_ != "error":
+        raise ValueError(f"missing={scaler.missing_!r} has no graph: give the scaler no gaps")
+    low, high = scaler.bounds_.T
+    start, stop = scaler.feature_range_
+    parts = low, high, (stop - start) / (high - low), start
+    low, high, scale, start = (
+        np.atleast_2d(part).astype(guess_numpy_type(rows.type)) for part in parts
+    )
+    version = {"op_version": container.target_opset}
+    inside = OnnxMax(OnnxMin(rows, high, **version), low, **version)
+    scaled = OnnxMul(OnnxSub(inside, low, **version), scale, **version)
+    OnnxAdd(scaled, start, output_names=operator.outputs, **version).add_to(scope, container)
 
 
 def _convert_row_map(scope, operator, container):

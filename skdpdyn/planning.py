@@ -20,6 +20,7 @@ from sklearn.base import clone, is_classifier
 
 from skdpdyn.foreign import SILENCE
 from skdpdyn.linear_model.base import PrivateLinearModel
+from skdpdyn.linear_model.gam import AdditiveModel
 from skdpdyn.linear_model.request import request_of
 from skdpdyn.noise import Generator, generators
 from skdpdyn.privacy import Budget, GaussianDP
@@ -160,7 +161,9 @@ def plan(
     Some guesses of what a model without privacy would reach stand in for the data. Rows are drawn
     that look like real ones, and the estimator with its own solver and budget is fitted on them.
     More than 10,000 rows are not drawn: as many rows with the same sum of records over noise, n mu,
-    stand for them. Draws repeat themselves, so that a plan is the same plan tomorrow.
+    stand for them. Draws repeat themselves, so that a plan is the same plan tomorrow. An additive
+    model is fitted on columns of numbers alone: ``bounds`` are those of drawn rows, and what it has
+    for your columns by name does not count.
 
     The interval holds what rows of other kinds would do, and 0.01 more: rows where few directions
     tell the target, and rows where many tell a little of it each.
@@ -171,7 +174,8 @@ def plan(
         An estimator of this package, unfitted. Of a pipeline pass the last step, with the number of
         columns that reach it.
     n_samples : int, sequence of int or None, default=None
-        Number of records; several make a table. None only with ``solve_for="n_samples"``.
+        Number of records, or of persons where ``fit`` will get ``groups``; several make a table.
+        None only with ``solve_for="n_samples"``.
     n_features : int
         Number of columns. Of one-hot columns and words, only those that are not rare count.
     epsilon : float, sequence of float or None, default=None
@@ -215,6 +219,10 @@ def plan(
         truth = _truth(estimator, guesses)
         checked_count(n_features, "n_features", least=truth.n_outputs, largest=_MOST_COLUMNS)
         model = clone(estimator).set_params(**truth.params)
+        if isinstance(model, AdditiveModel):  # drawn columns are numbers, and have no names
+            pairs = None if model.interactions is None else "auto"
+            model.set_params(categories=None, monotonic_cst=None, interactions=pairs)
+            model.set_params(bounds=(0.0, 1.0))  # of drawn rows, once there are some
         scores = partial(_scores, model, truth, n_features)
         sizes, epsilons = (
             _several(n_samples),
@@ -283,6 +291,8 @@ def _scores(
             for at, budget in enumerate(budgets):
                 budgeted = {"epsilon": budget.epsilon, "delta": budget.delta}
                 trained = clone(model).set_params(**budgeted, random_state=fit)
+                if isinstance(trained, AdditiveModel):
+                    trained.set_params(bounds=np.stack([X.min(axis=0), X.max(axis=0)], axis=1))
                 trained.fit(X[:n_drawn], y[:n_drawn])
                 found[at, shape, fit] = truth.score(trained, X[n_drawn:], y[n_drawn:])
     return found

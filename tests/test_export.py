@@ -143,6 +143,28 @@ def test_onnx_predicts_the_same(name):
 
 
 @pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.parametrize("bounds", [(-1, 2), [(-1, 0.5), (2, 9), (0, 0.1)]])
+def test_onnx_of_a_pipeline_predicts_the_same(bounds):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    from skdpdyn.onnx import to_onnx
+
+    model = PrivateLogisticRegression(30.0, classes=["no", "yes"])
+    pipeline = make_pipeline(BoundsScaler(bounds, feature_range=(-1, 3)), model).fit(X, LABELS)
+    with pytest.raises(TypeError, match="model is a Pipeline: pass a fitted model"):
+        to_onnx(pipeline)
+    to_onnx(pipeline[-1])
+    plain = make_pipeline(pipeline[0], pipeline[-1].to_sklearn())
+    graph = skl2onnx.to_onnx(plain, X[:1], options={"zipmap": False})
+    found = ReferenceEvaluator(graph).run(None, {"X": X})[1]
+    np.testing.assert_allclose(found, pipeline.predict_proba(X), atol=1e-9)
+    gaps = make_pipeline(BoundsScaler(bounds, missing="indicator").fit(X))
+    with pytest.raises(ValueError, match="missing='indicator' has no graph"):
+        skl2onnx.to_onnx(gaps, X[:1])
+
+
 def test_without_skl2onnx_the_error_has_the_line_to_paste():
     code = (
         "import sys; sys.modules['skl2onnx'] = None\n"

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import (
+    PrivateGAMClassifier,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -24,6 +25,12 @@ GUESSES = {
     PrivateSoftmaxRegression(classes=["a", "b", "c"]): {"accuracy": 0.7},
     PrivateRidge(target_bounds=(10, 20)): {"r2": 0.5},
     PrivatePoissonRegressor(target_bounds=(0, 30)): {"d2": 0.4, "mean_count": 2.0},
+    PrivateGAMClassifier(
+        bounds={"age": (0, 110)},
+        categories={"ward": ["a", "b"]},
+        monotonic_cst={"age": 1},
+        interactions=[("age", "ward")],
+    ): {"auc": 0.85, "prevalence": 0.3},
 }
 
 

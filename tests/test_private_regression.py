@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from test_inference import Recorder
 
 from skdpdyn import (
@@ -322,6 +323,15 @@ def test_other_tables_name_this_one():
     model = PrivatePoissonRegressor(target_bounds=(0, 12)).fit(X, TARGETS["counts"])
     with pytest.raises(UnsupportedMechanismError, match="private_regression fits a model that"):
         private_summary(model, X, TARGETS["counts"], epsilon=1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_public_facts_of_the_model_count_where_none_are_given(kind):
+    model, given = KINDS[kind]
+    left_out = dict.fromkeys(given)
+    fitted, found = table(kind, model=clone(model).set_params(**given), **left_out)
+    assert found.leaks_ == table(kind)[1].leaks_
+    assert getattr(fitted, f"{next(iter(given))}_") == pytest.approx(next(iter(given.values())))
 
 
 def test_what_is_taken_from_the_target_leaks():

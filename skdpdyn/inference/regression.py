@@ -90,8 +90,9 @@ def private_regression(
     ----------
     model : PrivateLogisticRegression, PrivateSoftmaxRegression, PrivatePoissonRegressor or \
 PrivateRidge
-        Which regression. Of its parameters ``fit_intercept`` and ``max_rows_per_person`` count, and
-        of ``class_weight`` only None is taken. It is left as it is.
+        Which regression. Of its parameters ``fit_intercept`` and ``max_rows_per_person`` count,
+        ``classes`` and ``target_bounds`` where they are not given here, and of ``class_weight``
+        only None is taken. It is left as it is.
     X : array-like of shape (n_samples, n_features)
         Rows. A frame names the coefficients.
     y : array-like of shape (n_samples,)
@@ -106,10 +107,11 @@ PrivateRidge
         Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. Cells outside of
         them count as the nearer bound.
     target_bounds : tuple (low, high), default=None
-        Public bounds of numbers or counts. None: taken from y, with a PrivacyLeakWarning.
+        Public bounds of numbers or counts. None: the model's; where it has none, taken from y,
+        with a PrivacyLeakWarning.
     classes : array-like of shape (n_classes,), default=None
-        The labels that can occur. None: taken from y, with a PrivacyLeakWarning. Coefficients of
-        more than two are log odds against the first.
+        The labels that can occur. None: the model's; where it has none, taken from y, with a
+        PrivacyLeakWarning. Coefficients of more than two are log odds against the first.
     groups : array-like of shape (n_samples,), default=None
         Id of the person that each row belongs to. The guarantee is then for a whole person, whose
         rows have weight 1/k, and standard errors allow for all that rows of a person have in
@@ -121,7 +123,8 @@ PrivateRidge
     max_rows_per_person : int or None, default=None
         Public number of rows that a person may have at most: each row then weighs
         1/max_rows_per_person, and errors of a person's rows are taken to be uncorrelated, as those
-        of hazards are. None: rows weigh 1/k.
+        of hazards are. None: rows weigh 1/k, and the model's own ``max_rows_per_person`` is no more
+        than a limit.
     robust : bool, default=False
         Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
         though the likelihood may be wrong. It takes 15 parts of mu^2 beside about 100 others.
@@ -189,7 +192,8 @@ PrivateRidge
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
     given = {"classes": classes, "target_bounds": target_bounds}
-    model.set_params(**{name: of for name, of in given.items() if hasattr(model, name)})
+    given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
+    model.set_params(**given)
     scaler = BoundsScaler(bounds).fit(X)
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
         reading = replace(reading, equal=max_rows_per_person is not None)
@@ -219,7 +223,8 @@ def _regression(model, X, exposure):
         known = ", ".join(kind.__name__ for kind in TITLES)
         raise UnsupportedMechanismError(
             f"no table is known for a {type(model).__name__}, only for {known}: a quantile, a "
-            "margin and a spline's knots have no likelihood whose curvature could be released"
+            "margin and a spline's knots have no likelihood whose curvature could be released. Of "
+            "a pipeline pass the last step, and X as the steps before it make it"
         )
     if getattr(model, "class_weight", None) is not None:
         raise UnsupportedMechanismError(

@@ -17,11 +17,12 @@ def person_periods(
 
     The hazard of a period is the probability that the event happens in it, if it has not before.
     Its logarithmic odds are a sum of one number for each period and of coefficients times columns:
-    a logistic regression of these rows, by `private_regression` or an estimator, with ``groups``
-    and ``max_rows_per_person=len(times)``. So each row weighs 1/len(times), whatever happens, and
-    the guarantee is for a person with all rows. (Weights 1/k of a person with k rows would bend
-    hazards: those who leave early would count more in each period.) Of persons with several spells
-    each spell is one of the durations: pass ``groups=ids[groups]``, with ids of persons, and
+    a logistic regression of these rows, by `private_regression` or an estimator's ``fit``, with
+    ``groups`` and ``max_rows_per_person=len(times)``. So each row weighs 1/len(times), whatever
+    happens, and the guarantee is for a person with all rows. (Weights 1/k of a person with k rows
+    would bend hazards: those who leave early would count more in each period. An estimator's own
+    parameter ``max_rows_per_person`` leaves them at 1/k.) Of persons with several spells each spell
+    is one of the durations: pass ``groups=ids[groups]``, with ids of persons, and
     ``max_rows_per_person=len(times) * the most spells of a person``, a public number. Without ids
     the guarantee would be for a spell.
 

@@ -228,7 +228,8 @@ class PrivateSummary:
         Parameters
         ----------
         odds_ratios : bool, default=False
-            Whether to add the exponentials of coefficients and intervals, as text.
+            Whether to add the exponentials of coefficients and intervals, as text: odds ratios, of
+            counts ratios of rates.
 
         Returns
         -------
@@ -259,7 +260,8 @@ class PrivateSummary:
         Parameters
         ----------
         odds_ratios : bool, default=False
-            Whether to add the exponentials of coefficients and intervals.
+            Whether to add the exponentials of coefficients and intervals: odds ratios, of counts
+            ratios of rates.
 
         Returns
         -------
@@ -276,7 +278,8 @@ class PrivateSummary:
         Parameters
         ----------
         odds_ratios : bool, default=False
-            Whether to add the exponentials of coefficients and intervals.
+            Whether to add the exponentials of coefficients and intervals: odds ratios, of counts
+            ratios of rates.
 
         Returns
         -------
