@@ -284,7 +284,8 @@ def request_of(
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
     solver.check_loss(loss)
-    start = None if model.start is None else _start_of(model, solver, n_features, loss)
+    known = getattr(model, "start", None) is not None  # an older class outside may lack it
+    start = _start_of(model, solver, n_features, loss) if known else None
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
