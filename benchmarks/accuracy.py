@@ -624,6 +624,23 @@ def print_tables(results):
             )
 
 
+def print_means(results):
+    """Print means over data sets of two classes, and the sets with the worst estimates."""
+    names = ("score", "log_loss", "ece", "ratio")
+    rows = [r for r in results if not math.isnan(r.ece)]
+    for adjacency, epsilon in dict.fromkeys((r.adjacency, r.epsilon) for r in rows):
+        some = [r for r in rows if (r.adjacency, r.epsilon) == (adjacency, epsilon)]
+        of_sets = [np.mean([[getattr(f, n) for n in names] for f in r.fits], axis=0) for r in some]
+        score, loss, ece, ratio = np.transpose(of_sets)
+        worst, far = np.argmax(ece), np.argmax(np.abs(np.log(ratio)))
+        print(
+            f"{len(some)} sets {adjacency or 'not private':>11} {epsilon:>4g}: "
+            f"score {score.mean():.4f}, log loss {loss.mean():.4f}, ECE {ece.mean():.4f} "
+            f"(worst {ece[worst]:.4f}, {some[worst].data}), "
+            f"ratio farthest from 1 {ratio[far]:.3f} ({some[far].data})"
+        )
+
+
 def print_published(results):
     """Print Table 4 of Yu et al. (2020) beside ours."""
     print("\nYu et al. (2020), Table 4, tuned, beside ours:")
@@ -747,6 +764,7 @@ def main(argv=None):
     parser.add_argument(
         "--grid", action="store_true", help="the best of nine settings too: not private"
     )
+    parser.add_argument("--means", action="store_true", help="over the data sets, at the end")
     parser.add_argument("--csv", type=Path, help="file for the scores of every split")
     parser.add_argument("--against", type=Path, help="such a file, of another commit")
     parser.add_argument("--figure", type=Path, help="file for the figure")
@@ -763,6 +781,8 @@ def main(argv=None):
             results.append(result)
             if arguments.csv:
                 write_scores(arguments.csv, results)
+    if arguments.means:
+        print_means(results)
     if arguments.compare or arguments.grid or arguments.solver:
         print_tables(results)
         print_published(results)

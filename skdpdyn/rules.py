@@ -226,9 +226,10 @@ def class_counts_share() -> float:
 def class_share(strength: float) -> float:
     """Return the share of mu^2 of the base rate of classes, which training starts from.
 
-    So much that its standard deviation, 0.5 / (s sqrt(share)), is 0.06 where records are few.
+    So much that its standard deviation, 0.5 / (s sqrt(share)), is 0.06 where records are few, and
+    enough to tell a rare class.
     """
-    return min(max(80 / strength**2, 0.02), 0.5)
+    return min(max(80 / strength**2, 1 / math.sqrt(strength), 0.02), 0.5)
 
 
 def mean_target_share(strength: float) -> float:
@@ -242,8 +243,18 @@ def rate_share(strength: float) -> float:
 
 
 def least_rate() -> float:
-    """Return the least rate of counts that can be told from 0, in deviations of its noise."""
+    """Return the least rate, or share of a class, that can be told from 0, in deviations."""
     return 3.0
+
+
+def least_flat_strength() -> float:
+    """Return the least strength times flatness that pays for slopes.
+
+    Flatness is the rate of counts in their unit, or 4 p (1 - p) of a class. Below it the base rate
+    takes what training leaves: Swedish claims (a rate of 0.05) of 3,000 records at epsilon 0.3 have
+    a deviance of 0.303 with slopes, 0.295 without.
+    """
+    return 8.0
 
 
 def scale_share() -> float:
@@ -371,6 +382,17 @@ def training_time(strength: float, n_parameters: int, n_outputs: int, is_bounded
         return min(max(math.sqrt(strength / (40 * n_parameters / n_outputs)), 1.0), 8.0)
     factor = min(max((strength / (12 * n_parameters)) ** 0.25, 1.0), 4.0)
     return factor if is_bounded else 0.6 * factor
+
+
+def time_of_rare(strength: float, flatness: float, n_parameters: int) -> float:
+    """Return the factor of the time of training where a class, or what is counted, is rare.
+
+    Gradients are in proportion to the flatness, see `least_flat_strength`, noise is not: so is the
+    time that pays until records are many. Flights more than two hours late (3 %) of 3,000 records
+    at epsilon 0.3 have a log loss of 0.164 at a factor of 1, 0.151 with this, which is the
+    constant's. Synthetic data of strong slopes and prevalences of 1 and 5 % gain as well.
+    """
+    return min(1.0, flatness * max(1.0, strength / (3.0 * n_parameters)))
 
 
 def started_time(strength: float, n_parameters: int) -> float:

@@ -170,8 +170,8 @@ MUTATIONS = [
     ),
     Mutation(
         "noise of private class counts 2.83 times too small",
-        "spending.per_square if replaced else",
-        "0.5 if replaced else",
+        "spending.per_square if spending.per_record > 1 else",
+        "0.5 if spending.per_record > 1 else",
         "tests/test_spent.py -k 'LogisticRegression and conditioned'",
     ),
     Mutation(

@@ -8,7 +8,13 @@ import numpy as np
 
 from skdpdyn import rules
 from skdpdyn.data.base import target_rounding
-from skdpdyn.linear_model.parts import TARGET_SCALE, TargetUnits
+from skdpdyn.linear_model.parts import (
+    SECOND_RATE,
+    TARGET_SCALE,
+    TargetUnits,
+    combined,
+    takes_what_is_left,
+)
 from skdpdyn.linear_model.targets import residual_limit
 from skdpdyn.losses import Loss, poisson
 from skdpdyn.spending import COUNTS, Share
@@ -75,16 +81,20 @@ class CountUnits(TargetUnits):
             if request.has_exposure:
                 rate = base_rate(rows, rows.n_records, spending)
             else:
-                means = _mean(BASE_RATE, rows.with_rate(1.0, cut), spending)
-                rate, std = (cut * part for part in means)
-                learning.hopeless = rate < rules.least_rate() * std
-                rate = max(rate, std)
+                cut_rows = rows.with_rate(1.0, cut)
+                mean, std = _mean(BASE_RATE, cut_rows, spending)
+                clear = mean >= rules.least_rate() * std
+                if takes_what_is_left(mean if clear else 0.0, learning, spending):
+                    mean, std = combined(mean, std, *_mean(SECOND_RATE, cut_rows, spending))
+                rate = cut * max(mean, std)
         unit = scale(rate)
         learning.flatness = min(rate / unit, 1.0)
         if EXPOSURE in spending.shares:  # of any unit: expected counts are what is curved
             expected = rows.with_rate(rate, unit * _DROWNS)
             learning.flatness = min(max(_mean(EXPOSURE, expected, spending, -_DROWNS)), 1.0)
         learning.steepness = min(rules.safety() * learning.flatness, 1.0)
+        n_parameters = learning.plan.objective.n_parameters
+        learning.time = rules.time_of_rare(request.strength, learning.flatness, n_parameters)
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
         learning.relative = unit / rate
 

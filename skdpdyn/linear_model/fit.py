@@ -78,7 +78,7 @@ def _run(model, planned, reading, generator, unit):
     if learning.class_weights is not None:
         learning.rows = learning.rows.weighted_by_class(learning.class_weights)
     with nullcontext() if reading.elsewhere else closing(learning.rows):  # `read` closes sources
-        if not request.constant:
+        if record is not None:
             start = {} if learning.start is None else {"start": learning.start}
             learning.theta = request.solver.solve(
                 planned.objective,
@@ -98,7 +98,7 @@ def _run(model, planned, reading, generator, unit):
     forget_fit(model)
     spent = replace(planned, mechanism=spending.record())
     model._publish_plan(spent, reading.target.leaks, unit)
-    told = {"n_iter_": 0} if request.constant else request.solver.fitted_attributes(record)
+    told = {"n_iter_": 0} if record is None else request.solver.fitted_attributes(record)
     for name, value in (_public(model, learning) | told).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
@@ -119,14 +119,16 @@ def _learning(planned, reading, n_jobs):
 
 def _settle_for_constant(learning):
     """Take the model that training would have started from, and say so."""
-    request = learning.plan.request
+    request, missing = learning.plan.request, 1.0
+    if learning.hopeless:
+        missing = rules.least_flat_strength() / (request.strength * learning.flatness)
+    missing = max(missing, rules.least_strength() / request.strength, 1.0)
     why = (
-        "the rate of counts drowns in its own noise, so that"
+        "the base rate, or what depends on it, drowns in its own noise, so that"
         if learning.hopeless
         else f"n_samples={request.n_samples} times mu={request.mu:.3g} pays for no more than a "
         "base rate:"
     )
-    missing = max(1.0, rules.least_strength() / request.strength)
     warn(
         f"{why} predictions are the same for all rows. Slopes need {missing:.2g} times as many "
         "records, or that much of a larger epsilon, at least; skdpdyn.planning.plan says what "
@@ -158,7 +160,7 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
     spending.told = None
     learning.target.forget_numbers()  # training needs them in learnt units, as rows have them
     record = planned.record
-    if planned.request.constant:
+    if planned.request.constant or (learning.hopeless and record is None):
         return None
     if record is None:
         training = planned.training
@@ -166,7 +168,13 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
             planned.objective,
             training.mu,
             training.adjacency,
-            Learnt(learning.top, learning.rows.map.equal, learning.flatness, learning.steepness),
+            Learnt(
+                learning.top,
+                learning.rows.map.equal,
+                learning.flatness,
+                learning.steepness,
+                learning.time,
+            ),
         )
         return least_noise(with_noise, training, bound=planned.bound)
     _check_spent(spending, planned)  # the plan has judged training already

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.linear_model.request import Request
 from skdpdyn.losses import Loss
 from skdpdyn.objective import row_norm_of
-from skdpdyn.spending import COUNTS, Share, Spending
+from skdpdyn.spending import COUNTS, Share, Spending, total_of
 
 if TYPE_CHECKING:
     from skdpdyn.linear_model.plan import Plan
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DISTRIBUTIONS = "column distributions"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
-MEAN_RESIDUAL = "mean residual"
+SECOND_RATE, MEAN_RESIDUAL = "second base rate", "mean residual"
 _LONG_COLUMN = 16.0  # of the intercept, over the norm of a row: its part is 0.2 % less than all
 
 
@@ -43,8 +43,9 @@ class Learning:
     start: np.ndarray | None = None  # parameters that training starts from; None: 0
     flatness: float = 1.0  # curvature of the loss there, over its typical one
     relative: float = 1.0  # residuals' unit over the base rate of counts
-    hopeless: bool = False  # whether the base rate drowns in its noise
+    hopeless: bool = False  # whether slopes would drown in noise, as the base rate says
     steepness: float = 1.0  # curvature that limits steps, over the typical one
+    time: float = 1.0  # factor of the training time
     theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
 
 
@@ -184,6 +185,24 @@ class TargetUnits(Part):
         return -residual
 
 
+def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:
+    """Return whether a base rate so flat pays for no slopes, and takes their part of the budget."""
+    request = learning.plan.request
+    weak = request.strength * flatness < rules.least_flat_strength()
+    learning.hopeless = weak and request.start is None and not request.constant
+    if not (learning.hopeless and request.adapts):
+        return False
+    taken = [share for name, share in spending.shares.items() if name != MEAN_RESIDUAL]
+    spending.shares = {**spending.shares, SECOND_RATE: Share(1 - total_of(taken))}
+    return True
+
+
+def combined(first: Any, first_std: float, second: Any, second_std: float) -> tuple[Any, float]:
+    """Return the best mean of two noisy numbers, or arrays, and its standard deviation."""
+    part = first_std**2 / (first_std**2 + second_std**2)
+    return first + part * (second - first), math.sqrt(part) * second_std
+
+
 class ClassShares(TargetUnits):
     """Shares of the classes: training starts at the best constant model's raw predictions.
 
@@ -194,6 +213,8 @@ class ClassShares(TargetUnits):
     >>> ClassShares().raw(np.array([0.9, 0.1]), n_outputs=1).round(3).tolist()
     [-2.197]
     """
+
+    has_probabilities = True
 
     def loss(self, request):
         """See `TargetUnits.loss`: labels have no units."""
@@ -218,10 +239,15 @@ class ClassShares(TargetUnits):
         learning.start[-raw.size :] = raw / objective.intercept_scaling
         if objective.n_outputs == 1:
             learning.flatness = 4 * float(shares.prod() / shares.sum() ** 2)
+            if self.has_probabilities:
+                flatness = 4 * float(class_shares(learning, spending).prod())
+                known = learning.plan.request.strength, flatness, objective.n_parameters
+                learning.time = rules.time_of_rare(*known)
 
     def weighted(self, learning: Learning, spending: Spending) -> np.ndarray:
         """Return the noisy shares of the classes, times their weights."""
-        shares = class_shares(learning, spending)
+        settles = self.has_probabilities and learning.plan.objective.n_outputs == 1
+        shares = class_shares(learning, spending, settles)
         if learning.plan.request.buys_weights:
             return np.full(shares.size, shares.min())
         weights = learning.class_weights
@@ -237,9 +263,13 @@ class ClassShares(TargetUnits):
     def moved(self, learning, spending, residual):
         """See `TargetUnits.moved`: by the log odds that mean predictions are away.
 
-        The bought shares stand between both, so that their noise moves neither end far.
+        The bought shares stand between both, so that their noise moves neither end far. Nothing is
+        moved where the noise is not well below the share of the rarest class.
         """
         n_outputs, shares = learning.plan.objective.n_outputs, self.weighted(learning, spending)
+        std = spending.per_record * spending.noise_multiplier(MEAN_RESIDUAL)
+        if rules.least_rate() * std > shares.min() * learning.rows.n_records:
+            return np.zeros(n_outputs)
         half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
         seen, predicted = (np.maximum(shares + away, shares / 8) for away in (-half, half))
         return self.raw(seen / seen.sum(), n_outputs) - self.raw(
@@ -249,6 +279,8 @@ class ClassShares(TargetUnits):
 
 class MarginShares(ClassShares):
     """The same for margins: they are within 1 of 0, and no probabilities that could be off."""
+
+    has_probabilities = False
 
     def raw(self, shares, n_outputs):
         """See `ClassShares.raw`."""
@@ -303,27 +335,39 @@ class ClassWeights(Part):
             learning.class_weights = shares.min() / shares
 
 
-def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
+def class_shares(learning: Learning, spending: Spending, settles: bool = False) -> np.ndarray:
     """Return the shares of the classes, bought once; none is below its noise, and all add up to 1.
+
+    Where ``settles``, and a class is so rare that slopes would drown in noise, the shares are
+    bought once more, with what training leaves.
+    """
+    if learning.class_shares is None:
+        found, std = _noisy_shares(CLASS_COUNTS, learning, spending)
+        flatness = 4 * found.prod() if found.min() >= rules.least_rate() * std else 0.0
+        if settles and takes_what_is_left(flatness, learning, spending):
+            found, std = combined(found, std, *_noisy_shares(SECOND_RATE, learning, spending))
+        n_classes = found.size
+        least = min(std, 1 / n_classes)  # beyond it noise would be taken for certainty
+        found = np.clip(found, least, 1 - (n_classes - 1) * least)
+        learning.class_shares = found / found.sum()
+    return learning.class_shares
+
+
+def _noisy_shares(name, learning, spending):
+    """Return noisy shares of the classes, which add up to 1, and the deviation of their noise.
 
     The number of records is public, so what is released is how far each class is from an equal
     share. A record adds a vector of norm at most sqrt(1 - 1/k); another one in its place changes
     two counts by 1. A person adds the share of their rows that is in each class.
     """
-    if learning.class_shares is None:
-        rows, n_classes = learning.rows, max(2, learning.plan.objective.n_outputs)
-        counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
-        beyond = 1 - 1 / n_classes
-        replaced = spending.per_record > 1
-        sensitivity = spending.per_square if replaced else math.sqrt(beyond)
-        found = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
-        found = 1 / n_classes + (found - found.mean()) / rows.n_records
-        multiplier = spending.noise_multiplier(CLASS_COUNTS)
-        std = sensitivity * multiplier * math.sqrt(beyond) / rows.n_records
-        least = min(std, 1 / n_classes)  # beyond it noise would be taken for certainty
-        found = np.clip(found, least, 1 - (n_classes - 1) * least)
-        learning.class_shares = found / found.sum()
-    return learning.class_shares
+    rows, n_classes = learning.rows, max(2, learning.plan.objective.n_outputs)
+    counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
+    beyond = 1 - 1 / n_classes
+    sensitivity = spending.per_square if spending.per_record > 1 else math.sqrt(beyond)
+    found = spending.release(name, counts - counts.sum() / n_classes, sensitivity)
+    found = 1 / n_classes + (found - found.mean()) / rows.n_records
+    std = sensitivity * spending.noise_multiplier(name) * math.sqrt(beyond) / rows.n_records
+    return found, std
 
 
 class Curvature(Part):
@@ -364,7 +408,7 @@ class MeanResidual(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        if MEAN_RESIDUAL not in spending.shares:
+        if learning.hopeless or MEAN_RESIDUAL not in spending.shares:
             return
         units, objective = learning.plan.request.family.units, learning.plan.objective
         coef, intercept = objective.split(learning.theta)
@@ -382,8 +426,6 @@ class MeanResidual(Part):
         total = learning.rows.gradient(long, point)[-intercept.size :] / _LONG_COLUMN
         sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / _LONG_COLUMN
         found = spending.release(MEAN_RESIDUAL, total, sensitivity) / learning.rows.n_records
-        if learning.hopeless:  # a constant, which this noise would not mend
-            return
         move = units.moved(learning, spending, found)
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 

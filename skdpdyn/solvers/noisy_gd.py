@@ -76,12 +76,15 @@ class Learnt:
         Curvature of the loss where training starts, over `Objective.typical`; at most 1.
     steepness : float, default=1.0
         Curvature of the loss that limits steps, over `Objective.typical`.
+    time : float, default=1.0
+        Factor of the training time.
     """
 
     top: float
     equal: bool = False
     flatness: float = 1.0
     steepness: float = 1.0
+    time: float = 1.0
 
 
 class NoisyGD(Solver):
@@ -223,7 +226,7 @@ class NoisyGD(Solver):
             ``noise_multiplier -> NoisyGradientDescent``. The record claims no contraction, so that
             nothing but composition holds for it, and `solve` adds exact noise in every step.
         """
-        time = conditioned_time(objective, mu, adjacency)
+        time = conditioned_time(objective, mu, adjacency) * learnt.time
         if objective.alpha > 0:
             time = min(time, rules.settled() / objective.alpha)
         typical = objective.typical * learnt.steepness
