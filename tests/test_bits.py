@@ -191,7 +191,7 @@ def test_the_attack_is_on_every_solver_and_all_else_that_draws_noise():
 
 def public_names():
     """Return the public names that take a seed, but for classes to derive others from."""
-    derived_from = "PrivateLinearClassifier", "PrivateLinearRegressor"
+    derived_from = "PrivateLinearModel", "PrivateLinearClassifier", "PrivateLinearRegressor"
     for module in pkgutil.walk_packages(skdpdyn.__path__, "skdpdyn."):
         if module.name in ("skdpdyn.privacy.__main__", "skdpdyn.onnx", "skdpdyn.noise"):
             continue

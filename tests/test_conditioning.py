@@ -98,12 +98,7 @@ def test_off_where_records_are_few_or_nothing_would_use_it():
     X, y = data(60)
     few = PrivateLogisticRegression(classes=[0, 1], epsilon=0.5).fit(X, y)
     assert few.conditioning_ is None
-    assert (
-        few.mechanism_
-        == PrivateLogisticRegression(classes=[0, 1], epsilon=0.5, conditioning=None)
-        .fit(X, y)
-        .mechanism_
-    )
+    assert few.mechanism_.names == ("class counts",)  # a base rate, and no map
     for changes in (
         {"solver": "dp_svrg"},
         {"solver": "output_perturbation"},

@@ -252,7 +252,7 @@ class Seen:
 
 
 def request_of(
-    model: "PrivateLinearModel", n_samples: int, n_features: int, seen: Seen = Seen()
+    model: "PrivateLinearModel", n_samples: int, n_features: int, seen: Seen | None = None
 ) -> Request:
     """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
 
@@ -262,13 +262,14 @@ def request_of(
         The estimator.
     n_samples, n_features : int
         Numbers of records, or of persons, and of columns.
-    seen : Seen, default=Seen()
-        What else is public of data that were read.
+    seen : Seen or None, default=None
+        What else is public of data that were read; None: nothing was.
 
     Returns
     -------
     Request
     """
+    seen = Seen() if seen is None else seen
     loss = seen.loss or model.family.loss_of(model.family.targets.public(model))
     n_samples, n_features = check_shape(n_samples, n_features)
     parameters, solver = checked(model), solver_of(model)

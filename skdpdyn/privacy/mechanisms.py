@@ -170,7 +170,12 @@ class Laplace:
     noise_multiplier: float
     adjacency: Named = Adjacency.REPLACE_ONE
 
-    __post_init__ = Gaussian.__post_init__
+    def __post_init__(self) -> None:
+        _settle(
+            self,
+            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
+            adjacency=Adjacency(self.adjacency),
+        )
 
 
 @stored
