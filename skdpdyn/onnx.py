@@ -50,16 +50,6 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
         from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
     except ImportError:
         raise ImportError('skl2onnx is needed: pip install "skdpdyn[onnx]"') from None
-    from skdpdyn.linear_model.gam import Explainer  # whose base imports this module
-
-    for step, shape_of, convert in (
-        (RowMapper, _shape_of_mapped_rows, _convert_row_map),
-        (BoundsScaler, _shape_of_mapped_rows, _convert_bounds),
-        (Explainer, _shape_of_terms, _convert_terms),
-    ):
-        skl2onnx.update_registered_converter(
-            step, f"Skdpdyn{step.__name__}", shape_of, convert, overwrite=True
-        )
     if not hasattr(model, "to_sklearn"):
         raise TypeError(
             f"model is a {type(model).__name__}: pass a fitted model of skdpdyn. Of a pipeline "
@@ -67,6 +57,16 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
             "pipeline[-1].to_sklearn() as its last step"
         )
     pipeline = model.to_sklearn()
+    steps = {
+        RowMapper: (_shape_of_mapped_rows, _convert_row_map),
+        BoundsScaler: (_shape_of_mapped_rows, _convert_bounds),
+    }
+    if hasattr(pipeline[0], "expansion_"):  # of an additive model
+        steps[type(pipeline[0])] = (_shape_of_terms, _convert_terms)
+    for step, converters in steps.items():
+        skl2onnx.update_registered_converter(
+            step, f"Skdpdyn{step.__name__}", *converters, overwrite=True
+        )
     kind = DoubleTensorType if double else FloatTensorType
     classifier = "raw_scores" if hasattr(model, "decision_function") else None
     classifier = "zipmap" if hasattr(model, "predict_proba") else classifier

@@ -189,7 +189,7 @@ def test_mu_and_regret_are_those_of_the_paper():
     assert regret == pytest.approx(0.00102, abs=2e-4)
     assert GaussianDP(0.7).mu_and_regret() == (0.7, 0.0)
     assert ApproximateDP(0.1, 0.9).mu_and_regret()[0] > 3
-    assert GaussianDP(math.inf, failure=0.1).mu_and_regret() == (math.inf, 1.0)
+    assert GaussianDP(math.inf, failure=0.1).mu_and_regret()[0] > 12  # nearly all errors are 0
 
 
 def test_pure_parts_compose_to_less_than_their_sum():

@@ -243,7 +243,7 @@ DRAWING = {
     "permutation": {
         "solvers/noisy_sgd.py",
         "solvers/output_perturbation.py",
-        "model_selection/private_search.py",
+        "model_selection/_splits.py",
     },
     "integers": {
         "solvers/noisy_sgd.py",

@@ -944,7 +944,12 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
     while log_mean(high) < math.log(mean):
         low, high = high, 2 * high
     return optimize.brentq(
-        lambda length: log_mean(length) - math.log(mean), low, high, xtol=1e-300, rtol=1e-15
+        lambda length: log_mean(length) - math.log(mean),
+        low,
+        high,
+        xtol=1e-300,
+        rtol=1e-15,
+        maxiter=2000,  # 1e-300 is a thousand halves away
     )
 
 
