@@ -548,7 +548,8 @@ def test_displays_count_what_they_vary():
 
 def test_the_target_is_what_was_spent_at_the_delta_shown():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
-    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4).fit(X, X[:, 0] > 0)
+    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4, conditioning=None)
+    model.fit(X, X[:, 0] > 0)
     display = PrivacyDynamicsDisplay.from_estimator(
         model, delta=1e-9, max_steps=model.n_iter_, plot=False
     )
@@ -557,7 +558,7 @@ def test_the_target_is_what_was_spent_at_the_delta_shown():
 
 def test_displays_show_no_part_of_what_was_spent_as_the_whole():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
-    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4)
+    model = PrivateLogisticRegression(classes=[False, True], delta=1e-4, conditioning=None)
     pipeline = make_pipeline(PrivateScaler(delta=1e-4), model).fit(X, X[:, 0] > 0)
     for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
         with pytest.raises(

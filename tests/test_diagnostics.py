@@ -119,7 +119,7 @@ def test_they_are_paid_for_beside_conditioning(case, conditioning):
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr", "float32", "read in order"])
-@pytest.mark.parametrize("options", [{}, SHORT], ids=["conditioned", "plain"])
+@pytest.mark.parametrize("options", [{"data_norm": 1.0}, SHORT], ids=["conditioned", "plain"])
 def test_they_are_those_of_the_records(layout, options):
     X, y = data()
     private = PrivateRidge(20.0, 1e-6, target_bounds=BOUNDS, diagnostics=True, **options)
