@@ -510,7 +510,7 @@ def test_numbers_of_any_precision(case, kind, name):
 
 @pytest.mark.slow
 def test_few_bytes_a_record_stand_beside_the_rows(case):
-    """All that a fit allocates, as numpy sees it, beside 3 MB whatever the number of rows."""
+    """All that a fit allocates, as numpy sees it, beside 4 MB whatever the number of rows."""
     X, y = case.data(500_000)
     X, y = X.astype(np.float32), y.astype(np.float64)
     model = case.model(conditioning="auto", delta="auto")
@@ -520,7 +520,7 @@ def test_few_bytes_a_record_stand_beside_the_rows(case):
     model.fit(X, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 24 * len(X) + 3e6
+    assert peak < 24 * len(X) + 4e6
 
 
 @pytest.mark.slow
