@@ -164,8 +164,9 @@ def peers(table, epsilon):
         options = {
             "epsilon": epsilon,
             "delta": delta,
-            "feature_types": ["continuous"] * len(table.bounds)
-            + ["nominal"] * len(table.categories),
+            "feature_types": [
+                "continuous" if name in table.bounds else "nominal" for name in table.X
+            ],
             "privacy_bounds": {list(table.X).index(k): v for k, v in table.bounds.items()},
             "n_jobs": 1,
         }
