@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.data.base import Rows, target_rounding
+from skdpdyn.rules import DIAGNOSTICS_SHARE
 from skdpdyn.spending import Share, Spending
 
-SHARE = 0.01  # part of mu^2 for all of them together
 ROWS, TARGETS = "rows shortened", "targets clipped"
 CONFIDENCE, _DEVIATIONS = 0.95, 1.96
 # so much of a bound, or of a range, is rounding: that of float32 rows that were scaled to a norm
@@ -21,7 +21,7 @@ ROUNDING = 1e-6
 def shares_of_diagnostics(with_targets: bool) -> dict[str, Share]:
     """Return the share of each number, from public facts alone."""
     names = (ROWS, TARGETS) if with_targets else (ROWS,)
-    return dict.fromkeys(names, Share(SHARE / len(names)))
+    return dict.fromkeys(names, Share(DIAGNOSTICS_SHARE / len(names)))
 
 
 def diagnose(

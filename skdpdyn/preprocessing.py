@@ -66,8 +66,6 @@ from skdpdyn.spending import (
 
 _BLOCK = 4096  # rows that are looked at together
 _OCTAVES = 63 / 8  # that candidates for the bound on centred rows are in
-_NORM_SHARE = 0.1  # part of mu^2 if a mean is released too
-_RANGE_SHARE = 0.3  # part of mu^2 for the ranges of all columns
 
 __all__ = ["BoundsExpander", "BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
 
@@ -937,10 +935,10 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         """Return what each part takes of mu^2, all of it together."""
         ranges = {}
         if self.bounds is not None:
-            ranges[RANGES] = Share(_RANGE_SHARE, COUNTS * n_features)
+            ranges[RANGES] = Share(rules.RANGE_SHARE, COUNTS * n_features)
         left = 1 - total_of(ranges.values())
         if not self.equalize:
-            norm = _NORM_SHARE if self.with_mean else 1.0
+            norm = rules.NORM_SHARE if self.with_mean else 1.0
             shares = {MEAN: Share(1 - norm)} if self.with_mean else {}
             shares[NORM] = Share(norm, COUNTS)
         else:

@@ -254,8 +254,8 @@ MUTATIONS = [
     ),
     Mutation(
         "ranges of columns each take the whole share",
-        "Share(_RANGE_SHARE, COUNTS * n_features)",
-        "Share(_RANGE_SHARE, COUNTS)",
+        "Share(rules.RANGE_SHARE, COUNTS * n_features)",
+        "Share(rules.RANGE_SHARE, COUNTS)",
         "tests/test_spent.py -k ranges",
     ),
     Mutation(

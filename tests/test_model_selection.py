@@ -1763,7 +1763,7 @@ def test_a_total_answers_like_its_guarantee():
     assert {"mu", "tradeoff", "report", "parts"} <= set(dir(total))
     with pytest.raises(AttributeError, match="PrivacyTotal of a GaussianDP has no attribute 'foo'"):
         _ = total.foo
-    with pytest.raises(ValueError, match=r"unpack it, total_privacy\(\*releases\)"):
+    with pytest.raises(ValueError, match=r"unpack a list, total_privacy\(\*releases\)"):
         total_privacy([GaussianDP(0.3), GaussianDP(0.4)])
 
 

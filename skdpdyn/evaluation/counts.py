@@ -30,11 +30,11 @@ from skdpdyn.linear_model.targets import (
 )
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import as_float
+from skdpdyn.rules import LOG_LOSS_SHARE
 from skdpdyn.spending import COUNTS, Share, Spending
 
 _THRESHOLDS = np.arange(1, 32) / 32
 _MOST_THRESHOLDS = 1023
-_LOG_LOSS_SHARE = 0.3  # part of mu^2 for the log loss of more than two classes
 _EPS = np.finfo(np.float64).eps
 DECILES, SUMS = "deciles of rates", "sums"
 _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
@@ -180,7 +180,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
             "counts",
             counts.astype(float),
             math.sqrt(adjacency.sum_sensitivity(1.0)),
-            1 - _LOG_LOSS_SHARE * with_losses,
+            1 - LOG_LOSS_SHARE * with_losses,
             total=float(owned.n),
         )
     ]
@@ -190,7 +190,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
         losses = np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)  # NaN too
         terms = np.array([owned.sum(losses)])
-        parts.append(Statistic("log losses", terms, owned.rounding, _LOG_LOSS_SHARE))
+        parts.append(Statistic("log losses", terms, owned.rounding, LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
         log_loss = None

@@ -13,10 +13,9 @@ from skdpdyn.data.base import sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import mapping_error
 from skdpdyn.privacy import Budget
-from skdpdyn.rules import kept_weight, least_strength, strength_of
+from skdpdyn.rules import COORDINATES_SHARE, kept_weight, least_strength, strength_of
 from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, scaled_to
 
-CONDITIONING_SHARE = 0.15  # part of mu^2 for coordinates
 ABOVE_NOISE = 1.0  # standard deviations above the norm of its noise: an eigenvalue that counts
 SEEN = 1.0  # the same above the norm of noise in all directions that do not count
 # A coefficient is refused if this part of it, squared, lies in directions that are not carried
@@ -86,7 +85,7 @@ def shares_of_coordinates(rows: LocalRows, budget: Budget, intercept: bool) -> d
         return {}
     options = {"is_sparse": False, "centred": intercept}
     shares = shares_of(n_samples, rows.shape[1], mu, budget.adjacency, **options)
-    return scaled_to(shares, CONDITIONING_SHARE)
+    return scaled_to(shares, COORDINATES_SHARE)
 
 
 def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> Coordinates:

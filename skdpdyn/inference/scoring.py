@@ -14,15 +14,20 @@ from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
 from skdpdyn.linear_model.counts import BASE_RATE, N_TRIALS, base_rate
-from skdpdyn.rules import reach, strength_of
+from skdpdyn.rules import (
+    CURVATURE_SHARES,
+    DISPERSION_SHARE,
+    GRADIENT_SHARES,
+    LIMIT_SHARE,
+    SCORES_SHARE,
+    START_SHARE,
+    reach,
+    strength_of,
+)
 from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
 
 START, DISPERSION, SCORES = "class counts", "mean square", "scores"
 LIMIT, GRADIENT, CURVATURE = "residuals {}", "gradient {}", "curvature {}"
-# Parts of mu^2. Early steps need to find the place only; the last ones measure
-START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.03, 0.15
-GRADIENTS = (0.03, 0.045, 0.075, 0.15, 0.45)
-CURVATURES = (0.025, 0.025, 0.025, 0.05, 0.125)
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
 LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
@@ -39,8 +44,8 @@ class Link(ABC):
     """
 
     n_outputs, n_averaged, limits, measures = 1, 2, False, False
-    gradients: tuple[float, ...] = GRADIENTS
-    curvatures: tuple[float, ...] = CURVATURES
+    gradients: tuple[float, ...] = GRADIENT_SHARES
+    curvatures: tuple[float, ...] = CURVATURE_SHARES
     start_shares: Mapping[str, Share] = MappingProxyType({})
 
     def start(self, rows: LocalRows, spending: Spending) -> np.ndarray:

@@ -39,6 +39,7 @@ from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of, scalin
 from skdpdyn.noise import check_random_state, generators, seed_leaks
 from skdpdyn.privacy import Budget, ObjectivePerturbation
 from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.rules import LARGEST_RESIDUAL, ROBUST_SHARE
 from skdpdyn.spending import (
     Share,
     Spending,
@@ -49,8 +50,6 @@ from skdpdyn.spending import (
 )
 
 MOMENTS, SCORES = "moments", "scores"
-ROBUST_SHARE = 0.5  # part of mu^2 for the covariance of the scores
-LARGEST_RESIDUAL = 6.0  # standard deviations: where the scores of a linear model are cut off
 
 
 def private_summary(
