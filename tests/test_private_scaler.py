@@ -44,9 +44,9 @@ def inside(monkeypatch):
         honest_shrinking, honest_count = conditioning.shrunk, np.count_nonzero
         honest_release = spending.release
 
-        def release(point, scale, generator):
+        def release(point, scale, generator, **options):
             if not isinstance(generator, Planted):
-                return honest_release(point, scale, generator)
+                return honest_release(point, scale, generator, **options)
             size = np.size(point)
             return np.asarray(point) + scale * generator.standard_normal(size if size > 1 else None)
 
