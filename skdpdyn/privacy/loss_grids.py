@@ -76,6 +76,7 @@ _PER_HALVING = 16  # roundings of an FFT for each factor of 2 of its size
 _OUTSIDE = 1e-18  # of the tilted total on each side of its window
 _RARE = 0.1  # of the mass at a loss of 0: where others have less, a power of them is precise
 _BLOCK = 4096  # losses that are summed at once
+_MOST_MOMENT = 600.0  # K of a tilt for deltas near 1
 _POOLED = 4096  # points of a part that are enough to choose a tilt
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
 
@@ -405,9 +406,13 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
         high += 1
     if excess(low) > 0:
         return math.exp(low)
-    if excess(high) < 0:
-        return math.exp(min(high, most))
-    return math.exp(optimize.brentq(excess, low, high, xtol=0.01))
+    beyond = excess(high) < 0  # what no tilt reaches
+    tilt = math.exp(min(high, most) if beyond else optimize.brentq(excess, low, high, xtol=0.01))
+    if not beyond and log_delta < -1:
+        return tilt
+    # Down to an epsilon of 0 exp(K - tilt epsilon) has to be a double. K is convex, and 0 at 0
+    log_moment = sum(n * masses.moments(tilt * unit)[0] for masses, n, unit in pooled)
+    return tilt * min(1.0, _MOST_MOMENT / max(log_moment, _MOST_MOMENT))
 
 
 def _pooled(parts: Parts, interval: float) -> Iterator[tuple[Any, int, float]]:
