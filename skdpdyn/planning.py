@@ -205,7 +205,7 @@ def plan(
     >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.planning import plan
     >>> model = PrivateLogisticRegression(epsilon=1.0)
-    >>> guesses = {"n_features": 10, "auc": 0.85, "prevalence": 0.3}
+    >>> guesses = {"n_features": 10, "auc": 0.82, "prevalence": 0.3}
     >>> planned = plan(model, n_samples=[1000, 100_000], **guesses)
     >>> [round(point.score, 1) for point in planned.points]
     [0.8, 0.8]

@@ -235,7 +235,7 @@ def lose_at(monkeypatch, phase):
     return left
 
 
-@pytest.mark.parametrize("phase", ["counted", "summed", "point"])
+@pytest.mark.parametrize("phase", ["summed", "point"])
 def test_a_lost_worker_costs_no_bit(phase, monkeypatch, here):
     X, y = data()
     expected = fitted("default", X, y > 0)
@@ -291,7 +291,7 @@ def test_a_silent_worker_is_lost(monkeypatch, here):
 
 
 def test_workers_stop_when_nobody_waits(monkeypatch, here):
-    rows, asked, part = rows_of(*data(500), 250), [], LocalRows.part
+    rows, asked, part = rows_of(*data(20_000), 10_000), [], LocalRows.part
 
     def slow_part(self, *arguments):
         asked.append(time.monotonic())
@@ -299,7 +299,6 @@ def test_workers_stop_when_nobody_waits(monkeypatch, here):
         return part(self, *arguments)
 
     monkeypatch.setattr(LocalRows, "part", slow_part)
-    monkeypatch.setattr(worker, "_AT_ONCE", 1)  # 250 pieces, twelve seconds
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(rows.with_targets(identity).counts, "norms", np.ones(1))
         while len(asked) < 4:
@@ -406,14 +405,14 @@ def test_errors_of_workers_are_codes(monkeypatch):
     rows = rows_of(X, y, 300, numeric=True).with_targets(identity)
 
     def failing(error):
-        def counted(self, *arguments):
+        def summed(self, *arguments):
             raise error
 
-        return counted
+        return summed
 
     for error, kind in ((RuntimeError(str(SECRET)), ValueError), (MemoryError(), MemoryError)):
         with monkeypatch.context() as patch:
-            patch.setattr(worker.Holder, "counted", failing(error))
+            patch.setattr(worker.Holder, "summed", failing(error))
             with pytest.raises(kind, match="worker") as caught:
                 rows.counts("norms", np.ones(1))
             assert_quotes_nothing(caught.value)

@@ -569,7 +569,7 @@ def test_a_search_without_a_trial_has_the_methods_of_any_other(kind, monkeypatch
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         answers = [{method: getattr(search, method)(DENSE) for method in none} for search in fitted]
-        assert math.isfinite(fitted[0].score(DENSE, labels))
+        assert math.isfinite(fitted[0].score(DENSE.copy(), labels))
     for method in none:
         assert answers[0][method].shape == answers[1][method].shape
         assert np.all(np.isfinite(answers[0][method]))
