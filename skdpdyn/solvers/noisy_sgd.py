@@ -139,7 +139,7 @@ class NoisySGD(Solver):
     ...     round(model.privacy_.mu, 4),
     ...     round(last_iterate(model.mechanism_, index=1).mu, 4),
     ... )
-    (15, 0.2062, 0.1348)
+    (15, 0.2062, 0.1347)
     """
 
     maps_rows = True
