@@ -433,10 +433,10 @@ def whole_fits(adjacency):
     }
     for title, (model, here, there) in cases.items():
         pairs = []
-        for length, label in product((1.0, 0.01), (0, 1)):
+        for length, label in product((2.0, 0.01), (0, 1)):
             data = table_of(here, [length, 0.0], label, 0.5)
             if adjacency == Adjacency.REPLACE_ONE:
-                rows = [0.0, 1.0], [-length, 0.0]
+                rows = [0.0, 2.0], [-length, 0.0]
                 neighbours = [table_of(there, row, 1 - label, 2.0) for row in rows]
             else:
                 neighbours = [table_of(here, [length, 0.0], label, 0.5, weight=0.0)]
@@ -469,6 +469,7 @@ def replayed_fit(title, model, pairs, learnt=None):
         else:
             parts.append(composition(part))
             names.append(learnt or name)
+    losses = [one for one in losses if len(one) == len(parts)]  # steps follow from what was learnt
     if title == "default":
         title = f"default, momentum={training.momentum:.2f}"
     return replayed(title, names, model.adjacency, parts, model.privacy_.mu, losses)

@@ -437,7 +437,8 @@ def _divide(factors, lengths, told, norm, shrink, error, exact, unit):
 def _limit(norms, exposure, limits, clip, scaling, largest, left):
     """Write limits of residuals: of a gradient of norm ``clip``, and the largest; rounded down."""
     for i in range(norms.size):
-        limit = clip / np.sqrt(norms[i] * norms[i] + scaling * scaling)
+        norm = np.sqrt(norms[i] * norms[i] + scaling * scaling)
+        limit = clip / norm if norm > 0.0 else largest
         limit = limit if limit < largest else largest
         limit = (limit / exposure[i] if exposure.size else limit) * left
         limits[i] = limit
