@@ -45,11 +45,11 @@ print(f"{len(X_train)} records, {adult.data.shape[1]} columns, {larger_class:.3f
 # draws its own noise, so there are three of each, to see how much that matters. (On private records
 # you would fit once: each of the three is a release.)
 
-public = {"classes": ["<=50K", ">50K"]}
-additive = PrivateGAMClassifier(bounds=adult.bounds, categories=adult.categories, **public)
+classes = ["<=50K", ">50K"]
+additive = PrivateGAMClassifier(bounds=adult.bounds, categories=adult.categories, classes=classes)
 models = {
     "skdpdyn, additive": additive,
-    "skdpdyn, linear": make_pipeline(columns, PrivateLogisticRegression(**public)),
+    "skdpdyn, linear": make_pipeline(columns, PrivateLogisticRegression(classes=classes)),
 }
 budgets = [0.03, 0.1, 0.3, 1.0, 3.0]
 scores = {name: [] for name in models}

@@ -62,10 +62,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "doc").glob("*/*.rst")]
 
 # Errors in names without annotations of other packages: pyright takes a parameter for its default's
-# type, so `OneHotEncoder` could not take lists of categories, and a pipeline has no step of ours
+# type, so `OneHotEncoder` could not take lists of categories, and a pipeline has no step of ours.
+# Stubs of pandas take no list of names, and some packages are not installed here
 FOREIGN = re.compile(
     r'parameter "(categories|chunks)" of type "str"'  # scikit-learn's, dask's
-    r'|for class "Pipeline\*?"|"None" is not subscriptable|Import "statsmodels'
+    r'|parameter "columns" of type "Axes'
+    r'|for class "Pipeline\*?"|"None" is not subscriptable|Import "(statsmodels|interpret)'
 )
 
 
