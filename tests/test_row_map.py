@@ -375,6 +375,7 @@ def statistics_of(rows, row_map):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_statistics_have_the_same_bits_on_any_number_of_threads(layout):
     X, y, weight = data(n_samples=8300, dtype=np.float32)
