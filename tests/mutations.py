@@ -53,8 +53,8 @@ MUTATIONS = [
     ),
     Mutation(
         "intercept left out of the limit of a residual",
-        "limit = clip / np.sqrt(norms[i] * norms[i] + scaling * scaling)",
-        "limit = clip / norms[i]",
+        "norm = np.sqrt(norms[i] * norms[i] + scaling * scaling)",
+        "norm = norms[i]",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),
     Mutation(
