@@ -15,7 +15,7 @@ _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
 
 class _Display:
-    """What displays share: the axes that they draw on."""
+    """Keep the axes that a display draws on."""
 
     figure_: Any
     ax_: Any

@@ -43,7 +43,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Spent:
-    """What ran, or will run, and what it costs under which bound."""
+    """Hold what ran, or will run, and what it costs under which bound."""
 
     mechanism: Mechanism
     bound: str

@@ -97,7 +97,7 @@ def from_dp_event(event: Any, *, relation: Any, adjacency: str) -> Guarantee:
 
 @dataclass(frozen=True)
 class _Reading:
-    """How events are read: ``replaced`` and ``special`` are the relation."""
+    """Read events under a relation, which ``replaced`` and ``special`` say."""
 
     replaced: bool
     special: bool

@@ -93,7 +93,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a ledger's entries must keep together, fixed when its file is created.
+    """Say what a ledger's entries must keep together, fixed when its file is created.
 
     Parameters
     ----------

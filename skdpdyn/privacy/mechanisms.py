@@ -29,6 +29,12 @@ from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
 from skdpdyn.privacy.stored import stored
 
 
+def _settle_noise(record: Any) -> None:
+    """Check a record of nothing but its noise and its neighbours."""
+    noise = _number("noise_multiplier", record.noise_multiplier)
+    _settle(record, noise_multiplier=noise, adjacency=Adjacency(record.adjacency))
+
+
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NoisyGradientDescent:
@@ -141,11 +147,7 @@ class Gaussian:
     adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        _settle(
-            self,
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            adjacency=Adjacency(self.adjacency),
-        )
+        _settle_noise(self)
 
 
 @stored
@@ -171,11 +173,7 @@ class Laplace:
     adjacency: Named = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        _settle(
-            self,
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            adjacency=Adjacency(self.adjacency),
-        )
+        _settle_noise(self)
 
 
 @stored
@@ -325,11 +323,7 @@ class OutputPerturbation:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        _settle(
-            self,
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            adjacency=Adjacency(self.adjacency),
-        )
+        _settle_noise(self)
         checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
         if self.statistic is not None:
             checked_choice(

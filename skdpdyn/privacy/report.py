@@ -50,7 +50,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class Assumed:
-    """What a guarantee stands on, and where it does not hold.
+    """Say what a guarantee stands on, and where it does not hold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What of Dask can be trained on, and how its predictions are made where rows are."""
+"""Train on collections of Dask, and predict where their rows are."""
 
 from typing import Any
 
