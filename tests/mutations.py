@@ -268,7 +268,7 @@ MUTATIONS = [
         "a mean residual counts once",
         "spending.adjacency.sum_sensitivity(long.lipschitz)",
         "1.0 * long.lipschitz",
-        "tests/test_spent.py -k 'Logistic and calibrated'",
+        "tests/test_spent.py -k 'Ridge and calibrated'",
     ),
     Mutation(
         "rates of counts with half of their noise",

@@ -228,6 +228,21 @@ def calibrated(way):
     return for_width
 
 
+def training(way):
+    """Return a way out that trains slopes, however few the records."""
+
+    def for_width(n_features):
+        run = way(n_features)
+
+        def patched(data):
+            with patch.object(rules, "least_flat_strength", lambda: 0.0):
+                return run(data)
+
+        return patched
+
+    return for_width
+
+
 def rich(model, target="y", **of_records):
     """Return a way out: an additive model that learns all that many records pay for."""
 
@@ -605,6 +620,12 @@ WAYS_OUT = {
     ),
     "private_regression of counts": tabled(
         PrivatePoissonRegressor, "counts", ("exposure",), target_bounds=(0, 8)
+    ),
+}
+WAYS_OUT = {way: training(run) for way, run in WAYS_OUT.items()} | {
+    "PrivateLogisticRegression of few records": fit(partial(logistic, conditioning=0.3)),
+    "PrivatePoissonRegressor of few records": fit(
+        partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts"
     ),
 }
 """What is computed from records and leaves, by the public name of who lets it out, and its kind."""
