@@ -39,6 +39,7 @@ from skdpdyn.privacy import (
     OutputPerturbation,
     PoissonSubsampled,
     Selection,
+    Vocabulary,
     WithoutReplacement,
 )
 from skdpdyn.privacy.guarantees import Guarantee
@@ -220,8 +221,9 @@ def allowed(record: Any, n_calls: int) -> list[float]:
     )
 
 
-@allowed.register
-def _(record: Gaussian, n_calls: int) -> list[float]:
+@allowed.register(Gaussian)
+@allowed.register(Vocabulary)
+def _(record: Gaussian | Vocabulary, n_calls: int) -> list[float]:
     return [1 / record.noise_multiplier]
 
 

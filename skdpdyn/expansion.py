@@ -17,9 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.privacy.checks import as_float
+
 _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
 _OCTAVES = 16.0  # that the cells of a log scale reach down
+_LARGEST = 2**53  # floats hold all smaller integers
 LOWEST = ((1, 1), (1, 2), (2, 1))
 """Frequencies of the products of a pair of columns."""
 PAIR_WEIGHT = 0.5
@@ -158,9 +161,12 @@ class Levels:
     ----------
     levels : tuple
         Public levels, as the column has them.
+    learnt : bool, default=False
+        Whether they were bought: text and whole numbers, see `level_of`. Other values are "other".
     """
 
     levels: tuple
+    learnt: bool = False
 
     @property
     def n_cells(self) -> int:
@@ -169,17 +175,44 @@ class Levels:
 
     def codes(self, values: Any) -> np.ndarray:
         """Return the cell of each value."""
-        values = np.asarray(values, dtype=object)
+        values = np.asarray(values, dtype=object).tolist()
         missing, other = self.n_cells - 1, self.n_cells - 2
         places = {level: place for place, level in enumerate(self.levels)}
+        values = [*map(level_of, values)] if self.learnt else values
         try:
             found = [
                 missing if value is None or value != value else places.get(value, other)
-                for value in values.tolist()
+                for value in values
             ]
         except TypeError:  # a value that has no hash, or an ambiguous truth as pandas.NA has
-            found = [_place(value, places, other, missing) for value in values.tolist()]
+            found = [_place(value, places, other, missing) for value in values]
         return np.array(found, dtype=np.intp)
+
+
+def level_of(value: Any) -> str | int | tuple[()] | None:
+    """Return a value in the one form of its level; () where it is none, None where it is missing.
+
+    Whole numbers, and text of them, are integers; other text and flags are text. So what a level is
+    called depends on one record's value alone: not on those that made a column text, or floats.
+    """
+    if isinstance(value, (str, bool, np.bool_)):
+        text = str(value)
+        return int(text) if text.removeprefix("-").isdecimal() and _is_plain(text) else text
+    number = as_float(value)
+    if abs(number) < _LARGEST and number.is_integer():
+        return int(number)
+    return None if _place(value, {}, 0, 1) else ()
+
+
+def _is_plain(text):
+    """Return whether an integer is written as this, and few digits tell all of it."""
+    return len(text) <= 17 and abs(int(text)) < _LARGEST and str(int(text)) == text
+
+
+def levels_in(values: Any) -> tuple[str | int, ...]:
+    """Return the levels that occur among values, by value: private."""
+    found: Any = set(map(level_of, np.asarray(values, dtype=object).tolist())) - {None, ()}
+    return tuple(sorted(found, key=lambda level: (isinstance(level, str), level)))
 
 
 def _place(value, places, other, missing):

@@ -225,6 +225,19 @@ def distributions_share() -> float:
     return 0.05
 
 
+def levels_share() -> float:
+    """Return the share of mu^2 of the levels of columns."""
+    return 0.05
+
+
+def failure_share() -> float:
+    """Return the part of delta that levels of single records take, which may show.
+
+    The threshold hardly depends on it, and neither does what the rest of delta pays for.
+    """
+    return 0.1
+
+
 def distribution_steps() -> tuple[float, float]:
     """Return the least part of the records in a step of a distribution, and in deviations."""
     return 1 / 64, 2.0

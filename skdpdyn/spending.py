@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
 from skdpdyn.noise import Generator, release
-from skdpdyn.privacy import Budget, Composition, Gaussian, composition
+from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 
@@ -142,7 +143,14 @@ class Spending:
         """Return the noise that a share pays for: standard deviation over sensitivity."""
         return self.shares[name].noise_multiplier(self.mu)
 
-    def release(self, name: str, value: Any, sensitivity: float, scale: Any = 1.0) -> np.ndarray:
+    def release(
+        self,
+        name: str,
+        value: Any,
+        sensitivity: float,
+        scale: Any = 1.0,
+        record: Mechanism | None = None,
+    ) -> np.ndarray:
         """Return a statistic with noise.
 
         Parameters
@@ -155,6 +163,8 @@ class Spending:
             Largest change of ``value / scale`` by a record, in the Euclidean norm.
         scale : float or ndarray, default=1.0
             What coordinates are divided by to measure that change.
+        record : record or None, default=None
+            What the record says of it, if not that it is `Gaussian`.
 
         Returns
         -------
@@ -165,11 +175,11 @@ class Spending:
         CalibrationError
             If the share has been spent.
         """
-        part = Gaussian(self.noise_multiplier(name), adjacency=self.adjacency)
+        noise = sensitivity * self.noise_multiplier(name) * np.asarray(scale)
+        part = record or Gaussian(self.noise_multiplier(name), adjacency=self.adjacency)
         if sum(of == name for of, _ in self._parts) >= self.shares[name].n_releases:
             raise CalibrationError(f"the share of {name!r} is spent: please report this")
         self._parts.append((name, part))
-        noise = sensitivity * part.noise_multiplier * np.asarray(scale)
         noisy = release(value, noise, self.generator, n_threads=self.n_threads)
         if self.told is not None:
             self.told(len(self._parts))
@@ -186,6 +196,42 @@ class Spending:
         noisy = np.zeros_like(matrix)
         noisy[upper] = self.release(name, matrix[upper], sensitivity, scale)
         return noisy + np.triu(noisy, 1).T
+
+    def vocabulary(
+        self, name: str, counts: np.ndarray, n_columns: int, most_levels: int
+    ) -> np.ndarray:
+        """Return which levels of columns show: those whose noisy counts reach a public threshold.
+
+        The threshold is the least, about, that keeps what one record, or person, alone has, but for
+        the failure that the budget reserves for.
+
+        Parameters
+        ----------
+        name : str
+            The part that pays.
+        counts : ndarray of shape (n_levels,)
+            Counts of the levels that occur in some column. Where that is 0, a level does not occur.
+        n_columns, most_levels : int
+            See `skdpdyn.privacy.Vocabulary`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_levels,)
+        """
+        noise, sensitivity = self.noise_multiplier(name), self.per_square * math.sqrt(n_columns)
+        failure = self.budget.failure / (n_columns * most_levels) * (1 - 1e-8)
+        threshold = 1 - noise * sensitivity * float(special.ndtri(failure))
+        record = Vocabulary(
+            noise_multiplier=noise,
+            threshold=threshold,
+            n_columns=n_columns,
+            most_levels=most_levels,
+            adjacency=self.adjacency,
+        )
+        shows = counts > 0
+        noisy = self.release(name, counts[shows], sensitivity, record=record)
+        shows[shows] = noisy >= threshold
+        return shows
 
     def quantile(
         self,

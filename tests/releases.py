@@ -8,7 +8,7 @@ import io
 import os
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -253,6 +253,18 @@ def rich(model, target="y", **of_records):
             patches.enter_context(patch.object(rules, "least_strength", lambda: 0.0))
             patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))
             return fit(model, target, **of_records)(data.X.shape[1])(data)
+
+    return lambda n_features: run
+
+
+def with_private_levels(**of_records):
+    """Return a way out: an additive model that buys the levels of two columns, one of them text."""
+
+    def run(data):
+        side = data.X[:, 0] > 0
+        X = np.column_stack([data.X[:, 1].astype(object), np.where(side, "a", "b"), side])
+        known = {"bounds": {0: (-1, 1)}, "categories": "private", "interactions": None}
+        return fit(partial(gam, **known), **of_records)(3)(replace(data, X=X))
 
     return lambda n_features: run
 
@@ -585,6 +597,8 @@ WAYS_OUT = {
     "PrivateGAMClassifier": rich(gam),
     "PrivateGAMClassifier of few records": fit(gam),
     "PrivateGAMClassifier persons": rich(gam, **PERSONS),
+    "PrivateGAMClassifier private levels": with_private_levels(),
+    "PrivateGAMClassifier private levels, persons": with_private_levels(**PERSONS),
     "PrivateGAMClassifier three classes": rich(partial(gam, classes=[0, 1, 2])),
     "PrivateGAMClassifier batches": rich(
         by(NoisySGD("shuffled_once", batch_size=16, n_epochs=2), gam)

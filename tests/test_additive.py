@@ -2,6 +2,8 @@
 
 import pickle
 import tracemalloc
+from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -26,13 +28,22 @@ from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
 from skdpdyn.evaluation import evaluate
-from skdpdyn.expansion import Expansion, Levels, Numbers, cosines
+from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.expansion import Expansion, Levels, Numbers, cosines, level_of, levels_in
 from skdpdyn.inspection import ShapeDisplay
+from skdpdyn.linear_model.additive import read_cells
+from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
+from skdpdyn.linear_model.plan import plan
+from skdpdyn.linear_model.reading import read
+from skdpdyn.linear_model.request import Seen, request_of
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsExpander
-from skdpdyn.privacy import Ledger
+from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
+from skdpdyn.privacy.literature.dialects import zcdp
+from skdpdyn.spending import Spending
 
 RNG = np.random.default_rng(0)
 N = 4000
@@ -352,9 +363,11 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
         ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),
         ({"categories": {"town": [1]}}, FRAME, r"\['town'\], which X does not have"),
         ({"categories": {"ward": []}}, FRAME, "must be a list of different levels"),
-        ({"categories": "ward"}, FRAME, "must be a dict"),
+        ({"categories": "ward"}, FRAME, "or a dict of columns"),
         ({}, FRAME.assign(age=np.inf), "infinity"),
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
+        ({"solver": "noisy_sgd", "categories": {"ward": "private"}}, FRAME, "levels are known"),
+        ({"bounds": (0, 1), "categories": "private"}, FRAME, "bounds, a dict, does not name"),
         ({"interactions": [("age", "ward")]}, FRAME, "two columns of numbers"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),
@@ -375,8 +388,6 @@ def test_rows_elsewhere_are_refused_with_what_to_use(tmp_path):
     for X, y in ((rows, None), (collection, dask.from_pandas(pd.Series(Y), npartitions=2))):
         with pytest.raises(TypeError, match="Use BoundsExpander before another estimator"):
             clone(GAM).fit(X, y)
-    with pytest.raises(ValueError, match=r"categories\['ward'\]='private' must be a list"):
-        clone(GAM).set_params(categories={"ward": "private"}).fit(FRAME, Y)
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3])
@@ -424,6 +435,105 @@ def test_expanded_rows_are_never_all_in_memory():
     expanded = len(X) * model.expansion_.n_features * 8
     assert rules.expands(1e9, 10)
     assert peak < min(0.3 * X.nbytes + 24 * len(X) + 8 * len(X) + 3e7, expanded / 4)
+
+
+# --- private levels -------------------------------------------------------------------------------
+
+PRIVATE = clone(GAM).set_params(categories={"ward": "private"}, epsilon=3.0)
+
+
+def test_a_cell_depends_on_nothing_but_the_value():
+    """Levels have one form each: what another record has decides neither cell nor spelling."""
+    same = [[1, 1.0, np.int64(1), np.float32(1), Fraction(1), "1"], [True, np.bool_(True), "True"]]
+    for values in same:
+        forms = {(type(level_of(value)), level_of(value)) for value in values}
+        assert len(forms) == 1
+    none = [Decimal(1), 1.5, np.inf, 2.0**60, b"a", (1,), [1], np.ones(2)]
+    assert [level_of(value) for value in none] == [()] * len(none)
+    assert [level_of(value) for value in (None, np.nan, pd.NA, pd.NaT)] == [None] * 4
+    text = ["-0", "01", "--1", "1" * 20, "\u0661", ""]
+    assert [level_of(value) for value in text] == text
+    assert level_of("-7") == -7
+    values = np.array([*same[0], *same[1], *none, None, "b", 7], dtype=object)
+    assert levels_in(values) == levels_in(values[::-1]) == (1, 7, "True", "b")
+    codes = Levels((1, "True"), learnt=True).codes(values)
+    assert codes.tolist() == [0] * 6 + [1] * 3 + [2] * len(none) + [3, 2, 2]
+    rows = [[0.5, 1], [0.2, "x"], [0.1, 1.0]]
+    model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "private"})
+    (column, codes), *_ = read_cells(model, rows, reset=True).seen.values()
+    assert (column.levels, codes.tolist()) == ((1, "x"), [0, 1, 0])
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_levels_are_bought(adjacency, tmp_path):
+    frame = FRAME.assign(code=np.arange(N) % 50)
+    frame.loc[0, "ward"], frame.loc[::9, "ward"] = "a secret", None
+    known = clone(GAM).set_params(epsilon=3.0, adjacency=adjacency, random_state=None)
+    model = clone(known).set_params(categories="private").fit(frame, Y)
+    ward = model.expansion_.columns[2]
+    assert ward.levels == ("north", "south", "west")
+    assert b"a secret" not in pickle.dumps(model)
+    assert model.privacy_ == model.privacy_cost(N, 5)
+    assert model.privacy_.failure > 0
+    assert model.privacy_.epsilon(model.delta_) == pytest.approx(3.0)
+    assert model.mechanism_["levels of columns"].n_columns == 3
+    assert composition(model.mechanism_).failure <= model.privacy_.failure
+    for report in (model.privacy_report(), model.set_params(random_state=0).privacy_report()):
+        assert check_report(report.to_json())["theorem"]
+    ledger = Ledger(tmp_path / "ledger.json", Budget(3.0, 1e-6, adjacency))
+    ledger.reserve("levels", clone(model).set_params(random_state=None), N, 5)
+    assert ledger.total.failure == model.privacy_.failure
+    shape = model.shapes_["ward"]
+    assert shape.grid == ["north", "south", "west", "other", "missing"]
+    assert np.argmax(shape.value[0][:3]) == 2
+    np.testing.assert_allclose(
+        model.explain(frame).sum(axis=1), model.decision_function(frame), atol=1e-9
+    )
+    np.testing.assert_array_equal(model.to_sklearn().predict(frame), model.predict(frame))
+    assert model.score(frame, Y) > 0.85
+    persons = clone(model).fit(frame, Y, groups=np.arange(N) // 2)
+    assert persons.mechanism_["levels of columns"].most_levels == 100
+    assert persons.privacy_ == model.privacy_cost(N // 2, 5).with_unit("person")
+
+
+def test_what_cannot_pay_for_levels_says_so():
+    search = PrivateSearchCV(clone(PRIVATE).set_params(random_state=None), {"clip": [0.3, 0.6]})
+    with pytest.raises(UnsupportedMechanismError):
+        search.fit(FRAME, Y)
+    with pytest.raises(UnsupportedMechanismError, match="zcdp"):
+        zcdp(Vocabulary(noise_multiplier=1.0, threshold=9.0))
+    with pytest.raises(ValueError, match=r"threshold=0\.5"):
+        Vocabulary(noise_multiplier=1.0, threshold=0.5)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("rows_of_one", [1, 3])
+def test_a_level_of_one_record_shows_no_more_often_than_is_paid_for(
+    adjacency, rows_of_one, monkeypatch
+):
+    """Levels of one record, or person, in two columns. Chance: 5 deviations on both sides, 6e-7."""
+    monkeypatch.setattr(rules, "failure_share", lambda: 0.8)
+    alone = np.arange(60) < rows_of_one
+    frame = pd.DataFrame({name: np.where(alone, np.arange(60), 99) for name in "ab"})
+    known = {"categories": "private", "bounds": {}, "classes": [0, 1], "adjacency": adjacency}
+    model = PrivateGAMClassifier(1.0, 0.5, max_rows_per_person=rows_of_one, **known)
+    owners = None if rows_of_one == 1 else np.arange(60) // rows_of_one
+    n_draws, shown = 3000, 0
+    (generator,) = generators(0)
+    with read(model, frame, alone, owners, None) as reading:
+        planned = plan(request_of(model, *reading.shape, Seen(columns=reading.columns)))
+        for _ in range(n_draws):
+            spending = Spending(planned.budget, planned.shares, generator)
+            columns = COLUMN_LEVELS.bought(reading, planned.request, spending).columns
+            shown += any(set(column.levels) - {99} for column in columns)
+    failure = composition(spending.record()).failure
+    assert failure <= planned.budget.failure
+    room = 5 * np.sqrt(failure * (1 - failure) / n_draws)
+    assert shown / n_draws <= failure + room
+    assert rows_of_one > 1 or shown / n_draws >= 0.9 * failure - room
+    assert planned.budget.reserved == pytest.approx(0.4)
+    spending = Spending(planned.budget, planned.shares, generator)
+    assert not np.any(spending.vocabulary(LEVELS, np.zeros(1000), 1, 1))  # these do not occur
 
 
 # --- shapes ---------------------------------------------------------------------------------------

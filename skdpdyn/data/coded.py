@@ -2,8 +2,10 @@
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from scipy import sparse
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import largest_square, numbers_of_rows
-from skdpdyn.expansion import Expansion
+from skdpdyn.expansion import Expansion, Levels
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Ball, Statistic
 from skdpdyn.kernels.sums import Total
 
@@ -37,6 +39,8 @@ class Coded:
     dtype = np.dtype(np.float64)
     ndim = 2
     kind: type[LocalRows]  # of rows that are made of them
+    # of columns of private levels: those that occur, and which of them each row has
+    seen: Mapping[int, tuple[Levels, np.ndarray]] = MappingProxyType({})
 
     def __init__(self, codes: np.ndarray, expansion: Expansion):
         self.codes, self.expansion = codes, expansion

@@ -1,7 +1,7 @@
 """Columns of additive models: what is public of them, and how rows become cells."""
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,13 @@ import numpy as np
 from skdpdyn import rules
 from skdpdyn.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
 from skdpdyn.data.coded import Coded
-from skdpdyn.expansion import LOWEST, Expansion, Levels, Numbers
+from skdpdyn.expansion import LOWEST, Expansion, Levels, Numbers, levels_in
 from skdpdyn.preprocessing import bounds_by_column
-from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.checks import is_auto, is_named
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 _FLAGS = Levels((False, True))
+_PRIVATE = Levels((), learnt=True)
 
 
 def public_columns(
@@ -33,8 +34,8 @@ def public_columns(
     kinds : sequence of str or None
         Names of the types of a frame's columns; None: all are numbers.
     """
-    levels = _levels(model.categories)
     keys: list[Hashable] = list(range(n_features) if names is None else names)
+    levels = _levels(model, keys)
     if unknown := [key for key in levels if key not in keys]:
         raise ValueError(f"categories name the columns {unknown}, which X does not have")
     found: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
@@ -43,7 +44,8 @@ def public_columns(
     if nameless := [key for key in text if key not in found]:
         raise ValueError(
             f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
-            f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}"
+            f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
+            f"'private' in place of the list, which buys them"
         )
     given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
     for key, kind in zip(keys, kinds, strict=True):
@@ -55,19 +57,37 @@ def public_columns(
     return tuple(found[key] for key in keys)
 
 
-def _levels(categories):
-    """Return the public levels of columns, by their names."""
+def learns_levels(model: Any) -> bool:
+    """Return whether levels of columns are private, so that they are bought."""
+    given = model.categories
+    each = given.values() if isinstance(given, dict) else [given]
+    return any(is_named(one, "private") for one in each)
+
+
+def _levels(model, keys):
+    """Return the levels of columns, by their names; private ones are not known yet."""
+    categories = model.categories
     if categories is None:
         return {}
+    if is_named(categories, "private"):
+        known = model.bounds if isinstance(model.bounds, dict) else keys
+        if not (rest := [key for key in keys if key not in known]):
+            raise ValueError(
+                "categories='private' is of the columns that bounds, a dict, does not name: there "
+                "is none"
+            )
+        return dict.fromkeys(rest, _PRIVATE)
     if not isinstance(categories, dict):
         raise ValueError(
-            f"categories={categories!r} must be a dict of columns and their public levels; levels "
-            "that are only in the records count as 'other'"
+            f"categories={categories!r} must be 'private', or a dict of columns and their public "
+            "levels; levels that are only in the records count as 'other'"
         )
     return {key: _of_levels(key, levels) for key, levels in categories.items()}
 
 
 def _of_levels(key, levels):
+    if is_named(levels, "private"):
+        return _PRIVATE
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
     found = [] if isinstance(levels, str) else list(levels)
     found = [level.item() if isinstance(level, np.generic) else level for level in found]
@@ -77,7 +97,8 @@ def _of_levels(key, levels):
         usable = False
     if not usable:
         raise ValueError(
-            f"categories[{key!r}]={levels!r} must be a list of different levels, at least one"
+            f"categories[{key!r}]={levels!r} must be 'private', or a list of different levels, at "
+            "least one"
         )
     return Levels(tuple(found))
 
@@ -106,7 +127,7 @@ def _bounds(bounds, numbers, names, n_features):
 
 def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]:
     """Return what is public of columns in some order, where only their number is known."""
-    by_name = [*_levels(model.categories)]
+    by_name = [*model.categories] if isinstance(model.categories, dict) else []
     if isinstance(model.bounds, dict):
         by_name += [key for key in model.bounds if key not in by_name]
     if not any(isinstance(key, str) for key in by_name):
@@ -257,6 +278,39 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
         part = slice(first, first + _AT_ONCE)
         for j, column in enumerate(expansion.columns):
             codes[part, j] = quoting_no_records(_codes, column, take(part, j))
+    cells = Coded(codes, expansion)
+    if reset:  # until levels are bought, all of them are "other"
+        private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
+        cells.seen = {j: quoting_no_records(_seen, take(slice(None), j)) for j in private}
+    return cells
+
+
+def _seen(values):
+    """Return the levels that occur in a column, which are private, and the cell of each value."""
+    column = Levels(levels_in(values), learnt=True)
+    return column, column.codes(values)
+
+
+def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
+    """Return rows under the levels of private columns that were bought.
+
+    Parameters
+    ----------
+    cells : Coded
+        Rows, with the levels that were ``seen``.
+    shown : sequence of ndarray of bool
+        For each private column, which of its cells are levels that show. Other levels are "other".
+    """
+    columns, moved = list(cells.expansion.columns), {}
+    for (j, (column, places)), of in zip(cells.seen.items(), shown, strict=True):
+        to = np.where(of, np.cumsum(of) - 1, np.count_nonzero(of))
+        to[-1] = np.count_nonzero(of) + 1
+        columns[j] = Levels(tuple(compress(column.levels, of)), learnt=True)
+        moved[j] = to[places]
+    expansion = Expansion(tuple(columns), 0, 0.0)
+    codes = cells.codes.astype(expansion.code_dtype)
+    for j, of in moved.items():
+        codes[:, j] = of
     return Coded(codes, expansion)
 
 
@@ -278,8 +332,10 @@ def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str
         dtypes = X.schema.types
     if dtypes is None or not hasattr(X, "columns"):
         options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
-        if _levels(model.categories):
-            options = {"dtype": None, "ensure_all_finite": False}
+        if isinstance(model.categories, (dict, str)) and model.categories:
+            # lists, too, keep each value as it is: text of one record would make all others text
+            kind = None if isinstance(X, np.ndarray) else object
+            options = {"dtype": kind, "ensure_all_finite": False}
         rows = validated(model, X, reset=reset, **options)
         return len(rows), lambda part, j: rows[part, j], None
     validated(model, X, reset=reset, skip_check_array=True)

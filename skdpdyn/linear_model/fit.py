@@ -13,7 +13,7 @@ from skdpdyn.conditioning import FittedConditioning
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
-from skdpdyn.linear_model.parts import AFTER, DIAGNOSTICS, PARTS, Learning
+from skdpdyn.linear_model.parts import AFTER, COLUMN_LEVELS, DIAGNOSTICS, LEVELS, PARTS, Learning
 from skdpdyn.linear_model.plan import Plan, plan
 from skdpdyn.linear_model.reading import Reading, read
 from skdpdyn.linear_model.request import Seen, check_persons, checked, request_of
@@ -48,28 +48,35 @@ def fit(
         reading = replace(reading, equal=most_rows is not None)
         if groups is not None:
             check_persons(model, most_rows)
-        seen = Seen(
-            reading.target.loss,
-            reading.is_sparse,
-            reading.has_exposure,
-            reading.in_order,
-            reading.columns,
-            most_rows,
-        )
-        request = request_of(model, *reading.shape, seen)
-        planned = plan(request)
+        planned = _planned(model, reading, most_rows)
         _check_source(model, planned, reading)
         (generator,) = generators(model.random_state)
-        warn_of_weak_budget(planned.budget, request.n_samples)
+        warn_of_weak_budget(planned.budget, planned.request.n_samples)
+        spending = Spending(planned.budget, planned.shares, generator)
+        if LEVELS in planned.shares:
+            reading = COLUMN_LEVELS.bought(reading, planned.request, spending)
+            planned = _planned(model, reading, most_rows)  # of the columns that there are now
         if model.verbose:
             _tell(model, planned)
-        _run(model, planned, reading, generator, unit)
+        _run(model, planned, reading, spending, unit)
 
 
-def _run(model, planned, reading, generator, unit):
+def _planned(model, reading, most_rows):
+    """Return the plan for what was read."""
+    seen = Seen(
+        reading.target.loss,
+        reading.is_sparse,
+        reading.has_exposure,
+        reading.in_order,
+        reading.columns,
+        most_rows,
+    )
+    return plan(request_of(model, *reading.shape, seen))
+
+
+def _run(model, planned, reading, spending, unit):
     """Buy what is bought first, train, and publish."""
-    request = planned.request
-    spending = Spending(planned.budget, planned.shares, generator)
+    request, spending.shares = planned.request, planned.shares
     learning = _learning(planned, reading, model.n_jobs)
     spending.n_threads = learning.rows.n_threads
     record = learn(learning, spending, model.verbose)
@@ -84,7 +91,7 @@ def _run(model, planned, reading, generator, unit):
                 planned.objective,
                 record,
                 learning.rows,
-                generator=generator,
+                generator=spending.generator,
                 verbose=model.verbose,
                 **start,
             )
@@ -184,7 +191,9 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
 def _check_spent(spending: Spending, planned: Plan) -> None:
     """Raise unless all that was bought is within what the plan declares."""
     ran = spending.record()
-    if ran is not None and not composition(ran).mu <= planned.declared_mu:
+    cost = None if ran is None else composition(ran)
+    known = planned.declared_mu, planned.budget.failure
+    if cost and not (cost.mu <= known[0] and cost.failure <= known[1]):
         raise CalibrationError(
             "the parts of this fit cost more than it declares: please report this"
         )

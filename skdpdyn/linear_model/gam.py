@@ -83,11 +83,13 @@ class AdditiveModel(PrivateLinearModel):
             Public bounds of the columns of numbers: ``{column: (low, high)}``, or what
             `BoundsScaler <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the
             nearer bound. Do not take them from the data.
-        categories : dict or None, default=None
+        categories : dict, "private" or None, default=None
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
             names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
             ``astype("category")`` collects levels from the records. A column of text without levels
             is refused; one of flags (bool) needs none. Columns of arrays are named by their number.
+            "private" in place of levels buys those that are not rare: text and whole numbers.
+            "private" alone does so for all columns that ``bounds``, a dict, does not name.
         interactions : "auto", None or sequence of pairs, default="auto"
             Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are
             many.

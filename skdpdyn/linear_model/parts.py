@@ -11,7 +11,10 @@ import numpy as np
 from skdpdyn import rules
 from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.data.base import Rows, target_rounding
+from skdpdyn.data.coded import Coded
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
+from skdpdyn.expansion import Expansion
+from skdpdyn.linear_model.additive import with_levels
 from skdpdyn.linear_model.request import Request
 from skdpdyn.losses import Loss
 from skdpdyn.objective import row_norm_of
@@ -19,9 +22,10 @@ from skdpdyn.spending import COUNTS, Share, Spending, total_of
 
 if TYPE_CHECKING:
     from skdpdyn.linear_model.plan import Plan
+    from skdpdyn.linear_model.reading import Reading
     from skdpdyn.linear_model.targets import Target
 
-DISTRIBUTIONS = "column distributions"
+DISTRIBUTIONS, LEVELS = "column distributions", "levels of columns"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
 SECOND_RATE, MEAN_RESIDUAL = "second base rate", "mean residual"
 _LONG_COLUMN = 16.0  # of the intercept, over the norm of a row: its part is 0.2 % less than all
@@ -148,6 +152,40 @@ class Distributions(Part):
         learning.rows = rows.with_expansion(
             expansion.with_distributions(found, std / n_samples, *steps)
         )
+
+
+class ColumnLevels(Part):
+    """Levels of columns, by noisy counts of those that occur: bought first, for they make columns.
+
+    A record is in one cell of each of c columns, so that it moves counts as it does `Distributions`
+    of c columns. Which levels have counts is private: see `skdpdyn.privacy.Vocabulary`.
+    """
+
+    def share(self, request):
+        """See `Part.share`."""
+        if not request.budget.reserved:
+            return {}
+        if not request.adapts:
+            raise ValueError(
+                f"categories='private': solver={request.solver!r} under bound={request.bound!r} "
+                "plans its noise before levels are known. Use solver='auto' and bound='tightest'"
+            )
+        return {LEVELS: Share(rules.levels_share())}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`: the plan has rested on it."""
+
+    def bought(self, reading: "Reading", request: Request, spending: Spending) -> "Reading":
+        """Buy it, and return what was read under the levels that show."""
+        cells, most_levels = reading.X, 1 if reading.persons is None else request.most_rows
+        expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
+        codes = np.column_stack([places for _, places in cells.seen.values()])
+        rows: Any = replace(reading, X=Coded(codes, expansion)).rows(request.most_rows)
+        counts, starts = rows.cell_counts(), expansion.starts
+        known = np.setdiff1d(np.arange(counts.size), np.append(starts[1:] - 2, starts[1:] - 1))
+        shows = np.zeros(counts.size, dtype=bool)
+        shows[known] = spending.vocabulary(LEVELS, counts[known], len(cells.seen), most_levels)
+        return replace(reading, X=with_levels(cells, np.split(shows, starts[1:-1])))
 
 
 class Units(Part):
@@ -430,9 +468,16 @@ class MeanResidual(Part):
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 
 
-DIAGNOSTICS, ROWS_MAP = Diagnostics(), RowsMap()
+DIAGNOSTICS, COLUMN_LEVELS, ROWS_MAP = Diagnostics(), ColumnLevels(), RowsMap()
 UNITS = Units()
-PARTS: tuple[Part, ...] = (Distributions(), ROWS_MAP, UNITS, ClassWeights(), Curvature())
+PARTS: tuple[Part, ...] = (
+    COLUMN_LEVELS,
+    Distributions(),
+    ROWS_MAP,
+    UNITS,
+    ClassWeights(),
+    Curvature(),
+)
 """What is bought, in this order, after diagnostics."""
 AFTER: tuple[Part, ...] = (MeanResidual(),)
 """What is bought after training, in this order."""

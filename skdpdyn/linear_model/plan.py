@@ -65,7 +65,7 @@ def plan(request: Request) -> Plan:
     training = budget.part(left * ROUNDS_DOWN**2) if shares and left else budget
     objective = _objective(request, training)
     if request.adapts or request.constant:
-        guarantee = GaussianDP(budget.mu, adjacency)
+        guarantee = GaussianDP(budget.mu, adjacency, budget.failure)
         known = None, "composition", guarantee, budget, request, objective
         return Plan(*known, shares, training, None, budget.mu)
     # more than the parts add up to, by their rounding: less than a report's check allows for

@@ -10,6 +10,7 @@ from skdpdyn.base import check_n_jobs, check_verbose
 from skdpdyn.conditioning import Conditioning, FittedConditioning, can_sum, pays_for_matrix
 from skdpdyn.data.persons import checked_most_rows
 from skdpdyn.expansion import Expansion
+from skdpdyn.linear_model.additive import learns_levels
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.start import Start, start_of
 from skdpdyn.losses import Loss
@@ -289,6 +290,8 @@ def request_of(
     start = _start_of(model, solver, n_features, loss) if known else None
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
+        if learns_levels(model):
+            budget = replace(budget, reserved=rules.failure_share() * budget.delta)
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = model.family.expand(model, seen.columns, n_features, strength)
         n_features = expansion.n_features

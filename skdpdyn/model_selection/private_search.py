@@ -445,7 +445,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
         mu, guarantees = mechanism.trial.mu, ()  # of a trial
         costs = cache(lambda mu: law.costs(mu, head, public))
-        if not all(isinstance(cost, GaussianDP) for cost in costs(mu)):
+        if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
             law.check_listed()
 
             def excess(mu):

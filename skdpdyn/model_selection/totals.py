@@ -411,6 +411,7 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
     # Room for rounding takes another last digit of mu with every number of columns, but never more
     # than the budget
     gaussian = isinstance(guarantee, GaussianDP) and isinstance(other, GaussianDP)
+    gaussian = gaussian and not (guarantee.failure or other.failure)
     if not (gaussian and math.isclose(guarantee.mu, other.mu, rel_tol=1e-6)):
         raise ValueError(
             f"{candidate}: what a fit costs depends on the number of columns, which candidates "

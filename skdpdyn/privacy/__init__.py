@@ -38,6 +38,7 @@ from skdpdyn.privacy.mechanisms import (
     RandomizedResponse,
     Selection,
     TruncatedPoisson,
+    Vocabulary,
     WithoutReplacement,
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
@@ -75,6 +76,7 @@ __all__ = [
     "Selection",
     "SubsampledDP",
     "TruncatedPoisson",
+    "Vocabulary",
     "WithoutReplacement",
     "calibrate",
     "chaudhuri",

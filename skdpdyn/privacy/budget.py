@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from scipy import special
+
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Named
 from skdpdyn.privacy.checks import as_float, is_auto
@@ -24,6 +26,8 @@ class Budget:
         Largest delta, in [0, 1). 0 is a pure budget, which Gaussian noise cannot keep.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours.
+    reserved : float, default=0.0
+        Part of ``delta`` that is kept for a guarantee's ``failure``, and lost to ``mu``.
 
     Raises
     ------
@@ -41,6 +45,7 @@ class Budget:
     epsilon: float
     delta: float
     adjacency: Named = Adjacency.REPLACE_ONE
+    reserved: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < as_float(self.epsilon) < math.inf:
@@ -54,6 +59,8 @@ class Budget:
             )
         if not 0 <= as_float(self.delta) < 1:
             raise ValueError(f"delta={self.delta!r} must be in (0, 1), or 0 for noise that is pure")
+        if not 0 <= as_float(self.reserved) <= self.delta:
+            raise ValueError(f"reserved={self.reserved!r} must be in [0, delta]")
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
@@ -106,7 +113,12 @@ class Budget:
                 f"delta={self.delta:g} must be in (0, 1): Gaussian noise has no pure-epsilon "
                 "guarantee; 1/n^2 is customary"
             )
-        return gdp_mu(self.epsilon, self.delta)
+        return gdp_mu(self.epsilon, self.delta - self.reserved)
+
+    @property
+    def failure(self) -> float:
+        """Probability of a failure that ``reserved`` pays for, (1 + exp(epsilon)) times."""
+        return self.reserved * float(special.expit(-self.epsilon)) * (1 - 1e-9)
 
     def require_gaussian(self) -> None:
         """Raise a ValueError if no Gaussian noise can keep the budget: if delta is 0."""
@@ -174,12 +186,13 @@ class Budget:
         if not 0 < as_float(share) <= 1:
             raise ValueError(f"share={share!r} must be in (0, 1]: a part of mu^2")
         mu = self.mu * math.sqrt(share) * (1 - 1e-12)  # epsilon rounds up by less
-        epsilon = GaussianDP(mu).epsilon(self.delta)
+        delta = self.delta - self.reserved
+        epsilon = GaussianDP(mu).epsilon(delta)
         if not epsilon > 0:
             raise CalibrationError(
-                f"share={share:.3g}: a part this small has epsilon=0 at delta={self.delta!r}. "
+                f"share={share:.3g}: a part this small has epsilon=0 at delta={delta!r}. "
                 "Take a smaller delta"
             )
-        budget = replace(self, epsilon=epsilon)
+        budget = replace(self, epsilon=epsilon, delta=delta, reserved=0.0)
         vars(budget)["mu"] = mu
         return budget

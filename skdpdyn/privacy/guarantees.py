@@ -472,9 +472,9 @@ class GaussianDP(Guarantee):
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
     failure : float, default=0.0
-        Probability in [0, 1) of an event in which the guarantee does not hold: on all data sets the
-        mechanism is within this total variation distance of one mechanism that is mu-GDP. It adds
-        (1 + exp(epsilon)) times this probability to delta.
+        Probability in [0, 1) of an event in which the guarantee does not hold: for any neighbours,
+        both laws of outcomes are within this total variation distance of two that are no easier to
+        tell apart than mu-GDP says. It adds (1 + exp(epsilon)) times this probability to delta.
     unit : str, default="record"
         Whom it protects: one of these is what neighbours differ in.
 
@@ -587,6 +587,11 @@ class GaussianDP(Guarantee):
         -------
         GaussianDP
 
+        Raises
+        ------
+        UnsupportedMechanismError
+            If it may fail: what neighbours hide, larger groups need not.
+
         References
         ----------
         J. Dong, A. Roth, W. Su (2022), Gaussian differential privacy, Theorem 2.14.
@@ -597,7 +602,13 @@ class GaussianDP(Guarantee):
         >>> GaussianDP(0.25).group(3).mu
         0.75
         """
-        return replace(self, mu=checked_count(size, "size") * self.mu)
+        size = checked_count(size, "size")
+        if self.failure and size > 1:
+            raise UnsupportedMechanismError(
+                f"failure={self.failure!r}: a guarantee that may fail says nothing of groups of "
+                f"{size}"
+            )
+        return replace(self, mu=size * self.mu)
 
     def rdp(self, order: Floats) -> Any:
         """Return the Renyi divergence of ``order``: order mu^2 / 2."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism, Named
@@ -148,6 +148,64 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         _settle_noise(self)
+
+
+@stored
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """Levels of columns that occur: those whose count with Gaussian noise reaches a threshold.
+
+    A record counts once in each column, for one level; several rows of a person count for weights
+    that add up to at most 1. Only levels that occur have counts, and noise.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise on a count over the Euclidean sensitivity of all counts,
+        sqrt(f n_columns): f is 1 under "add_remove", 2 under "replace_one". Positive.
+    threshold : float
+        Least noisy count that shows a level, >= 1.
+    n_columns : int, default=1
+        Number of columns.
+    most_levels : int, default=1
+        Most levels that a record, or a person, has in a column.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import Vocabulary, composition
+    >>> levels = Vocabulary(noise_multiplier=20.0, threshold=150.0, adjacency="add_remove")
+    >>> composition(levels).mu, round(1e14 * levels.failure, 4)
+    (0.05, 4.667)
+    """
+
+    noise_multiplier: float
+    threshold: float
+    n_columns: int = 1
+    most_levels: int = 1
+    adjacency: Named = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        _settle_noise(self)
+        _settle(self, threshold=_number("threshold", self.threshold))
+        for name in ("n_columns", "most_levels"):
+            _settle(self, **{name: checked_count(getattr(self, name), name)})
+        if not self.threshold >= 1:
+            raise ValueError(f"threshold={self.threshold} must be >= 1: a record counts as much")
+
+    @property
+    def failure(self) -> float:
+        """Largest probability that a level shows which one record, or person, alone has.
+
+        In a column it has one such level with a count of at most 1, or m with counts that add up to
+        at most that. Normal tails are convex there, so that (1, 0, ..., 0) is the worst.
+        """
+        std = self.noise_multiplier * math.sqrt(
+            self.adjacency.sum_sensitivity(1.0) * self.n_columns
+        )
+        one, empty = special.ndtr([(1 - self.threshold) / std, -self.threshold / std]).tolist()
+        return min(self.n_columns * (one + (self.most_levels - 1) * empty) * (1 + 1e-9), 1 - 2**-53)
 
 
 @stored

@@ -55,9 +55,9 @@ def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
     if not (isinstance(guarantee, GaussianDP) and isinstance(proved, GaussianDP)):
         return False
     a_little_more = proved.mu <= guarantee.mu <= proved.mu * (1 + _ROOM)
-    return a_little_more and agree(
-        to_dict(replace(guarantee, mu=proved.mu)), to_dict(proved), ROUNDING
-    )
+    same = replace(guarantee, mu=proved.mu, failure=proved.failure)
+    fails = guarantee.failure >= proved.failure
+    return a_little_more and fails and agree(to_dict(same), to_dict(proved), ROUNDING)
 
 
 def agree(one: Any, other: Any, tolerance: float) -> bool:

@@ -15,6 +15,7 @@ from skdpdyn.privacy.mechanisms import (
     NoisyGradientDescent,
     OnePass,
     PoissonSubsampled,
+    Vocabulary,
     WithoutReplacement,
 )
 
@@ -63,6 +64,12 @@ def _(mechanism: NoisyGradientDescent) -> GaussianDP:
 @composition.register
 def _(mechanism: Gaussian) -> GaussianDP:
     return GaussianDP(1 / mechanism.noise_multiplier, mechanism.adjacency)
+
+
+@composition.register
+def _(mechanism: Vocabulary) -> GaussianDP:
+    # Of two neighbours, levels that both have are one Gaussian release; others may fail to hide
+    return GaussianDP(1 / mechanism.noise_multiplier, mechanism.adjacency, mechanism.failure)
 
 
 @composition.register

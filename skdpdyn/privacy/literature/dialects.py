@@ -66,7 +66,7 @@ def zcdp(mechanism: Mechanism) -> RenyiDP:
     0.125
     """
     guarantee = composition(mechanism)
-    if type(guarantee) is not GaussianDP:
+    if type(guarantee) is not GaussianDP or guarantee.failure:
         raise UnsupportedMechanismError(
             f"zcdp needs Gaussian noise; the composition is {guarantee!r}"
         )
