@@ -188,8 +188,8 @@ MUTATIONS = [
     ),
     Mutation(
         "less noise than a share pays for",
-        "noise = sensitivity * part.noise_multiplier * np.asarray(scale)",
-        "noise = part.noise_multiplier * np.asarray(scale)",
+        "noise = sensitivity * self.noise_multiplier(name) * np.asarray(scale)",
+        "noise = self.noise_multiplier(name) * np.asarray(scale)",
         "tests/test_spent.py -k 'summary or evaluate'",
     ),
     Mutation(
@@ -500,8 +500,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a group is one person",
-        'checked_count(size, "size") * self.mu',
-        "self.mu",
+        "return replace(self, mu=size * self.mu)",
+        "return self",
         "tests/test_privacy_guarantees.py tests/test_bounds_travel.py -k 'group or persons'",
     ),
     Mutation(

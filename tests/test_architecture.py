@@ -120,7 +120,7 @@ LAYERS = {
     "linear_model/reading.py": (8, 5),
     "linear_model/fit.py": (8, 6),
     "linear_model/base.py": (8, 7),
-    "linear_model/additive.py": (8, 4),
+    "linear_model/additive.py": (8, 2),
     "linear_model/shapes.py": (8, 7),
     "linear_model/gam.py": (8, 9),
     "linear_model/__init__.py": (8, 10),

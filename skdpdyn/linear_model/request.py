@@ -275,23 +275,12 @@ def request_of(
     n_samples, n_features = check_shape(n_samples, n_features)
     parameters, solver = checked(model), solver_of(model)
     solver = solver.in_order() if seen.in_order else solver
-    budget = Budget.for_samples(
-        model.epsilon, model.delta, n_samples=n_samples, adjacency=Adjacency(model.adjacency)
-    )
-    if budget.delta == 0 and not solver.pure:
-        raise ValueError(
-            f"delta={model.delta!r} must be in (0, 1): Gaussian noise has no pure-epsilon "
-            f"guarantee; 1/n^2 is customary. solver={model.solver!r} has no other noise. What has: "
-            "solver=ObjectivePerturbation(noise='gamma') or "
-            "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
-        )
+    budget = _budget(model, n_samples, solver)
     solver.check_loss(loss)
     known = getattr(model, "start", None) is not None  # an older class outside may lack it
     start = _start_of(model, solver, n_features, loss) if known else None
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
-        if learns_levels(model):
-            budget = replace(budget, reserved=rules.failure_share() * budget.delta)
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = model.family.expand(model, seen.columns, n_features, strength)
         n_features = expansion.n_features
@@ -318,6 +307,23 @@ def request_of(
         return request
     bought = request.maps and request.given is None and not request.is_sparse
     return replace(request, data_norm=rules.data_norm(n_features, bought))
+
+
+def _budget(model, n_samples, solver):
+    """Return the budget, with a part of delta reserved where levels of columns are bought."""
+    budget = Budget.for_samples(
+        model.epsilon, model.delta, n_samples=n_samples, adjacency=Adjacency(model.adjacency)
+    )
+    if budget.delta == 0 and not solver.pure:
+        raise ValueError(
+            f"delta={model.delta!r} must be in (0, 1): Gaussian noise has no pure-epsilon "
+            f"guarantee; 1/n^2 is customary. solver={model.solver!r} has no other noise. What has: "
+            "solver=ObjectivePerturbation(noise='gamma') or "
+            "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
+        )
+    if model.family.expand is not None and learns_levels(model):
+        return replace(budget, reserved=rules.failure_share() * budget.delta)
+    return budget
 
 
 def _start_of(model, solver, n_features, loss):
