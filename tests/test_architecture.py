@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -174,34 +175,45 @@ class Module:
                 return layer
         return None
 
-    def imports(self, tree=None):
-        """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is
-        a.b.c. What only type checkers see is left out.
-        """
+    @cached_property
+    def _found(self):
+        """Triples (node, line, dotted name) of every import."""
         typing = {id(n) for part in ast.walk(self.tree) if _is_typing(part) for n in ast.walk(part)}
-        for node in ast.walk(tree or self.tree):
+        found = []
+        for node in ast.walk(self.tree):
             if id(node) in typing:
                 continue
             if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
+                names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Call) and _called_name(node) in (
                 "import_module",
                 "__import__",
             ):
                 name = node.args[0]
-                yield node.lineno, name.value if isinstance(name, ast.Constant) else "?"
+                names = [name.value if isinstance(name, ast.Constant) else "?"]
+            else:
+                continue
+            found += [(node, node.lineno, name) for name in names]
+        return found
+
+    def imports(self):
+        """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is
+        a.b.c. What only type checkers see is left out.
+        """
+        return [(line, name) for _, line, name in self._found]
 
     def imports_at_load(self):
         """The imports that run when the module is loaded."""
-        functions = [
-            n
-            for n in ast.walk(self.tree)
-            if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        ]
-        later = {line for function in functions for line, _ in self.imports(function)}
-        return [(line, name) for line, name in self.imports() if line not in later]
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        later = {
+            id(node)
+            for function in ast.walk(self.tree)
+            if isinstance(function, functions)
+            for node in ast.walk(function)
+        }
+        return [(line, name) for node, line, name in self._found if id(node) not in later]
 
 
 def _is_typing(node):
@@ -235,7 +247,28 @@ def _is_in(name, package):
     return name == package or name.startswith(package + ".")
 
 
-each_module = pytest.mark.parametrize("module", MODULES.values(), ids=lambda module: module.path)
+def each(values):
+    """Hold a law for each value in one test, and tell all that break it: thousands of cases would
+    be collected and reported for longer than they take.
+    """
+
+    def law(hold):
+        def test():
+            broken = []
+            for value in values:
+                try:
+                    hold(value)
+                except (AssertionError, pytest.fail.Exception) as error:
+                    broken.append(str(error))
+            assert not broken, "\n".join(broken)
+
+        test.__doc__ = hold.__doc__
+        return test
+
+    return law
+
+
+each_module = each(MODULES.values())
 
 
 def test_there_is_something_to_check():
@@ -296,21 +329,18 @@ def _room(name):
 @pytest.mark.smoke
 def test_no_circle_of_rooms():
     rooms = {_room(name): set() for name in MODULES if name != "skdpdyn"}
-    for room in rooms:
-        for module in MODULES.values():
-            if _room(module.name) == room:
-                names = [n for _, n in module.imports_at_load() if _is_in(n, "skdpdyn")]
-                rooms[room] |= {_room(_module_of(name).name) for name in names}
+    for module in MODULES.values():
+        if module.name != "skdpdyn":
+            names = [n for _, n in module.imports_at_load() if _is_in(n, "skdpdyn")]
+            rooms[_room(module.name)] |= {_room(_module_of(name).name) for name in names}
     while free := {name for name, targets in rooms.items() if not targets & rooms.keys() - {name}}:
         rooms = {name: targets for name, targets in rooms.items() if name not in free}
     assert not rooms, f"these rooms import each other in a circle, or lean on one: {sorted(rooms)}"
 
 
-@pytest.mark.parametrize(
-    "module",
-    # but for the command line, which reads release folders
-    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy") and "__main__" not in m.name],
-    ids=lambda m: m.path,
+# but for the command line, which reads release folders
+@each(
+    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy") and "__main__" not in m.path]
 )
 def test_privacy_stands_on_its_own(module):
     foreign = [name for _, name in module.imports() if _is_in(name, "skdpdyn")]
@@ -355,11 +385,7 @@ JUDGES = {"privacy", "accountants", "judge", "least_noise", "most_steps", "calib
 JUDGING = "accountants", "calibration"  # modules
 
 
-@pytest.mark.parametrize(
-    "module",
-    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.solvers")],
-    ids=lambda m: m.path,
-)
+@each([m for m in MODULES.values() if _is_in(m.name, "skdpdyn.solvers")])
 def test_who_describes_does_not_judge(module):
     accountants = set(importlib.import_module("skdpdyn.privacy.accountants").__all__)
     for line, name in module.imports():
@@ -710,7 +736,7 @@ def test_docstring_parser():
             _check_parameters("documented", documented, wrong)
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
+@each(DOCUMENTED)
 def test_docstring_agrees_with_signature(name):
     value = DOCUMENTED[name]
     docstring = (value.fget if isinstance(value, property) else value).__doc__
@@ -729,7 +755,7 @@ def _entries(docstring, title):
     return {" ".join(entry.split()) for entry in re.split(r"^(?=\S)", section, flags=re.MULTILINE)}
 
 
-@pytest.mark.parametrize("name", [name for name in EXPORTED if "linear_model" in name])
+@each([name for name in EXPORTED if "linear_model" in name])
 def test_a_docstring_does_not_repeat_what_bases_describe(name):
     """`skdpdyn.base.described` adds it, so that each text has one place."""
     value = EXPORTED[name]
@@ -742,7 +768,7 @@ def test_a_docstring_does_not_repeat_what_bases_describe(name):
         assert not (_entries(own, title) & repeated) - {""}, name
 
 
-@pytest.mark.parametrize("name", EXPORTED)
+@each(EXPORTED)
 def test_exported_name_is_documented_in_full(name):
     value = EXPORTED[name]
     sections = _sections(value.__doc__ or "")
