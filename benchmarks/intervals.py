@@ -99,6 +99,7 @@ def errors_without_privacy(X, y, form, theta):
     return np.sqrt(np.diag(middle))
 
 
+@cache
 def models(n_samples, n_features, epsilon, adjacency, form):
     """Return a model and the budget of its table, which together cost epsilon."""
     whole = Budget.for_samples(epsilon, "auto", n_samples=n_samples, adjacency=adjacency)

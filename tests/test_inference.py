@@ -140,6 +140,7 @@ def test_large_budgets_give_the_regression_itself(kind, robust, norm, container)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("form", ["likelihood", "robust", "linear"])
 def test_intervals_cover(form):
     """Of 60 repetitions a coefficient with coverage 0.93 is covered less than 41 times with

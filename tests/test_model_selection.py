@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import joblib
 import mpmath
@@ -615,9 +616,7 @@ def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
     # would be seen
     claimed = GaussianDP(gdp_mu(3.0, 1e-2))
     many = Selection(trial=claimed, expected_trials=60.0, shape=3.0)
-    greedy = private_search._SearchPlan(
-        **dict(vars(plan), mechanism=many, fit_mu=claimed.mu, of_trial=Budget(5000.0, 1e-2))
-    )
+    greedy = replace(plan, mechanism=many, fit_mu=claimed.mu, of_trial=Budget(5000.0, 1e-2))
     assert largest_loss(attack(greedy, chosen, 600, monkeypatch), claimed.delta) > 0
 
 

@@ -429,6 +429,7 @@ SOLVERS = {
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_cost_that_is_quoted_can_be_had(solver):
     """Whatever public numbers: what `fit` refuses, `privacy_cost` refuses with the same error."""
@@ -468,6 +469,7 @@ def test_steps_that_diverge_are_refused_before_the_fit(solver):
         model.privacy_cost(1000, 5)
 
 
+@pytest.mark.usefixtures("noise_found_once")
 def test_a_certificate_has_room_for_its_own_rounding():
     """Once, each of these fits raised ConvergenceError."""
     rng = np.random.default_rng(0)

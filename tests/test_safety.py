@@ -462,6 +462,7 @@ def outcome(function, *arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_privacy_cost_refuses_what_fit_refuses(noise):
     """A fit that fails where the cost was told would be a release of the records."""

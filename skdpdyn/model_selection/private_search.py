@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -732,7 +732,7 @@ class _SearchPlan:
         """What a trial's score costs, as mu."""
         return self.of_trial.mu * math.sqrt(self.shares[_SCORE].size)
 
-    @property
+    @cached_property
     def trial_budget(self):
         """Budget of a trial's fit, as parameters."""
         return trial_budget(self.fit_mu, self.budget.delta)
