@@ -30,6 +30,19 @@ def noise_is_found_once():
         yield
 
 
+def once(function):
+    """Return a function that finds each answer once, by what its arguments look like."""
+    found = {}
+
+    def asked(*arguments, **options):
+        key = repr((arguments, options))
+        if key not in found:
+            found[key] = function(*arguments, **options)
+        return found[key]
+
+    return asked
+
+
 def spent(epsilon, delta, adjacency="replace_one", bound="tightest"):
     """Return what `Solver.mechanism` and `Solver.auto_alpha` take after the objective: a budget
     and the name of a bound.

@@ -225,6 +225,7 @@ def test_a_search_takes_pure_trials():
     assert ApproximateDP(0.1, 1e-9)._renyi_curve() is None
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_calibration_is_monotone_in_every_argument():
     """A few of the pairs that `python -m benchmarks accounting --pairs 1000` draws."""

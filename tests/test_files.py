@@ -71,6 +71,7 @@ def passes(monkeypatch):
     return count
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 @pytest.mark.parametrize("how", MAPS)
 def test_the_same_bits_as_from_an_array(how, dtype, tmp_path, passes):

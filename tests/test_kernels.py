@@ -548,14 +548,14 @@ def infinity(raw_prediction, y, out):
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("weight", [1.0, 1e30, 1e200, math.inf, math.nan])
 @pytest.mark.parametrize("derivative", [raw_predictions, infinity])
-def test_a_loss_that_is_not_a_number_is_bounded(layout, weight, derivative):
+def test_a_loss_that_is_not_a_number_is_bounded(layout, derivative):
     """Softmax never lets NaN through; the kernels do not count on that."""
     loss = Loss("raw", derivative, math.inf, 1.0, n_outputs=3)
     X, y = data(logistic, 1, 3)
     objective = problem(loss, X)
-    assert np.linalg.norm(gradient_sum(objective, layout(X), y, weight)) <= objective.lipschitz
+    for weight in (1.0, 1e30, 1e200, math.inf, math.nan):
+        assert np.linalg.norm(gradient_sum(objective, layout(X), y, weight)) <= objective.lipschitz
 
 
 def neighbours(loss, data_norm, n_parameters):

@@ -508,6 +508,7 @@ def test_numbers_of_any_precision(case, kind, name):
     )
 
 
+@pytest.mark.system
 @pytest.mark.slow
 def test_few_bytes_a_record_stand_beside_the_rows(case):
     """All that a fit allocates, as numpy sees it, beside 4 MB whatever the number of rows."""

@@ -91,8 +91,10 @@ def log_density(theta, rows, problem, scale, distribution):
     return log_noise - math.log(scale) + np.log(jacobian)
 
 
-def worlds(loss, norm, clip):
-    """A problem of one column, and pairs (rest, record, another record) of adversarial data."""
+def worlds(loss, norm, clip, adjacency):
+    """A problem of one column, and pairs (rest, record, another record) of adversarial data, each
+    pair once.
+    """
     for curvature in (0.02, 0.3, 3.0):
         smoothness = {"logistic": 0.25, "squared": 1.0}[loss.name] * norm**2
         problem = Objective(loss, 10, 1, norm, alpha=smoothness / curvature / 10, clip=clip * norm)
@@ -102,6 +104,10 @@ def worlds(loss, norm, clip):
         targets = [y * (1.0 if loss.name == "logistic" else width) for y in targets]
         for rest in ([], [(norm, targets[1])] * 2):
             for y, other_y, sign in itertools.product(targets, targets, (1, -1)):
+                if adjacency is Adjacency.ADD_REMOVE and (other_y, sign) != (targets[0], 1):
+                    continue  # the other record is not there
+                if adjacency is Adjacency.REPLACE_ONE and sign == 1 and y >= other_y:
+                    continue  # both directions are looked at
                 yield problem, rest, (norm, y), (sign * norm, other_y)
 
 
@@ -129,7 +135,7 @@ def ratios(adjacency, norm, claim, noises=(0.4, 3.0), worst=None):
     for loss, clip in ((logistic, 1.0), (logistic, 0.4), (squared, 0.7)):
         for noise in noises:
             claims = {}
-            for problem, rest, one, other in worlds(loss, norm, clip):
+            for problem, rest, one, other in worlds(loss, norm, clip, adjacency):
                 declared = record(problem, noise, adjacency)
                 if declared not in claims:
                     claims[declared] = claim(declared)
@@ -219,7 +225,7 @@ def test_one_side_alone_would_be_wrong():
 def test_renyi_and_pure_losses(adjacency, norm):
     best = 0.0
     for loss, clip in ((logistic, 0.4), (squared, 0.7)):
-        for problem, rest, one, other in worlds(loss, norm, clip):
+        for problem, rest, one, other in worlds(loss, norm, clip, adjacency):
             scale = problem.n_samples * problem.sensitivity(adjacency)
             declared = record(problem, 1.0, adjacency)
             cell, p, q = true_losses(adjacency, problem, rest, one, other, scale, "gaussian")
@@ -421,7 +427,7 @@ def test_radial_moments(rank):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     noise=st.floats(-1, 4).map(lambda power: 10.0**power),
     curvature=st.floats(-6, -0.05).map(lambda power: 10.0**power),
@@ -557,7 +563,7 @@ def test_senseless_values_are_refused_by_name(build, message):
 # --- calibration ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     epsilon=st.floats(-2, 2).map(lambda power: 10.0**power),
     delta=st.floats(-15, -1).map(lambda power: 10.0**power),

@@ -440,7 +440,7 @@ def test_bassily_finds_the_minimum(container):
         PoissonSubsampled(
             sampling_probability=0.01,
             noise_multiplier=1e-6,
-            n_steps=400_000,
+            n_steps=40_000,
             diameter=2 * objective.lipschitz / objective.alpha,
         ),
         LocalRows(container(X), y),
@@ -479,9 +479,7 @@ def test_number_of_steps_of_bassily():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "solver", [DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=20_000 if JITTED else 2000)]
-)
+@pytest.mark.parametrize("solver", [DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=2000)])
 def test_all_models_learn(solver):
     X, _ = rows(600, 3)
     budget = {"epsilon": 50.0, "solver": solver, "random_state": 0}

@@ -52,11 +52,11 @@ class BassilySGD(Solver):
     >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.solvers import BassilySGD
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
-    >>> solver = BassilySGD(n_steps=20_000)
+    >>> solver = BassilySGD(n_steps=2000)
     >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)
     >>> model = model.fit(X, X[:, 0] > 0)
     >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
-    (True, 20000, 0.7)
+    (True, 2000, 0.7)
     """
 
     def __init__(self, n_steps: int | str = "auto", radius: Any = "auto") -> None:
