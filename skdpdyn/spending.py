@@ -175,11 +175,11 @@ class Spending:
         CalibrationError
             If the share has been spent.
         """
-        noise = sensitivity * self.noise_multiplier(name) * np.asarray(scale)
         part = record or Gaussian(self.noise_multiplier(name), adjacency=self.adjacency)
-        if sum(of == name for of, _ in self._parts) >= self.shares[name].n_releases:
+        if [of for of, _ in self._parts].count(name) >= self.shares[name].n_releases:
             raise CalibrationError(f"the share of {name!r} is spent: please report this")
         self._parts.append((name, part))
+        noise = sensitivity * self.noise_multiplier(name) * np.asarray(scale)
         noisy = release(value, noise, self.generator, n_threads=self.n_threads)
         if self.told is not None:
             self.told(len(self._parts))

@@ -250,10 +250,16 @@ def nearest(numerator, shift, scale, fraction, generator):
 
 
 def _release_gaussian(point, scale, generator, out):
-    """Write the coordinates that `release` returns; ``scale`` may be one for all."""
+    """Write the coordinates that `release` returns; ``scale`` may be one for all.
+
+    Returns whether all are numbers, and all scales right.
+    """
     fraction = [0]
     for i in range(out.size):
-        fine, exponent = math.frexp(scale[i if scale.size > 1 else 0])
+        std = scale[i if scale.size > 1 else 0]
+        if not LEAST_SCALE <= std <= LARGEST_SCALE or np.isnan(point[i]):
+            return False
+        fine, exponent = math.frexp(std)
         pitch, numerator, shift = exponent - 1 - PITCH_BITS, 0, 0
         largest = math.ldexp(1.0, pitch + 52)
         number = point[i] if point[i] < largest else largest
@@ -263,6 +269,7 @@ def _release_gaussian(point, scale, generator, out):
             numerator, shift = int(math.ldexp(first, 53)), pitch + 53 - exponent
         drawn = nearest(numerator, shift, int(math.ldexp(fine, 53)), fraction, generator)
         out[i] = math.ldexp(float(drawn), pitch)
+    return True
 
 
 def _half_normal(generator):
@@ -279,7 +286,7 @@ def _compiled(function):
     """Compile what Python calls: at the first call, for most imports need nothing of it."""
     if function is _release_gaussian:
         numbers = readonly(np.float64)
-        signature = types.void(numbers, numbers, generator_type, writable(np.float64))
+        signature = types.boolean(numbers, numbers, generator_type, writable(np.float64))
     else:
         signature = (generator_type,)
     return entry(signature)(function)
@@ -395,9 +402,7 @@ def release(
     """
     if distribution not in ("gaussian", "gamma"):
         raise ValueError(f"distribution={distribution!r} must be 'gaussian' or 'gamma'")
-    point, scale = np.asarray(point, np.float64), _checked_scale(scale)
-    if np.isnan(point).any():
-        raise ValueError("point has coordinates that are not numbers: bound whatever computes it")
+    point, scale = np.asarray(point, np.float64), np.asarray(scale, np.float64)
     if scale.ndim and np.broadcast_shapes(point.shape, scale.shape) != point.shape:
         raise ValueError(
             f"scale has shape {scale.shape}: give one number, or one for each coordinate of "
@@ -406,8 +411,12 @@ def release(
     if distribution == "gaussian":
         scales = np.broadcast_to(scale, point.shape) if scale.ndim else scale
         noisy = np.empty(point.shape)
-        _compiled(_release_gaussian)(point.ravel(), scales.ravel(), generator, noisy.ravel())
-        return noisy
+        to = point.ravel(), scales.ravel(), generator, noisy.ravel()
+        if _compiled(_release_gaussian)(*to):
+            return noisy
+    _checked_scale(scale)
+    if distribution == "gaussian" or np.isnan(point).any():
+        raise ValueError("point has coordinates that are not numbers: bound whatever computes it")
     pitch_exponent = _pitch_exponent(scale)
     largest = np.ldexp(1.0, pitch_exponent + 52)
     numerator, exponent = _whole_numbers(np.clip(point, -largest, largest))
@@ -423,7 +432,7 @@ def _checked_scale(scale):
     """Return the scale as an array, or refuse it."""
     scale = np.asarray(scale, np.float64)
     right = (scale >= LEAST_SCALE) & (scale <= LARGEST_SCALE)
-    if not np.all(right):
+    if not right.all():
         raise ValueError(
             f"scale={scale[~right].flat[0]} must be from {LEAST_SCALE} to {LARGEST_SCALE}: "
             "rescale the data"

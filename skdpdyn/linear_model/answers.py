@@ -41,9 +41,11 @@ P = ParamSpec("P")
 def answering(init: Callable[P, None]) -> Callable[P, None]:
     """Return an ``__init__`` that answers the same parameters, where it would not know them."""
 
+    known = signature(init).parameters.keys()
+
     @wraps(init)
     def answered(*args: P.args, **params: P.kwargs) -> None:
-        refuse_elsewhere(params.keys() - signature(init).parameters.keys(), TypeError)
+        refuse_elsewhere(params.keys() - known, TypeError)
         init(*args, **params)
 
     return answered

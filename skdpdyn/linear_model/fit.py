@@ -100,11 +100,11 @@ def _run(model, planned, reading, spending, unit):
             part.learn(learning, spending)
     if request.constant or learning.hopeless:
         _settle_for_constant(learning)
+    ran = spending.record()
     if planned.record is None:
-        _check_spent(spending, planned)
+        _check_spent(ran, planned)
     forget_fit(model)
-    spent = replace(planned, mechanism=spending.record())
-    model._publish_plan(spent, reading.target.leaks, unit)
+    model._publish_plan(replace(planned, mechanism=ran), reading.target.leaks, unit)
     told = {"n_iter_": 0} if record is None else request.solver.fitted_attributes(record)
     for name, value in (_public(model, learning) | told).items():
         setattr(model, name, value)
@@ -184,13 +184,12 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
             ),
         )
         return least_noise(with_noise, training, bound=planned.bound)
-    _check_spent(spending, planned)  # the plan has judged training already
+    _check_spent(spending.record(), planned)  # the plan has judged training already
     return record
 
 
-def _check_spent(spending: Spending, planned: Plan) -> None:
+def _check_spent(ran: Mechanism | None, planned: Plan) -> None:
     """Raise unless all that was bought is within what the plan declares."""
-    ran = spending.record()
     cost = None if ran is None else composition(ran)
     known = planned.declared_mu, planned.budget.failure
     if cost and not (cost.mu <= known[0] and cost.failure <= known[1]):

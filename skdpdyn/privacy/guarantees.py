@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -40,6 +40,7 @@ from skdpdyn.privacy.checks import (
 from skdpdyn.privacy.stored import stored, stored_part
 
 _COVERED, _LARGEST_MU = 801, 1e3  # epsilons at which a mu must cover a profile, and the most of it
+_KEPT = 4096  # budgets and costs that were computed before, all public
 _MANY = 16  # arguments from which on a vectorised evaluation pays
 
 
@@ -455,6 +456,8 @@ def check_units(*guarantees: Guarantee) -> None:
 
 def _single(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> float:
     """Return one number, which may come as an array of no dimension."""
+    if isinstance(value, float) and valid(value):
+        return float(value)
     return float(
         checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement)
     )
@@ -528,36 +531,8 @@ class GaussianDP(Guarantee):
     def epsilon(self, delta: Floats) -> Any:
         """Return the exact epsilon at ``delta`` (float or array), rounded up."""
         delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
-
-    def _epsilon(self, delta: float) -> float:
-        if self.failure:
-            return self._epsilon_with_failure(delta)
-        log_delta = math.log(delta) if delta > 0 else -math.inf
-        if delta >= self.delta(0.0) and log_delta >= gdp_log_delta(0.0, self.mu):
-            return 0.0
-        if delta == 0 or math.isinf(self.mu):
-            return math.inf
-
-        def excess(epsilon: float) -> float:
-            return gdp_log_delta(epsilon, self.mu) - log_delta
-
-        # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is solved for epsilon in closed form
-        upper = self.mu * (self.mu / 2 - float(special.ndtri_exp(log_delta)))
-        if math.isinf(upper):
-            return upper
-        root = upper
-        if excess(upper) < 0:
-            root = 0.0
-            if excess(0.0) > 0:
-                least = 4 * np.finfo(float).eps
-                root = optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=least)
-        return smallest_safe(
-            root,
-            lambda epsilon: excess(epsilon) <= 0 and self.delta(epsilon) <= delta,
-            math.inf,
-            self.mu,
-        )
+        one = self._epsilon_with_failure if self.failure else partial(_gdp_epsilon, self.mu)
+        return like(delta, by_element(one, delta))
 
     def _epsilon_with_failure(self, delta: float) -> float:
         """Return the least epsilon whose delta, failure included, is at most ``delta``."""
@@ -657,7 +632,8 @@ class GaussianDP(Guarantee):
         if type(other) is not GaussianDP:
             return other if self.mu == self.failure == 0 else None
         failure = min(self.failure + other.failure, 1 - 2**-53)
-        return replace(self, mu=math.hypot(self.mu, other.mu), failure=failure)
+        mu = math.hypot(self.mu, other.mu)
+        return GaussianDP(mu, self.adjacency, failure, self.unit)
 
     def _gaussian_components(self) -> Any:
         return None if self.failure else ((1.0,), (self.mu,))
@@ -1032,6 +1008,35 @@ def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
     return RenyiDP(curve, guarantees[0].adjacency, unit=guarantees[0].unit)
 
 
+@lru_cache(maxsize=_KEPT)
+def _gdp_epsilon(mu: float, delta: float) -> float:
+    """Return the least epsilon (rounded up) for which mu-GDP implies (epsilon, delta)-DP."""
+    log_delta, at_zero = math.log(delta) if delta > 0 else -math.inf, gdp_log_delta(0.0, mu)
+    if log_delta >= at_zero and delta >= math.exp(at_zero):
+        return 0.0
+    if delta == 0 or math.isinf(mu):
+        return math.inf
+
+    def excess(epsilon: float) -> float:
+        return gdp_log_delta(epsilon, mu) - log_delta
+
+    def is_safe(epsilon: float) -> bool:
+        found = gdp_log_delta(epsilon, mu)
+        return found <= log_delta and math.exp(found) <= delta
+
+    # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is solved for epsilon in closed form
+    upper = mu * (mu / 2 - float(special.ndtri_exp(log_delta)))
+    if math.isinf(upper):
+        return upper
+    root = upper
+    if excess(upper) < 0:
+        least, root = 4 * np.finfo(float).eps, 0.0
+        if at_zero > log_delta:
+            root = optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=least)
+    return smallest_safe(root, is_safe, math.inf, mu)
+
+
+@lru_cache(maxsize=_KEPT)
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu (rounded down) for which mu-GDP implies (epsilon, delta)-DP.
 

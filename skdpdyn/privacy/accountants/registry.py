@@ -1,5 +1,6 @@
 """Registry of accountants, with their theorems and needs."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce, singledispatch, update_wrapper
@@ -100,14 +101,13 @@ def _compose_parts(judge: Callable[..., Any], mechanism: Mechanism, **options: A
     Releases with Gaussian noise beside another part are exactly what they are under all of them.
     """
     parts = mechanism.mechanisms
-    released = any(type(part) is not Gaussian for part in parts)
-    costs = (
-        GaussianDP(1 / part.noise_multiplier, part.adjacency)
-        if released and type(part) is Gaussian
-        else judge(part, **options)
-        for part in parts
-    )
-    return reduce(lambda one, other: one.compose(other), costs)
+    released = [1 / part.noise_multiplier for part in parts if type(part) is Gaussian]
+    costs = [judge(part, **options) for part in parts if type(part) is not Gaussian]
+    if not costs:
+        costs = [judge(part, **options) for part in parts]
+    elif released:
+        costs.insert(0, GaussianDP(reduce(math.hypot, released), mechanism.adjacency))
+    return reduce(Guarantee.compose, costs)
 
 
 def has_theorem(judge: Any, mechanism: Mechanism) -> bool:
