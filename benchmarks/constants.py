@@ -51,7 +51,7 @@ EPSILONS = (0.1, 1.0)
 FACTORS = (0.5, 2.0)
 # the rules that are multiplied together
 PLACES = {
-    "least_strength": ["least_strength"],
+    "least_strength": ["LEAST_STRENGTH"],
     "matrix_strength": ["matrix_strength"],
     "kept_length": ["kept_length"],
     "radius_quantile": ["radius_quantile"],
@@ -59,8 +59,8 @@ PLACES = {
     "training_time": ["training_time"],
     "most_steps": ["most_steps"],
     "class_share": ["class_share"],
-    "momentum_steps": ["momentum_steps"],
-    "shares": ["length_share", "mean_share", "variances_share", "moments_share", "curvature_share"],
+    "momentum_steps": ["MOMENTUM_STEPS"],
+    "shares": ["LENGTH_SHARE", "MEAN_SHARE", "variances_share", "MOMENTS_SHARE", "curvature_share"],
 }
 
 
@@ -80,6 +80,8 @@ SETS = {loader.__name__: loader for loader in (adult, magic, california, flights
 
 def times(rule, factor):
     """Return a rule at a strength that is multiplied, or whose value is where it takes none."""
+    if not callable(rule):
+        return factor * rule
     names = list(signature(rule).parameters)
     if "strength" not in names:
         return lambda *arguments: factor * rule(*arguments)
@@ -118,7 +120,7 @@ def gains(problem, epsilon, split, train, test):
         for factor in FACTORS:
             n_rows = len(train)
             if constant == "least_strength":
-                n_rows = few_rows(epsilon, rules.least_strength() * math.sqrt(factor))
+                n_rows = few_rows(epsilon, rules.LEAST_STRENGTH * math.sqrt(factor))
             some = (problem, epsilon, split, train[:n_rows], test)
             if n_rows not in today:
                 today[n_rows] = score(*some)

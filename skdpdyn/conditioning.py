@@ -229,17 +229,17 @@ def shares_of(
     """
     if is_sparse:
         return {DIAGONAL: Share(rules.variances_share(is_sparse))}
-    lengths = Share(rules.length_share(), COUNTS)
+    lengths = Share(rules.LENGTH_SHARE, COUNTS)
     if smooth and n_features <= rules.MOST_MATRIX_COLUMNS:
-        moments = {MATRIX: Share(rules.moments_share()), MATRIX_NORM: lengths}
-        return {MEAN: Share(rules.mean_share()), SPREAD: lengths, **moments}
+        moments = {MATRIX: Share(rules.MOMENTS_SHARE), MATRIX_NORM: lengths}
+        return {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths, **moments}
     strength = rules.strength_of(n_samples, mu, adjacency)
     shares = {RADIUS: Share(rules.radius_share(strength), COUNTS)}
     if centred:
-        shares |= {MEAN: Share(rules.mean_share()), SPREAD: lengths}
+        shares |= {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths}
     shares |= {DIAGONAL: Share(rules.variances_share(is_sparse)), NORM: lengths}
     if matrix and pays_for_matrix(n_samples, n_features, mu, adjacency):
-        shares |= {MATRIX: Share(rules.moments_share()), MATRIX_NORM: lengths}
+        shares |= {MATRIX: Share(rules.MOMENTS_SHARE), MATRIX_NORM: lengths}
     return shares
 
 

@@ -39,12 +39,11 @@ def strength_of(n_samples: int, mu: float, adjacency: Adjacency) -> float:
 # 1: half or double of each moves accuracy by at most 0.3 points.
 
 
-def least_strength() -> float:
-    """Return the strength from which on rows are mapped.
+LEAST_STRENGTH = 20.0
+"""The strength from which on rows are mapped.
 
-    Below it what is learnt is noise (digits, wine, sonar, cancer, boston).
-    """
-    return 20.0
+Below it what is learnt is noise (digits, wine, sonar, cancer, boston).
+"""
 
 
 def matrix_strength(n_features: int) -> float:
@@ -70,14 +69,12 @@ def radius_share(strength: float) -> float:
     return min(max(40 / strength**2, 0.005), 0.1)
 
 
-def length_share() -> float:
-    """Return the share of mu^2 of a quantile of lengths."""
-    return 0.005
+LENGTH_SHARE = 0.005
+"""The share of mu^2 of a quantile of lengths."""
 
 
-def mean_share() -> float:
-    """Return the share of mu^2 of the mean of the rows."""
-    return 0.04
+MEAN_SHARE = 0.04
+"""The share of mu^2 of the mean of the rows."""
 
 
 def variances_share(is_sparse: bool) -> float:
@@ -85,9 +82,8 @@ def variances_share(is_sparse: bool) -> float:
     return 0.1 if is_sparse else 0.04
 
 
-def moments_share() -> float:
-    """Return the share of mu^2 of a full second moment."""
-    return 0.1
+MOMENTS_SHARE = 0.1
+"""The share of mu^2 of a full second moment."""
 
 
 def map_share(with_matrix: bool) -> float:
@@ -210,9 +206,8 @@ def cosines_of_rows(strength: float, n_columns: int, n_scales: int) -> int:
     return 1 if strength < 60.0 * n_columns else cosines_of_scales(n_scales)
 
 
-def decay_of_cosines() -> float:
-    """Return the power of a frequency that its cosine is divided by, in additive models."""
-    return 1.5
+DECAY_OF_COSINES = 1.5
+"""The power of a frequency that its cosine is divided by, in additive models."""
 
 
 def has_room_for_pairs(n_features: int, n_products: int) -> bool:
@@ -220,35 +215,30 @@ def has_room_for_pairs(n_features: int, n_products: int) -> bool:
     return n_features + n_products <= MOST_MATRIX_COLUMNS
 
 
-def distributions_share() -> float:
-    """Return the share of mu^2 of the distributions of columns."""
-    return 0.05
+DISTRIBUTIONS_SHARE = 0.05
+"""The share of mu^2 of the distributions of columns."""
 
 
-def levels_share() -> float:
-    """Return the share of mu^2 of the levels of columns."""
-    return 0.05
+LEVELS_SHARE = 0.05
+"""The share of mu^2 of the levels of columns."""
 
 
-def failure_share() -> float:
-    """Return the part of delta that levels of single records take, which may show.
+FAILURE_SHARE = 0.1
+"""The part of delta that levels of single records take, which may show.
 
-    The threshold hardly depends on it, and neither does what the rest of delta pays for.
-    """
-    return 0.1
+The threshold hardly depends on it, and neither does what the rest of delta pays for.
+"""
 
 
-def distribution_steps() -> tuple[float, float]:
-    """Return the least part of the records in a step of a distribution, and in deviations."""
-    return 1 / 64, 2.0
+DISTRIBUTION_STEPS = 1 / 64, 2.0
+"""The least part of the records in a step of a distribution, and in deviations."""
 
 
 # --- targets --------------------------------------------------------------------------------------
 
 
-def class_counts_share() -> float:
-    """Return the share of mu^2 of the number of records of each class, for their weights."""
-    return 0.01
+CLASS_COUNTS_SHARE = 0.01
+"""The share of mu^2 of the number of records of each class, for their weights."""
 
 
 def class_share(strength: float) -> float:
@@ -270,24 +260,21 @@ def rate_share(strength: float) -> float:
     return min(max(200 / strength, 0.02), 0.15)
 
 
-def least_rate() -> float:
-    """Return the least rate, or share of a class, that can be told from 0, in deviations."""
-    return 3.0
+LEAST_RATE = 3.0
+"""The least rate, or share of a class, that can be told from 0, in deviations."""
 
 
-def least_flat_strength() -> float:
-    """Return the least strength times flatness that pays for slopes.
+LEAST_FLAT_STRENGTH = 8.0
+"""The least strength times flatness that pays for slopes.
 
-    Flatness is the rate of counts in their unit, or 4 p (1 - p) of a class. Below it the base rate
-    takes what training leaves: Swedish claims (a rate of 0.05) of 3,000 records at epsilon 0.3 have
-    a deviance of 0.303 with slopes, 0.295 without.
-    """
-    return 8.0
+Flatness is the rate of counts in their unit, or 4 p (1 - p) of a class. Below it the base rate
+takes what training leaves: Swedish claims (a rate of 0.05) of 3,000 records at epsilon 0.3 have
+a deviance of 0.303 with slopes, 0.295 without.
+"""
 
 
-def scale_share() -> float:
-    """Return the share of mu^2 of the scale of targets."""
-    return 0.01
+SCALE_SHARE = 0.01
+"""The share of mu^2 of the scale of targets."""
 
 
 def calibration_share(strength: float) -> float:
@@ -308,9 +295,8 @@ def count_quantile(strength: float) -> float:
     return max(0.95, 1 - 45 / strength)
 
 
-def target_quantile() -> float:
-    """Return the part of the targets whose distance from the centre is within the scale."""
-    return 0.95
+TARGET_QUANTILE = 0.95
+"""The part of the targets whose distance from the centre is within the scale."""
 
 
 # --- the problem ----------------------------------------------------------------------------------
@@ -341,17 +327,15 @@ def softmax_clip(n_parameters: int, strength: float) -> float:
     return math.sqrt(2) * min(max(0.5 * (strength / (40 * n_parameters)) ** 0.25, 0.5), 1.0)
 
 
-def hinge_clip() -> float:
-    """Return the bound on a hinge residual: clipped lower, Adult loses 0.2 to 0.6 points."""
-    return 1.0
+HINGE_CLIP = 1.0
+"""The bound on a hinge residual: clipped lower, Adult loses 0.2 to 0.6 points."""
 
 
-def rate_clip() -> float:
-    """Return the bound on a residual of counts, in their unit.
+RATE_CLIP = 1.0
+"""The bound on a residual of counts, in their unit.
 
-    A lower bound makes rates too low: counts are skewed.
-    """
-    return 1.0
+A lower bound makes rates too low: counts are skewed.
+"""
 
 
 def ridge_clip(n_parameters: int, strength: float) -> float:
@@ -380,18 +364,16 @@ def sparse_clip(strength: float, n_features: int) -> float:
 # --- training -------------------------------------------------------------------------------------
 
 
-def forgetting() -> float:
-    """Return alpha times the training time: too weak to matter, but strongly convex."""
-    return 0.1
+FORGETTING = 0.1
+"""Alpha times the training time: too weak to matter, but strongly convex."""
 
 
-def settled() -> float:
-    """Return alpha times the training time beyond which a penalty undoes what training adds.
+SETTLED = 3.0
+"""Alpha times the training time beyond which a penalty undoes what training adds.
 
-    What is left undone is exp(-3), and noise by composition grows with time: MAGIC at epsilon 1 and
-    10 times the alpha that makes this 1 has a log loss of 0.462, and 0.465 without the limit.
-    """
-    return 3.0
+What is left undone is exp(-3), and noise by composition grows with time: MAGIC at epsilon 1 and
+10 times the alpha that makes this 1 has a log loss of 0.462, and 0.465 without the limit.
+"""
 
 
 def curvature_share(is_sparse: bool) -> float:
@@ -415,7 +397,7 @@ def training_time(strength: float, n_parameters: int, n_outputs: int, is_bounded
 def time_of_rare(strength: float, flatness: float, n_parameters: int) -> float:
     """Return the factor of the time of training where a class, or what is counted, is rare.
 
-    Gradients are in proportion to the flatness, see `least_flat_strength`, noise is not: so is the
+    Gradients are in proportion to the flatness, see `LEAST_FLAT_STRENGTH`, noise is not: so is the
     time that pays until records are many. Flights more than two hours late (3 %) of 3,000 records
     at epsilon 0.3 have a log loss of 0.164 at a factor of 1, 0.151 with this, which is the
     constant's. Synthetic data of strong slopes and prevalences of 1 and 5 % gain as well.
@@ -443,26 +425,23 @@ def started_time(strength: float, n_parameters: int) -> float:
     return min(max(0.3 * math.sqrt(strength / n_parameters), 0.3), 1.0)
 
 
-def safety() -> float:
-    """Return how many times the curvature at the base rate of counts steps are safe for."""
-    return 8.0
+SAFETY = 8.0
+"""How many times the curvature at the base rate of counts steps are safe for."""
 
 
-def long_step() -> float:
-    """Return the step on mapped rows over the reciprocal of the learnt curvature.
+LONG_STEP = 1.9
+"""The step on mapped rows over the reciprocal of the learnt curvature.
 
-    1 and 4 train alike where steps are cooled; 2 is the limit.
-    """
-    return 1.9
+1 and 4 train alike where steps are cooled; 2 is the limit.
+"""
 
 
-def momentum_steps() -> float:
-    """Return c: sqrt(c R) steps with momentum do the work of R plain ones.
+MOMENTUM_STEPS = 12.0
+"""C: sqrt(c R) steps with momentum do the work of R plain ones.
 
-    On Adult, MAGIC and pen digits (a clipped softmax) at epsilon 0.1, 1 and 10, five seeds each,
-    scores are within two standard errors of those with 24; Adult at 10 loses 0.04 points.
-    """
-    return 12.0
+On Adult, MAGIC and pen digits (a clipped softmax) at epsilon 0.1, 1 and 10, five seeds each,
+scores are within two standard errors of those with 24; Adult at 10 loses 0.04 points.
+"""
 
 
 def most_steps(strength: float, is_equal: bool) -> float:
@@ -481,21 +460,19 @@ def most_steps(strength: float, is_equal: bool) -> float:
     return 3000.0 * max(1.0, math.sqrt(strength / 1e4))
 
 
-def longest_cooled() -> float:
-    """Return the largest factor of the time of cooled steps: longer training gains little."""
-    return 3.0
+LONGEST_COOLED = 3.0
+"""The largest factor of the time of cooled steps: longer training gains little."""
 
 
 # --- other solvers --------------------------------------------------------------------------------
 
 
-def least_epochs() -> int:
-    """Return the least number of passes over batches.
+LEAST_EPOCHS = 16
+"""The least number of passes over batches.
 
-    On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592
-    passes; with one epoch, 0.01 and 0.003 below.
-    """
-    return 16
+On Adult at epsilon 0.1 and 1, accuracy is within 0.001 of full batches, which take 95 and 1,592
+passes; with one epoch, 0.01 and 0.003 below.
+"""
 
 
 def batch_noise(is_poisson: bool) -> float:
@@ -506,9 +483,8 @@ def batch_noise(is_poisson: bool) -> float:
     return 4.0 if is_poisson else 2.0
 
 
-def least_batch() -> int:
-    """Return the least expected number of records of a Poisson batch."""
-    return 64
+LEAST_BATCH = 64
+"""The least expected number of records of a Poisson batch."""
 
 
 def shrinkage(n_parameters: int, signal: float) -> float:
@@ -520,6 +496,5 @@ def shrinkage(n_parameters: int, signal: float) -> float:
     return 2.5 * (n_parameters / signal**2) ** 0.2
 
 
-def tilt() -> float:
-    """Return the largest part of epsilon that the Jacobian of objective perturbation may have."""
-    return 0.25
+TILT = 0.25
+"""The largest part of epsilon that the Jacobian of objective perturbation may have."""

@@ -250,7 +250,7 @@ def rich(model, target="y", **of_records):
         with ExitStack() as patches:
             for rule in ("expands", "expands_richly"):
                 patches.enter_context(patch.object(rules, rule, lambda *_: True))
-            patches.enter_context(patch.object(rules, "least_strength", lambda: 0.0))
+            patches.enter_context(patch.object(rules, "LEAST_STRENGTH", 0.0))
             patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))
             return fit(model, target, **of_records)(data.X.shape[1])(data)
 

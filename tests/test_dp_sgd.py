@@ -201,7 +201,7 @@ def test_least_batches():
     assert record_of(DPSGD(), problem(n_samples=100)).sampling_probability == 1.0
     assert (
         record_of(DPSGD(), problem(n_samples=1000), epsilon=0.01).sampling_probability
-        == rules.least_batch() / 1000
+        == rules.LEAST_BATCH / 1000
     )
 
 

@@ -73,7 +73,7 @@ def test_sensitivity(kind, learns, adjacency, monkeypatch):
     """No release moves by more than its noise is for, whatever takes the place of a record."""
     n, most = 40, {}
     values = {"counts": (0.0, 12.0), "numbers": (-8.0, 8.0), "softmax": (0, 2)}.get(kind, (0, 1))
-    monkeypatch.setattr(directions, "least_strength", lambda: 0.0 if learns else 1e9)
+    monkeypatch.setattr(directions, "LEAST_STRENGTH", 0.0 if learns else 1e9)
     monkeypatch.setattr(scoring, "reach", lambda *_: 3.0 if learns else 1.0)
     if kind != "numbers":  # from where residuals are largest
         start = np.array([8.0, 0.0][: 1 + (kind == "softmax")])

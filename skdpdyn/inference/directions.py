@@ -13,7 +13,7 @@ from skdpdyn.data.base import sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import mapping_error
 from skdpdyn.privacy import Budget
-from skdpdyn.rules import COORDINATES_SHARE, kept_weight, least_strength, strength_of
+from skdpdyn.rules import COORDINATES_SHARE, LEAST_STRENGTH, kept_weight, strength_of
 from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, scaled_to
 
 ABOVE_NOISE = 1.0  # standard deviations above the norm of its noise: an eigenvalue that counts
@@ -81,7 +81,7 @@ class Coordinates:
 def shares_of_coordinates(rows: LocalRows, budget: Budget, intercept: bool) -> dict[str, Share]:
     """Return what learning coordinates takes, from public numbers; nothing of few records."""
     n_samples, mu = rows.n_records, budget.mu * ROUNDS_DOWN
-    if rows.is_sparse or strength_of(n_samples, mu, budget.adjacency) < least_strength():
+    if rows.is_sparse or strength_of(n_samples, mu, budget.adjacency) < LEAST_STRENGTH:
         return {}
     options = {"is_sparse": False, "centred": intercept}
     shares = shares_of(n_samples, rows.shape[1], mu, budget.adjacency, **options)

@@ -168,12 +168,12 @@ def expand(
             Numbers(column.low, column.high, ("linear",)) if isinstance(column, Numbers) else column
             for column in columns
         )
-        return Expansion(straight, 0, rules.decay_of_cosines())
+        return Expansion(straight, 0, rules.DECAY_OF_COSINES)
     rich = rules.expands_richly(strength, n_numbers)
-    plain = Expansion(columns, 1, rules.decay_of_cosines())
+    plain = Expansion(columns, 1, rules.DECAY_OF_COSINES)
     n_scales = sum(plain.n_scales(column) for column in columns) + rich * n_numbers
     n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
-    found = Expansion(columns, n_terms, rules.decay_of_cosines())
+    found = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
     if rich:
         found = found.with_uniform_distributions()
     return found.with_pairs(_pairs(model, columns, found, rich, named))

@@ -40,7 +40,6 @@ P = ParamSpec("P")
 
 def answering(init: Callable[P, None]) -> Callable[P, None]:
     """Return an ``__init__`` that answers the same parameters, where it would not know them."""
-
     known = signature(init).parameters.keys()
 
     @wraps(init)

@@ -51,9 +51,9 @@ class CountUnits(TargetUnits):
         """See `Part.share`."""
         shares = {}
         if request.adapts:
-            shares[TARGET_SCALE] = Share(2 * rules.scale_share(), 2 * COUNTS)
+            shares[TARGET_SCALE] = Share(2 * rules.SCALE_SHARE, 2 * COUNTS)
             if request.has_exposure:
-                shares[EXPOSURE] = Share(rules.scale_share())
+                shares[EXPOSURE] = Share(rules.SCALE_SHARE)
         if request.fit_intercept:
             size = rules.rate_share(request.strength)
             shares[BASE_RATE] = Share(size, N_TRIALS if request.has_exposure else 1)
@@ -83,7 +83,7 @@ class CountUnits(TargetUnits):
             else:
                 cut_rows = rows.with_rate(1.0, cut)
                 mean, std = _mean(BASE_RATE, cut_rows, spending)
-                clear = mean >= rules.least_rate() * std
+                clear = mean >= rules.LEAST_RATE * std
                 if takes_what_is_left(mean if clear else 0.0, learning, spending):
                     mean, std = combined(mean, std, *_mean(SECOND_RATE, cut_rows, spending))
                 rate = cut * max(mean, std)
@@ -92,7 +92,7 @@ class CountUnits(TargetUnits):
         if EXPOSURE in spending.shares:  # of any unit: expected counts are what is curved
             expected = rows.with_rate(rate, unit * _DROWNS)
             learning.flatness = min(max(_mean(EXPOSURE, expected, spending, -_DROWNS)), 1.0)
-        learning.steepness = min(rules.safety() * learning.flatness, 1.0)
+        learning.steepness = min(rules.SAFETY * learning.flatness, 1.0)
         n_parameters = learning.plan.objective.n_parameters
         learning.time = rules.time_of_rare(request.strength, learning.flatness, n_parameters)
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)

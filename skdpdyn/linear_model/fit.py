@@ -128,8 +128,8 @@ def _settle_for_constant(learning):
     """Take the model that training would have started from, and say so."""
     request, missing = learning.plan.request, 1.0
     if learning.hopeless:
-        missing = rules.least_flat_strength() / (request.strength * learning.flatness)
-    missing = max(missing, rules.least_strength() / request.strength, 1.0)
+        missing = rules.LEAST_FLAT_STRENGTH / (request.strength * learning.flatness)
+    missing = max(missing, rules.LEAST_STRENGTH / request.strength, 1.0)
     why = (
         "the base rate, or what depends on it, drowns in its own noise, so that"
         if learning.hopeless

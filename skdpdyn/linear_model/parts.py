@@ -135,7 +135,7 @@ class Distributions(Part):
         """See `Part.share`."""
         if request.expansion is None or request.expansion.distributions is None:
             return {}
-        return {DISTRIBUTIONS: Share(rules.distributions_share())}
+        return {DISTRIBUTIONS: Share(rules.DISTRIBUTIONS_SHARE)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -146,7 +146,7 @@ class Distributions(Part):
         sensitivity = spending.per_square * math.sqrt(expansion.n_numbers)
         counts = spending.release(DISTRIBUTIONS, rows.cell_counts()[cells], sensitivity)
         std = sensitivity * spending.noise_multiplier(DISTRIBUTIONS)
-        n_samples, steps = learning.plan.request.n_samples, rules.distribution_steps()
+        n_samples, steps = learning.plan.request.n_samples, rules.DISTRIBUTION_STEPS
         found = np.zeros(expansion.n_cells)
         found[cells] = counts / n_samples
         learning.rows = rows.with_expansion(
@@ -170,7 +170,7 @@ class ColumnLevels(Part):
                 f"categories='private': solver={request.solver!r} under bound={request.bound!r} "
                 "plans its noise before levels are known. Use solver='auto' and bound='tightest'"
             )
-        return {LEVELS: Share(rules.levels_share())}
+        return {LEVELS: Share(rules.LEVELS_SHARE)}
 
     def learn(self, learning, spending):
         """See `Part.learn`: the plan has rested on it."""
@@ -226,7 +226,7 @@ class TargetUnits(Part):
 def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:
     """Return whether a base rate so flat pays for no slopes, and takes their part of the budget."""
     request = learning.plan.request
-    weak = request.strength * flatness < rules.least_flat_strength()
+    weak = request.strength * flatness < rules.LEAST_FLAT_STRENGTH
     learning.hopeless = weak and request.start is None and not request.constant
     if not (learning.hopeless and request.adapts):
         return False
@@ -264,7 +264,7 @@ class ClassShares(TargetUnits):
             return {}
         known = request.start is not None  # then the base rate serves the speed of training alone
         size = rules.class_share(math.inf if known else request.strength)
-        size = max(size, rules.class_counts_share())
+        size = max(size, rules.CLASS_COUNTS_SHARE)
         return {CLASS_COUNTS: Share(size)}
 
     def learn(self, learning, spending):
@@ -306,7 +306,7 @@ class ClassShares(TargetUnits):
         """
         n_outputs, shares = learning.plan.objective.n_outputs, self.weighted(learning, spending)
         std = spending.per_record * spending.noise_multiplier(MEAN_RESIDUAL)
-        if rules.least_rate() * std > shares.min() * learning.rows.n_records:
+        if rules.LEAST_RATE * std > shares.min() * learning.rows.n_records:
             return np.zeros(n_outputs)
         half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
         seen, predicted = (np.maximum(shares + away, shares / 8) for away in (-half, half))
@@ -338,7 +338,7 @@ class NumberUnits(TargetUnits):
         mean = {TARGET_MEAN: Share(size)} if request.fit_intercept else {}
         if request.constant:
             return mean
-        return mean | {TARGET_SCALE: Share(rules.scale_share(), COUNTS)}
+        return mean | {TARGET_SCALE: Share(rules.SCALE_SHARE, COUNTS)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -350,7 +350,7 @@ class NumberUnits(TargetUnits):
         scale = 1.0
         if TARGET_SCALE in spending.shares:
             distances = partial(rows.counts, "distances", centre=mean)
-            part = rules.target_quantile()
+            part = rules.TARGET_QUANTILE
             scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
         learning.rows, learning.units = rows.with_target(mean, scale), (mean, scale)
 
@@ -364,7 +364,7 @@ class ClassWeights(Part):
             return {}
         request.check_buys("class_weight='private'", "Pass {label: weight}")
         bought = UNITS.share(request).get(CLASS_COUNTS)
-        return {CLASS_COUNTS: bought or Share(rules.class_counts_share())}
+        return {CLASS_COUNTS: bought or Share(rules.CLASS_COUNTS_SHARE)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -381,7 +381,7 @@ def class_shares(learning: Learning, spending: Spending, settles: bool = False) 
     """
     if learning.class_shares is None:
         found, std = _noisy_shares(CLASS_COUNTS, learning, spending)
-        flatness = 4 * found.prod() if found.min() >= rules.least_rate() * std else 0.0
+        flatness = 4 * found.prod() if found.min() >= rules.LEAST_RATE * std else 0.0
         if settles and takes_what_is_left(flatness, learning, spending):
             found, std = combined(found, std, *_noisy_shares(SECOND_RATE, learning, spending))
         n_classes = found.size

@@ -143,7 +143,7 @@ def _objective(request: Request, training: Budget) -> Objective:
     if request.alpha is not None:
         return objective
     if request.adapts:
-        alpha = rules.forgetting() / conditioned_time(objective, training.mu, training.adjacency)
+        alpha = rules.FORGETTING / conditioned_time(objective, training.mu, training.adjacency)
     else:
         alpha = solver.auto_alpha(objective, training, request.bound)
     return replace(objective, alpha=alpha)

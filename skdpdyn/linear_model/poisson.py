@@ -108,7 +108,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     family = Family(
         loss_of_counts,
         Counts(),
-        clip=lambda n_parameters, strength: rules.rate_clip(),
+        clip=lambda n_parameters, strength: rules.RATE_CLIP,
         kept_length=rules.kept_length_of_rates,
         units=CountUnits(),
         twin=lambda: import_module("sklearn.linear_model").PoissonRegressor(),

@@ -141,7 +141,7 @@ class Request:
     @property
     def _is_weak(self):
         strength = rules.strength_of(self.n_samples, self.budget.mu, self.budget.adjacency)
-        return strength < rules.least_strength()
+        return strength < rules.LEAST_STRENGTH
 
     @property
     def _can_map(self):
@@ -284,7 +284,7 @@ def request_of(
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = model.family.expand(model, seen.columns, n_features, strength)
         n_features = expansion.n_features
-        if strength < rules.least_strength():  # what would be learnt is noise
+        if strength < rules.LEAST_STRENGTH:  # what would be learnt is noise
             conditioning = Conditioning(mean=[0.0] * n_features)
     request = Request(
         model.family,
@@ -322,7 +322,7 @@ def _budget(model, n_samples, solver):
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
     if model.family.expand is not None and learns_levels(model):
-        return replace(budget, reserved=rules.failure_share() * budget.delta)
+        return replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
     return budget
 
 

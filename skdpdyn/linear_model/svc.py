@@ -58,7 +58,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     family = Family(
         hinge,
         Labels(most=2),
-        clip=lambda n_parameters, strength: rules.hinge_clip(),
+        clip=lambda n_parameters, strength: rules.HINGE_CLIP,
         units=MarginShares(),
         twin=lambda: import_module("sklearn.svm").LinearSVC(),
     )

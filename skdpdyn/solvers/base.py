@@ -46,7 +46,7 @@ def cooled_training_time(
     factor = cooled_time_factor(budget.mu, adjacency=budget.adjacency, **sizes)
     cooling = factor > 1 if cooling is None else cooling
     time = training_time(objective, budget)
-    return time * min(max(factor, 1.0), rules.longest_cooled()) if cooling else time, cooling
+    return time * min(max(factor, 1.0), rules.LONGEST_COOLED) if cooling else time, cooling
 
 
 class StepConstants(TypedDict):
@@ -159,7 +159,7 @@ class Solver(BaseEstimator, ABC):
         bound : str
             The bound that will judge it.
         """
-        return rules.forgetting() / training_time(objective, budget)
+        return rules.FORGETTING / training_time(objective, budget)
 
     @abstractmethod
     def mechanism(self, objective: Objective, budget: Budget, bound: str) -> Callable[[float], Any]:

@@ -213,7 +213,7 @@ class DPSGD(Solver):
                 * budget.mu
                 / (budget.adjacency.sum_sensitivity(1.0) * math.sqrt(n_steps))
             )
-            batch_size = max(batch_size, rules.least_batch())
+            batch_size = max(batch_size, rules.LEAST_BATCH)
             # with all records the guarantee has an exact closed form
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0
         return checked_batch_size(self.batch_size, n_samples) / n_samples

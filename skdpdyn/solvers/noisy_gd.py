@@ -163,7 +163,7 @@ class NoisyGD(Solver):
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
-        return rules.forgetting() / self._time(objective, budget, bound)[0]
+        return rules.FORGETTING / self._time(objective, budget, bound)[0]
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
@@ -228,15 +228,15 @@ class NoisyGD(Solver):
         """
         time = conditioned_time(objective, mu, adjacency) * learnt.time
         if objective.alpha > 0:
-            time = min(time, rules.settled() / objective.alpha)
+            time = min(time, rules.SETTLED / objective.alpha)
         typical = objective.typical * learnt.steepness
-        longest = rules.long_step() / (typical * learnt.top + 2 * objective.alpha)
+        longest = rules.LONG_STEP / (typical * learnt.top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = rules.most_steps(strength, learnt.equal and objective.n_outputs == 1)
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
-        n_steps = max(math.ceil(min(plain, math.sqrt(rules.momentum_steps() * plain))), MIN_STEPS)
+        n_steps = max(math.ceil(min(plain, math.sqrt(rules.MOMENTUM_STEPS * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,

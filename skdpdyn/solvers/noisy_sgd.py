@@ -194,7 +194,7 @@ class NoisySGD(Solver):
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
-        return rules.forgetting() / self._time(objective, budget, bound)[0]
+        return rules.FORGETTING / self._time(objective, budget, bound)[0]
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
@@ -372,7 +372,7 @@ class NoisySGD(Solver):
         """Return batch size, batches per epoch and epochs, for about ``n_steps`` steps."""
         down = sampling == "without_replacement"
         n_epochs = (
-            min(n_steps, max(rules.least_epochs(), least_epochs))
+            min(n_steps, max(rules.LEAST_EPOCHS, least_epochs))
             if is_auto(self.n_epochs)
             else int(self.n_epochs)
         )

@@ -104,7 +104,7 @@ class ObjectivePerturbation(Solver):
         shrinkage = rules.shrinkage(objective.n_parameters, time * objective.curvature)
         trace, rank = objective.trace, _rank(objective)
         # curvature of the record
-        largest = rank * math.expm1(min(rules.tilt() * budget.epsilon / rank, 700.0))
+        largest = rank * math.expm1(min(rules.TILT * budget.epsilon / rank, 700.0))
         return max(
             shrinkage / time,
             trace / (largest * objective.n_samples),

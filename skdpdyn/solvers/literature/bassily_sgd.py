@@ -65,7 +65,7 @@ class BassilySGD(Solver):
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`: the penalty alone limits the noise."""
-        return super().auto_alpha(objective, budget, bound) / rules.forgetting()
+        return super().auto_alpha(objective, budget, bound) / rules.FORGETTING
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
