@@ -7,6 +7,7 @@ All sums of chunks are added up here, wherever their rows are.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -31,15 +32,14 @@ def settle(total):
         total[0, j] += total[1, j]
 
 
-@entry((writable(np.float64, 2), readonly(np.float64)))
-def _add(total, term):
-    add(total, term)
-
-
-@entry((writable(np.float64, 2), readonly(np.float64, 2)))
 def _add_rows(total, terms):
     for i in range(terms.shape[0]):
         add(total, terms[i, : total.shape[1]])
+
+
+@cache
+def _compiled():
+    return entry((writable(np.float64, 2), readonly(np.float64, 2)))(_add_rows)
 
 
 class Total:
@@ -71,11 +71,11 @@ class Total:
 
     def add(self, array):
         """Add an array."""
-        _add(self.parts, np.ravel(np.asarray(array, dtype=np.float64)))
+        self.add_rows(np.asarray(array, dtype=np.float64).reshape(1, -1))
 
     def add_rows(self, rows):
         """Add the rows of a C-ordered array, which may have columns more than the sum."""
-        _add_rows(self.parts, rows)
+        _compiled()(self.parts, rows)
 
     def value(self):
         """Return the sum of all arrays so far."""

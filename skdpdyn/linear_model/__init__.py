@@ -1,20 +1,25 @@
 """The estimators, and the bases that others can be derived from."""
 
+from typing import TYPE_CHECKING
+
+from skdpdyn._startup import on_first_use
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
     PrivateLinearRegressor,
 )
 from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.gam import PrivateGAMClassifier, PrivateGAMRegressor
-from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.parts import ClassShares
-from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
-from skdpdyn.linear_model.quantile import PrivateQuantileRegressor
-from skdpdyn.linear_model.ridge import PrivateRidge
-from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
-from skdpdyn.linear_model.svc import PrivateLinearSVC
 from skdpdyn.linear_model.targets import Labels, Numbers
+
+if TYPE_CHECKING:  # estimators are loaded on first use
+    from skdpdyn.linear_model.gam import PrivateGAMClassifier, PrivateGAMRegressor
+    from skdpdyn.linear_model.logistic import PrivateLogisticRegression
+    from skdpdyn.linear_model.poisson import PrivatePoissonRegressor
+    from skdpdyn.linear_model.quantile import PrivateQuantileRegressor
+    from skdpdyn.linear_model.ridge import PrivateRidge
+    from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
+    from skdpdyn.linear_model.svc import PrivateLinearSVC
 
 __all__ = [
     "ClassShares",
@@ -33,3 +38,17 @@ __all__ = [
     "PrivateRidge",
     "PrivateSoftmaxRegression",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "PrivateGAMClassifier": "gam",
+        "PrivateGAMRegressor": "gam",
+        "PrivateLinearSVC": "svc",
+        "PrivateLogisticRegression": "logistic",
+        "PrivatePoissonRegressor": "poisson",
+        "PrivateQuantileRegressor": "quantile",
+        "PrivateRidge": "ridge",
+        "PrivateSoftmaxRegression": "softmax",
+    },
+)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.base import (
@@ -22,13 +21,11 @@ from skdpdyn.base import (
     warn_of_own_rows,
 )
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.io import export as write_folder
 from skdpdyn.linear_model.answers import answering, refuse_elsewhere, refuse_in_fit
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
-from skdpdyn.preprocessing import RowMapper
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS
@@ -440,6 +437,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         >>> round(float(abs(model.to_sklearn().predict(X) - model.predict(X)).max()), 12)
         0.0
         """
+        from sklearn.pipeline import Pipeline
+
+        from skdpdyn.preprocessing import RowMapper  # slow to load
+
         check_is_fitted(self)
         conditioning = getattr(self, "conditioning_", None)
         mapper = RowMapper(self.data_norm_)
@@ -497,8 +498,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         ImportError
             If skops, or skl2onnx for "onnx", is not installed.
         """
+        from skdpdyn.io import export  # slow to load
+
         check_is_fitted(self)
-        return write_folder(self, folder, formats, deployment or None)
+        return export(self, folder, formats, deployment or None)
 
     def __setstate__(self, state: Any) -> None:
         # version 0.1 lacked these parameters and what they do
