@@ -422,9 +422,15 @@ MUTATIONS = [
     ),
     Mutation(
         "a composition forgets a part",
-        "return reduce(lambda one, other: one.compose(other), costs)",
-        "return reduce(lambda one, other: one, costs)",
+        "return reduce(Guarantee.compose, costs)",
+        "return costs[0]",
         "tests/test_bounds_conformance.py tests/test_privacy_guarantees.py",
+    ),
+    Mutation(
+        "of several Gaussian parts one counts",
+        "GaussianDP(reduce(math.hypot, released), mechanism.adjacency)",
+        "GaussianDP(released[0], mechanism.adjacency)",
+        "tests/test_bounds_conformance.py -k every_gaussian_part",
     ),
     Mutation(
         "unlike neighbours compose",

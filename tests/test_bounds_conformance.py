@@ -804,3 +804,11 @@ def test_every_accountant_pays_for_the_rounding_of_the_record(record):
         if type(exact) is GaussianDP:
             assert computed.mu >= exact.mu + 0.3
     assert paid
+
+
+def test_every_gaussian_part_beside_training_counts():
+    """Whatever bounds training: mu^2 of all parts add up, 3^2 + 4^2 + 12^2 = 13^2."""
+    run = NoisyGradientDescent(n_steps=1, noise_multiplier=1 / 12, step_size=1.0)
+    parts = Composition((Gaussian(1 / 3), run, Gaussian(1 / 4)))
+    assert composition(parts).mu == pytest.approx(13)
+    assert composition(Composition((Gaussian(1 / 5), Gaussian(1 / 12)))).mu == pytest.approx(13)
