@@ -157,11 +157,13 @@ def main(arguments):
                     constants.append(problem.constant(strength, seen, targets, rng))
                 constant = np.mean(constants)
                 excess = np.mean(losses) / constant - 1
+                paired = np.subtract(losses, constants) / constant
+                error = np.std(paired, ddof=1) / math.sqrt(asked.fits)
                 n_cells, worse = n_cells + 1, worse + (excess > ALLOWED)
                 mark = " worse" if excess > ALLOWED else ""
                 print(
                     f"{name:<14} {n_samples:>5} {epsilon:>7} {strength:>7.1f} {constant:>8.4f} "
-                    f"{np.mean(losses):>8.4f} {excess:>+8.1%}{mark}",
+                    f"{np.mean(losses):>8.4f} {excess:>+8.1%} +- {error:.1%}{mark}",
                     flush=True,
                 )
     print(

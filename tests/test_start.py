@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from skdpdyn import (
     PrivateLinearSVC,
@@ -123,7 +125,7 @@ def test_a_start_is_no_constant_where_the_budget_pays_for_little():
 
 def test_a_released_map_is_not_paid_for_again():
     first = PrivateLogisticRegression(classes=[False, True], random_state=0).fit(X, Y)
-    again = clone(first).set_params(conditioning=first.conditioning_, start=first).fit(X, Y)
+    again = clone(first).set_params(start=first).fit(X, Y)  # it lends its map
     np.testing.assert_array_equal(again.conditioning_.weights, first.conditioning_.weights)
     assert isinstance(again.mechanism_, Composition)
     assert "column means" in set(first.mechanism_.names) - set(again.mechanism_.names)
@@ -134,6 +136,28 @@ def test_a_released_map_is_not_paid_for_again():
     assert "training started from a PrivateLogisticRegression of GaussianDP" in text
     assert "paid for by a guarantee of its own" in text
     assert "training started" not in str(first.privacy_report())
+
+
+def test_a_map_is_lent_where_it_suits():
+    first = PrivateLogisticRegression(classes=[False, True], random_state=0).fit(X, Y)
+    anew = clone(first).set_params(start=first, conditioning=0.1).fit(X, Y)
+    assert "column means" in anew.mechanism_.names
+    as_they_are = clone(first).set_params(start=first, conditioning=None).fit(X, Y)
+    assert as_they_are.conditioning_ is None
+    of_sparse = clone(first).set_params(start=first).fit(csr_array(X), Y)
+    assert "column variances" in of_sparse.mechanism_.names
+    assert of_sparse.conditioning_.mean is None
+
+
+def test_a_chain_of_starts_does_not_wander_off():
+    """Columns of unlike scales, few records: maps learnt anew let coefficients grow to hundreds."""
+    last, lost = None, []
+    for month in range(8):
+        some = slice(350 * month, 350 * (month + 1))
+        model = PrivateLogisticRegression(classes=[False, True], start=last, random_state=month)
+        last = model.fit(X[some], Y[some])
+        lost.append(log_loss(Y, last.predict_proba(X)))
+    assert lost[-1] < 1.2 * min(lost)
 
 
 def test_models_that_are_not_private_may_be_starts():

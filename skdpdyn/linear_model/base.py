@@ -191,6 +191,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             ``conditioning_`` of an earlier fit, costs nothing. None: train on the rows as they are.
             "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto" and n mu is at
             least 20 (40 under "replace_one"); see `skdpdyn.conditioning`.
+            A ``start`` that has such a ``conditioning_`` lends it, for nothing.
         solver : "auto", str or Solver, default="auto"
             The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
             `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
