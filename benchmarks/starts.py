@@ -1,8 +1,8 @@
 """What a start is worth: from a model of public rows, and from the model of last month.
 
 ``python -m benchmarks starts --data DIR`` trains the default logistic regression on Adult, MAGIC,
-California above 180,000 dollars and flights, at epsilon 0.03 and 0.1, afresh and from scikit-learn's
-``LogisticRegression`` of 300 rows that are public and not among the private ones. Then training
+California above 180,000 dollars and flights, at epsilon 0.03 and 0.1, afresh and from the
+``LogisticRegression`` of scikit-learn on 300 public rows, which are left out. Then training
 rows are dealt to twelve months, and each month trains at epsilon 0.3, afresh and from the model of
 the month before: scores are those of month twelve. Each line is the mean over 80/20 splits, and
 the gain is paired.

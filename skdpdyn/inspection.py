@@ -612,7 +612,7 @@ class CoefficientDisplay(_Display):
         summary : PrivateSummary
             A table of `skdpdyn.inference`.
         odds_ratios : bool, default=False
-            Whether to show exponentials: odds ratios, or ratios of rates.
+            Whether to show exponentials: odds ratios, of counts rate ratios.
         plot : bool, default=True
             Whether to draw at once.
         ax : matplotlib Axes or None, default=None
@@ -629,12 +629,13 @@ class CoefficientDisplay(_Display):
             for i, name in enumerate(summary.names)
             if summary.answered[i] and not name.endswith("intercept")
         ]
+        ratio = summary.ratio_shown(odds_ratios)
         numbers = np.column_stack([summary.params, summary.conf_int()])[kept].T
-        estimates, low, high = np.exp(numbers) if odds_ratios else numbers
+        estimates, low, high = np.exp(numbers) if ratio else numbers
         names = tuple(summary.names[i] for i in kept)
         display = cls(names=names, estimates=estimates, low=low, high=high)
-        if odds_ratios:
-            display.xlabel, display.reference = "odds ratio", 1.0
+        if ratio:
+            display.xlabel, display.reference = ratio, 1.0
         return display.plot(ax=ax, **kwargs) if plot else display
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:

@@ -20,6 +20,7 @@ from skdpdyn import (
 )
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inference import directions, private_regression, private_summary, scoring
+from skdpdyn.inspection import CoefficientDisplay
 from skdpdyn.privacy import check_report
 
 N = 4000
@@ -292,6 +293,20 @@ def test_names_and_persons():
     assert model.privacy_unit_ == "household"
     assert "2000 households" in str(found.summary())
     assert "odds ratio" in found.summary(odds_ratios=True)
+
+
+def test_exponentials_are_called_what_they_are():
+    _, counts = table("counts")
+    assert list(counts.to_frame(odds_ratios=True))[-3:] == [
+        "rate ratio",
+        "rate [0.025",
+        "rate 0.975]",
+    ]
+    display = CoefficientDisplay.from_summary(counts, odds_ratios=True, plot=False)
+    assert display.xlabel == "rate ratio"
+    _, numbers = table("numbers")
+    with pytest.raises(ValueError, match="odds_ratios=True: exponentials of a linear model's"):
+        numbers.as_text(odds_ratios=True)
 
 
 REFUSED = {

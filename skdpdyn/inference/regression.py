@@ -213,6 +213,7 @@ PrivateRidge
         delta_=model.delta_,
         leaks_=model.leaks_,
         inverse_link=fitted.link.mean,
+        ratio=fitted.link.ratio,
     )
     return model, table
 

@@ -39,11 +39,13 @@ class Link(ABC):
 
     ``n_outputs`` is the number of raw predictions of a row, ``n_averaged`` that of the last steps
     whose estimates are averaged. ``limits`` and ``measures`` say whether limits of residuals are
-    bought, and their mean square; ``start_shares`` what start is bought by. ``gradients`` and
-    ``curvatures`` are parts of mu^2, a step each; after the last curvature it is the same.
+    bought, and their mean square; ``ratio`` what the exponential of a coefficient is;
+    ``start_shares`` what start is bought by. ``gradients`` and ``curvatures`` are parts of mu^2, a
+    step each; after the last curvature it is the same.
     """
 
     n_outputs, n_averaged, limits, measures = 1, 2, False, False
+    ratio: str | None = None
     gradients: tuple[float, ...] = GRADIENT_SHARES
     curvatures: tuple[float, ...] = CURVATURE_SHARES
     start_shares: Mapping[str, Share] = MappingProxyType({})
@@ -88,6 +90,7 @@ class Classes(Link):
         """One less than the classes."""
         return self.n_classes - 1
 
+    ratio = "odds ratio"
     start_shares = MappingProxyType({START: Share(START_SHARE)})
 
     def start(self, rows, spending):
@@ -155,6 +158,7 @@ class Counts(Bought):
 
     unit: float
 
+    ratio = "rate ratio"
     start_shares = MappingProxyType({BASE_RATE: Share(START_SHARE, N_TRIALS)})
 
     def start(self, rows, spending):

@@ -187,6 +187,7 @@ def private_summary(
         found, title, estimand = fitted(model, rows, y, spending, names)
     spending.check(plan)
     own = plan.guarantee.with_unit(model.privacy_.unit)
+    has_odds = isinstance(model, PrivateLogisticRegression)
     return PrivateSummary.of(
         found,
         names=names,
@@ -199,7 +200,8 @@ def private_summary(
         mechanism_=plan.mechanism,
         delta_=budget.delta,
         leaks_=tuple(dict.fromkeys((*model.leaks_, *seed_leaks(random_state)))),
-        inverse_link=special.expit if isinstance(model, PrivateLogisticRegression) else None,
+        inverse_link=special.expit if has_odds else None,
+        ratio="odds ratio" if has_odds else None,
     )
 
 

@@ -60,6 +60,8 @@ class PrivateSummary:
         Leaks of the model or the table that the guarantees do not cover.
     inverse_link : callable or None, default=None
         Makes expectations of sums of coefficients; None: they are expectations.
+    ratio : str or None, default=None
+        What the exponential of a coefficient is, such as "odds ratio"; None: nothing.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class PrivateSummary:
     delta_: float
     leaks_: tuple[str, ...] = field(default=())
     inverse_link: Callable[[np.ndarray], np.ndarray] | None = None
+    ratio: str | None = None
 
     @classmethod
     def of(cls, found: Estimates, **public: Any) -> "PrivateSummary":
@@ -229,7 +232,7 @@ class PrivateSummary:
         ----------
         odds_ratios : bool, default=False
             Whether to add the exponentials of coefficients and intervals, as text: odds ratios, of
-            counts ratios of rates.
+            counts rate ratios. A table of numbers has none, and refuses.
 
         Returns
         -------
@@ -261,7 +264,7 @@ class PrivateSummary:
         ----------
         odds_ratios : bool, default=False
             Whether to add the exponentials of coefficients and intervals: odds ratios, of counts
-            ratios of rates.
+            rate ratios. A table of numbers has none, and refuses.
 
         Returns
         -------
@@ -279,7 +282,7 @@ class PrivateSummary:
         ----------
         odds_ratios : bool, default=False
             Whether to add the exponentials of coefficients and intervals: odds ratios, of counts
-            ratios of rates.
+            rate ratios. A table of numbers has none, and refuses.
 
         Returns
         -------
@@ -334,7 +337,7 @@ class PrivateSummary:
 
     def _columns(self, odds_ratios):
         """Return the pairs (name, values) of the table."""
-        checked_flag(odds_ratios, "odds_ratios")
+        ratio = self.ratio_shown(odds_ratios)
         low, high = (f"{end:.4g}" for end in ((1 - self.confidence) / 2, (1 + self.confidence) / 2))
         low_end, high_end = self.conf_int().T
         columns = [
@@ -345,14 +348,30 @@ class PrivateSummary:
             (f"[{low}", low_end),
             (f"{high}]", high_end),
         ]
-        if odds_ratios:
+        if ratio:
+            of = ratio.split()[0]
             with np.errstate(over="ignore"):
                 columns += [
-                    ("odds ratio", np.exp(self.coef)),
-                    (f"odds [{low}", np.exp(low_end)),
-                    (f"odds {high}]", np.exp(high_end)),
+                    (ratio, np.exp(self.coef)),
+                    (f"{of} [{low}", np.exp(low_end)),
+                    (f"{of} {high}]", np.exp(high_end)),
                 ]
         return columns
+
+    def ratio_shown(self, odds_ratios: bool) -> str | None:
+        """Return ``ratio`` if it is asked for.
+
+        Raises
+        ------
+        ValueError
+            If it is asked for, and exponentials of these coefficients mean nothing.
+        """
+        if checked_flag(odds_ratios, "odds_ratios") and self.ratio is None:
+            raise ValueError(
+                "odds_ratios=True: exponentials of a linear model's coefficients are no ratios of "
+                "anything. Use odds_ratios=False"
+            )
+        return self.ratio if odds_ratios else None
 
     def _why(self, i):
         if math.isinf(self.sufficient_epsilon[i]):
