@@ -115,6 +115,10 @@ class ParquetRows(StreamedRows):
             feature_names,
         )
 
+    def __repr__(self) -> str:
+        """Return the number of rows and of columns, which are public, and the target."""
+        return f"ParquetRows(target={self._targets[0]!r}) of {self.shape[0]} x {self.shape[1]} {self.dtype}"
+
     def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield all rows and their targets in order, some at a time: for predictions, for one.
 
@@ -286,10 +290,11 @@ def _opened(source):
     if isinstance(source, dataset.Dataset):
         return _DataSet(source)
     if isinstance(source, (str, os.PathLike, list, tuple)):
-        paths = (
-            [os.fspath(path) for path in source] if isinstance(source, (list, tuple)) else source
-        )
-        return _DataSet(dataset.dataset(paths, format="parquet", partitioning="hive"))
+        paths = list(map(os.fspath, source)) if isinstance(source, (list, tuple)) else source
+        try:
+            return _DataSet(dataset.dataset(paths, format="parquet", partitioning="hive"))
+        except FileNotFoundError:
+            raise ValueError(f"source is no file or folder that exists: {source!r}") from None
     raise TypeError(
         f"source is a {type(source).__name__}: pass a path, paths, a pyarrow Dataset or a "
         "polars LazyFrame. Frames in memory go into fit as X and y"
@@ -440,7 +445,7 @@ def _quietly(function, *arguments):
     """Call a function that opens files, and hide its errors, which may quote records."""
     try:
         return function(*arguments)
-    except (ImportError, TypeError) as error:
+    except (ImportError, TypeError, ValueError) as error:
         if str(error).startswith(("ParquetRows needs", "source is")):
             refusal: Exception = error
             refusal.__cause__ = refusal.__context__ = None
