@@ -235,7 +235,7 @@ def training(way):
         run = way(n_features)
 
         def patched(data):
-            with patch.object(rules, "least_flat_strength", lambda: 0.0):
+            with patch.object(rules, "LEAST_FLAT_STRENGTH", 0.0):
                 return run(data)
 
         return patched
