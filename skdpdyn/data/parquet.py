@@ -117,7 +117,8 @@ class ParquetRows(StreamedRows):
 
     def __repr__(self) -> str:
         """Return the number of rows and of columns, which are public, and the target."""
-        return f"ParquetRows(target={self._targets[0]!r}) of {self.shape[0]} x {self.shape[1]} {self.dtype}"
+        shape = f"{self.shape[0]} x {self.shape[1]}"
+        return f"ParquetRows(target={self._targets[0]!r}) of {shape} {self.dtype}"
 
     def read(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield all rows and their targets in order, some at a time: for predictions, for one.
