@@ -111,7 +111,7 @@ class LaplaceDP(Guarantee):
 
 
 @dataclass(frozen=True, eq=False)
-class _Atoms:
+class Atoms:
     """Losses of one direction, which grow, and the logarithms of their probabilities."""
 
     losses: Array
@@ -144,44 +144,44 @@ class _Atoms:
 
 
 @singledispatch
-def _directions(mechanism: Any) -> Sequence[_Atoms]:
+def _directions(mechanism: Any) -> Sequence[Atoms]:
     """Return the losses of the worst neighbours; of one direction where both are alike."""
     raise UnsupportedMechanismError(f"{type(mechanism).__name__} has no finite set of losses")
 
 
 @_directions.register
-def _(mechanism: DiscreteLaplace) -> Sequence[_Atoms]:
+def _(mechanism: DiscreteLaplace) -> Sequence[Atoms]:
     a, size = mechanism.noise_parameter, mechanism.sensitivity
     fall = np.arange(size, -1.0, -1.0)
     log_probs = -a * fall + math.log(math.tanh(a / 2))
     log_probs[[0, -1]] = np.array([-a * size, 0.0]) - math.log1p(math.exp(-a))
-    return (_Atoms(a * (size - 2 * fall), log_probs),)
+    return (Atoms(a * (size - 2 * fall), log_probs),)
 
 
 @_directions.register
-def _(mechanism: DiscreteGaussian) -> Sequence[_Atoms]:
+def _(mechanism: DiscreteGaussian) -> Sequence[Atoms]:
     variance, size = mechanism.scale**2, mechanism.sensitivity
     reach = math.ceil(_REACH * mechanism.scale) + size
     noise = np.arange(-reach, reach + 1.0)
     log_probs = -(noise**2) / (2 * variance)
-    return (_Atoms(size * (noise + size / 2) / variance, log_probs - special.logsumexp(log_probs)),)
+    return (Atoms(size * (noise + size / 2) / variance, log_probs - special.logsumexp(log_probs)),)
 
 
 @_directions.register
-def _(mechanism: RandomizedResponse) -> Sequence[_Atoms]:
+def _(mechanism: RandomizedResponse) -> Sequence[Atoms]:
     p, k = mechanism.noise_parameter, mechanism.n_answers
     if p == 1 or k == 1:
-        return (_Atoms(np.zeros(1), np.zeros(1)),)
+        return (Atoms(np.zeros(1), np.zeros(1)),)
     other = p / k
     true = 1 - p + other
     with np.errstate(divide="ignore"):
         if mechanism.adjacency is Adjacency.REPLACE_ONE:
             most = math.log1p((1 - p) / other)
-            return (_Atoms(np.array([-most, 0, most]), np.log([other, (k - 2) * other, true])),)
+            return (Atoms(np.array([-most, 0, most]), np.log([other, (k - 2) * other, true])),)
         losses = np.array([math.log(p), math.log1p((k - 1) * (1 - p))])
         return (
-            _Atoms(losses, np.log([(k - 1) * other, true])),
-            _Atoms(-losses[::-1], np.log([1 / k, 1 - 1 / k])),
+            Atoms(losses, np.log([(k - 1) * other, true])),
+            Atoms(-losses[::-1], np.log([1 / k, 1 - 1 / k])),
         )
 
 
@@ -193,7 +193,7 @@ class DiscreteCurve:
     mechanism: Any
 
     @cached_property
-    def _directions(self) -> Sequence[_Atoms]:
+    def _directions(self) -> Sequence[Atoms]:
         return _directions(self.mechanism)
 
     @property
@@ -254,7 +254,7 @@ class DiscreteDP(Guarantee):
         _ = self._directions
 
     @cached_property
-    def _directions(self) -> Sequence[_Atoms]:
+    def _directions(self) -> Sequence[Atoms]:
         return _directions(self.mechanism)
 
     @property

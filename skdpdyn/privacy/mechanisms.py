@@ -761,6 +761,68 @@ class TruncatedPoisson:
 
 
 @stored
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Allocated:
+    """Passes over random batches: each record is in one uniform batch of every pass.
+
+    Records are allocated independently of each other and of other passes. Each step clips the
+    gradients of its batch and adds noise to their sum, which is divided by a public number, never
+    by the realised size of the batch; an empty batch adds its noise too. Any iterate may be
+    released. Not for batches of equal size, nor for a permutation.
+
+    Parameters
+    ----------
+    n_batches : int
+        Number of batches in a pass.
+    n_epochs : int
+        Number of passes.
+    noise_multiplier : float
+        Standard deviation of the noise on the sum, over the bound C on one record's gradient.
+        Positive. It is over C under both adjacencies.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        The neighbouring relation.
+    step_size : float, array-like of shape (n_batches * n_epochs,) or None, default=None
+        Step sizes, positive, if they are known. No bound depends on them.
+    diameter : float or None, default=None
+        Diameter of the ball that every step projects onto. None: no projection.
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy import Allocated, subsampling
+    >>> m = Allocated(n_batches=100, n_epochs=10, noise_multiplier=1.0, adjacency="add_remove")
+    >>> round(subsampling(m).epsilon(1e-5), 2)
+    1.7
+    """
+
+    n_batches: int
+    n_epochs: int
+    noise_multiplier: float
+    adjacency: Named = Adjacency.REPLACE_ONE
+    step_size: float | np.ndarray | None = None
+    diameter: float | None = None
+
+    rounding = 0.0  # no field: noise is exact in every step
+
+    def __post_init__(self) -> None:
+        _settle_noise(self)
+        counts = ("n_batches", "n_epochs")
+        _settle(self, **{name: _integer(name, getattr(self, name)) for name in counts})
+        _integer("n_batches * n_epochs", self.n_steps)
+        if self.step_size is not None:
+            _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
+        if self.diameter is not None:
+            _settle(self, diameter=_number("diameter", self.diameter))
+
+    @property
+    def n_steps(self) -> int:
+        """Steps in all."""
+        return self.n_batches * self.n_epochs
+
+    __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
+    __setstate__ = NoisyGradientDescent.__setstate__
+
+
+@stored
 @dataclass(frozen=True, kw_only=True)
 class OnePass:
     """Projected noisy stochastic gradient descent: one pass in a known order, one record a step.

@@ -12,6 +12,7 @@ from scipy import special
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
 from skdpdyn.privacy._types import Array, Floats, Named
+from skdpdyn.privacy.allocated import AllocatedGaussian
 from skdpdyn.privacy.checks import (
     MAX_STEPS,
     checked_count,
@@ -37,6 +38,7 @@ from skdpdyn.privacy.loss_grids import (
     Masses,
     best_tilt,
     connect_dots,
+    convex,
     rare_from,
     split,
     tilted,
@@ -161,6 +163,7 @@ class RepeatedCurve:
         return adjacency_of(self.curve)
 
 
+_PAIRS = SampledGaussian, TruncatedGaussian, AllocatedGaussian
 ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
 
 
@@ -222,7 +225,7 @@ class PrivacyLossDP(Guarantee):
         counts: dict[Any, int] = {}
         gaussian = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
-            if not isinstance(part, (Guarantee, SampledGaussian, TruncatedGaussian)):
+            if not isinstance(part, (Guarantee, *_PAIRS)):
                 raise ValueError(f"part {part!r} must be a guarantee")
             if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
                 raise UnsupportedMechanismError(
@@ -383,7 +386,7 @@ class PrivacyLossDP(Guarantee):
                 event = _truncated_event(part)
             elif type(part) is SampledGaussian:
                 event = _sampled_event(part.sampling_probability, part.noise_multiplier)
-            elif part.neighboring_relation == self.neighboring_relation:
+            elif getattr(part, "neighboring_relation", None) == self.neighboring_relation:
                 event = part.dp_event
             else:
                 raise UnsupportedMechanismError(
@@ -689,17 +692,25 @@ def _(part: TruncatedGaussian, tail: float) -> float:
     return max(largest_loss(one, tail) for one in (part.sampled, part.pushed[1]))
 
 
+@largest_loss.register
+def _(part: AllocatedGaussian, tail: float) -> float:
+    return part.largest_loss(tail)
+
+
 @singledispatch
 def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     """Return a part's losses on a grid: one if both directions are alike, else (remove, add)."""
-    delta = _convex(np.exp(epsilon), np.minimum(part.delta(epsilon), 1.0))
+    delta = convex(np.exp(epsilon), np.minimum(part.delta(epsilon), 1.0))
     return (connect_dots(delta, delta, epsilon),)
 
 
 @loss_masses.register(SampledGaussian)
 @loss_masses.register(TruncatedGaussian)
+@loss_masses.register(AllocatedGaussian)
 def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     delta = [_profile(part, direction, epsilon) for direction in _directions(part)]
+    for one in delta:  # both are P(A) - Q(A) there: `connect_dots` takes them to agree
+        one[0] = max(each[0] for each in delta)
     return tuple(
         connect_dots(above, swapped, epsilon)
         for above, swapped in zip(delta, delta[::-1], strict=True)
@@ -708,6 +719,8 @@ def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 
 def _profile(part: Any, direction: str, epsilon: Array) -> Array:
     """Return delta of one direction at many epsilons."""
+    if isinstance(part, AllocatedGaussian):
+        return part.delta(direction, epsilon)
     if isinstance(part, SampledGaussian):
         return _hockey_stick(direction, part, epsilon)
     cut, pushed = part.pushed
@@ -756,22 +769,6 @@ def _hockey_stick(direction: str, part: Any, epsilon: Array) -> Array:
             log_ratio = np.where(ratio < 0.5, np.log(ratio), near_1)
         delta = q * ratio * np.exp(epsilon + gdp_log_deltas(-log_ratio, m))
     return np.clip(delta, 0.0, 1.0)
-
-
-def _convex(gamma: Array, delta: Array) -> Array:
-    """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
-    delta = np.minimum.accumulate(delta)
-    slope = np.diff(delta) / np.diff(gamma)
-    if np.all(np.diff(slope) >= -1e-12 * np.abs(slope[:-1])):
-        return delta
-    hull: list[tuple[float, float]] = []
-    for point in zip(np.append(0.0, gamma).tolist(), np.append(1.0, delta).tolist(), strict=True):
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (
-            point[1] - hull[-2][1]
-        ) * (hull[-1][0] - hull[-2][0]):
-            hull.pop()
-        hull.append(point)
-    return np.interp(gamma, *np.transpose(hull))
 
 
 def _sampled_event(sampling_probability: float, noise_multiplier: float) -> Any:

@@ -12,11 +12,18 @@ from sklearn.base import clone
 from skdpdyn import rules
 from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
-from skdpdyn.kernels.draws import FixedBatches, FreshBatches
+from skdpdyn.kernels.draws import AllocatedBatches, FixedBatches, FreshBatches
 from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import Adjacency, Budget, CyclicBatches, OnePass, WithoutReplacement
+from skdpdyn.privacy import (
+    Adjacency,
+    Allocated,
+    Budget,
+    CyclicBatches,
+    OnePass,
+    WithoutReplacement,
+)
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
@@ -35,7 +42,9 @@ from skdpdyn.solvers.base import (
 )
 from skdpdyn.solvers.steps import Steps, descend
 
-_SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
+_SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "allocated", "one_pass")
+_FRESH = "without_replacement", "allocated"
+Record = OnePass | CyclicBatches | WithoutReplacement | Allocated
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
 # most batches of an epoch; longer runs take more epochs, because the privacy loss of every
 # position must be computed
@@ -62,8 +71,8 @@ class NoisySGD(Solver):
     Parameters
     ----------
     sampling : str, default="auto"
-        How records come into batches: "shuffled_once", "cyclic", "without_replacement" or
-        "one_pass". "auto": "shuffled_once"; of a softmax, which is better
+        How records come into batches: "shuffled_once", "cyclic", "without_replacement",
+        "allocated" or "one_pass". "auto": "shuffled_once"; of a softmax, which is better
         clipped than contracting, "without_replacement", unless there is a ``radius`` or
         ``cooling``.
 
@@ -76,12 +85,18 @@ class NoisySGD(Solver):
           `recursion` judging them (Ye and Shokri 2022). No projection. Needs the fewest epochs, but
           takes seconds to calibrate, and costs under add_remove as much as under replace_one. There
           are ``n_epochs * (n_samples // batch_size)`` steps, rounded down.
+        - "allocated": in every pass each record is in one random batch, independently of the
+          others and anew, so that sizes of batches vary about ``batch_size``, which sums are
+          divided by; `subsampling` judges them (Feldman and Shenfeld 2025). No convexity. It costs
+          as much as Poisson batches, but takes each record once a pass; under add_remove, less than
+          half of "without_replacement". Under replace_one it takes a minute to calibrate.
         - "one_pass": a record a step, in the order of the rows (Asoodeh, Diaz and Calmon 2020,
           Algorithm 1), the noise inside the step's gradient. As noisy as if nobody trusted the one
           who trains.
 
         A clipped softmax is no contraction, so that only `composition` and `subsampling` apply to
-        it: clip="auto" leaves the softmax unclipped for all but "without_replacement".
+        it: clip="auto" leaves the softmax unclipped for all but "without_replacement" and
+        "allocated".
     batch_size : "auto" or int, default="auto"
         Records in a batch. "auto": as follow from ``n_epochs`` and the training time, see
         `skdpdyn.privacy.schedules.curvature_aware_time`.
@@ -115,6 +130,7 @@ class NoisySGD(Solver):
 
     References
     ----------
+    V. Feldman, M. Shenfeld (2025), Privacy amplification by random allocation.
     F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient
     descent, Algorithm 2. J. Ye, R. Shokri (2022), Differentially private learning needs hidden
     state (or much faster convergence). S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification
@@ -186,11 +202,7 @@ class NoisySGD(Solver):
 
     def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: no clip for a softmax, unless batches are drawn afresh."""
-        return (
-            clip
-            if loss.n_outputs == 1 or self._sampling(loss) == "without_replacement"
-            else loss.lipschitz
-        )
+        return clip if loss.n_outputs == 1 or self._sampling(loss) in _FRESH else loss.lipschitz
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
@@ -198,7 +210,7 @@ class NoisySGD(Solver):
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
-    ) -> Callable[[float], OnePass | CyclicBatches | WithoutReplacement]:
+    ) -> Callable[[float], Record]:
         """See `Solver.mechanism`."""
         sampling = self._sampling(objective.loss)
         self._check(sampling, objective)
@@ -219,15 +231,27 @@ class NoisySGD(Solver):
             max_steps=_MAX_STEPS if cooling else MAX_STEPS,
         )
         least_epochs = math.ceil(n_steps / _BATCHES)
-        if sampling == "without_replacement":
-            noise = rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps)
-            least_epochs = max(least_epochs, math.ceil(noise))
+        if sampling in _FRESH:
+            noise = rules.batch_noise(is_poisson=sampling == "allocated") * budget.mu
+            if sampling == "allocated":
+                noise /= budget.adjacency.sum_sensitivity(1.0)
+            least_epochs = max(least_epochs, math.ceil(noise * math.sqrt(n_steps)))
         batch_size, n_batches, n_epochs = self._batches(
             sampling, objective.n_samples, n_steps, least_epochs
         )
         n_run = n_epochs * n_batches
         step_size = given or min(largest, n_steps * planned / n_run)
         check_stable(step_size, objective)
+        if sampling == "allocated":
+            radius = checked_radius(self.radius)
+            return lambda noise: Allocated(
+                n_batches=n_batches,
+                n_epochs=n_epochs,
+                noise_multiplier=noise,
+                adjacency=budget.adjacency,
+                step_size=step_size,
+                diameter=None if math.isinf(radius) else 2 * radius,
+            )
         run = {
             "n_samples": objective.n_samples,
             "batch_size": batch_size,
@@ -248,7 +272,7 @@ class NoisySGD(Solver):
     def solve(
         self,
         objective: Objective,
-        mechanism: OnePass | CyclicBatches | WithoutReplacement,
+        mechanism: Record,
         rows: Rows,
         *,
         generator: Generator,
@@ -264,14 +288,13 @@ class NoisySGD(Solver):
             last, verbose = int(generator.integers(1, mechanism.n_samples + 1)), 0
             of_steps = steps.step_size[:last], steps.noise_std[:last]
             steps = replace(steps, step_size=of_steps[0], noise_std=of_steps[1])
-        objective = replace(objective, exact=steps.needs_exact)
+        exact = steps.needs_exact or isinstance(mechanism, Allocated)
+        objective = replace(objective, exact=exact)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(
-        self, mechanism: OnePass | CyclicBatches | WithoutReplacement
-    ) -> dict[str, Any]:
+    def fitted_attributes(self, mechanism: Record) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""
-        attributes = {"step_size_": mechanism.step_size}
+        attributes: dict[str, Any] = {"step_size_": mechanism.step_size}
         if isinstance(mechanism, OnePass):
             attributes |= {
                 "noise_multiplier_": mechanism.noise / mechanism.sensitivity,
@@ -284,7 +307,7 @@ class NoisySGD(Solver):
                 "noise_multiplier_": mechanism.noise_multiplier,
                 "n_iter_": mechanism.n_steps,
             }
-        if mechanism.sensitivity is not None:
+        if not isinstance(mechanism, Allocated) and mechanism.sensitivity is not None:
             attributes["sigma_"] = (
                 attributes["noise_multiplier_"]
                 * mechanism.sensitivity
@@ -334,7 +357,7 @@ class NoisySGD(Solver):
                 f"batch_size={self.batch_size!r}, n_epochs={self.n_epochs!r}: "
                 "sampling='one_pass' takes a record a step, once"
             )
-        if sampling in ("without_replacement", "one_pass") and cooling:
+        if sampling in (*_FRESH, "one_pass") and cooling:
             raise ValueError(f"cooling=True needs disjoint batches, not sampling={sampling!r}")
         if sampling == "without_replacement" and radius < math.inf:
             raise ValueError(
@@ -512,6 +535,15 @@ def _(mechanism: CyclicBatches, objective, generator):
 @_run_of.register
 def _(mechanism: WithoutReplacement, objective, generator):
     return FreshBatches(mechanism.batch_size), _steps_of(mechanism, objective, math.inf)
+
+
+@_run_of.register
+def _(mechanism: Allocated, objective, generator):
+    divisor = objective.n_samples / mechanism.n_batches
+    step_size = np.full(mechanism.n_steps, mechanism.step_size)
+    noise_std = step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor)
+    steps = Steps(step_size, noise_std, divisor, radius_of(mechanism.diameter))
+    return AllocatedBatches(mechanism.n_batches), steps
 
 
 def _steps_of(mechanism, objective, radius):
