@@ -336,11 +336,15 @@ class Expansion:
 
     @cached_property
     def row_norm(self) -> float:
-        """Largest norm of a row, whatever its cells."""
-        squares = sum(float(np.max(np.sum(table**2, axis=1))) for table in self.tables)
-        squares += (
-            len(self.pairs) * PAIR_WEIGHT**2 * sum((a * b) ** (-2 * self.decay) for a, b in LOWEST)
-        )
+        """Largest norm of a row, whatever its cells, and whatever distributions are learnt."""
+        of_scale = sum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
+        of_pair = PAIR_WEIGHT**2 * sum((a * b) ** (-2 * self.decay) for a, b in LOWEST)
+        extra = self.distributions is not None
+        scales = [
+            (self.n_scales(column) + extra) * of_scale if isinstance(column, Numbers) else 1.0
+            for column in self.columns
+        ]
+        squares = math.fsum(max(1.0, scale) for scale in scales) + len(self.pairs) * of_pair
         return math.sqrt(squares) * (1 + 1e-9)
 
     # --- tables -----------------------------------------------------------------------------------

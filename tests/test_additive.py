@@ -255,6 +255,7 @@ def test_a_distribution_is_that_of_the_records():
     values = RNG.beta(1, 5, 50_000)
     parts = np.bincount(column.codes(values), minlength=column.n_cells) / values.size
     known = expansion.with_distributions(parts, 1e-5, 1 / 64, 2.0)
+    assert known.row_norm == expansion.row_norm  # public, so that rows are in the ball without care
     at = np.searchsorted(np.sort(values), column.middles) / values.size
     np.testing.assert_allclose(known.distributions[0], at, atol=0.02)
     noise = expansion.with_distributions(RNG.normal(0, 1, parts.size), 1.0, 1 / 64, 2.0)
