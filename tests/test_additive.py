@@ -513,7 +513,7 @@ def test_a_level_of_one_record_shows_no_more_often_than_is_paid_for(
     adjacency, rows_of_one, monkeypatch
 ):
     """Levels of one record, or person, in two columns. Chance: 5 deviations on both sides, 6e-7."""
-    monkeypatch.setattr(rules, "failure_share", lambda: 0.8)
+    monkeypatch.setattr(rules, "FAILURE_SHARE", 0.8)
     alone = np.arange(60) < rows_of_one
     frame = pd.DataFrame({name: np.where(alone, np.arange(60), 99) for name in "ab"})
     known = {"categories": "private", "bounds": {}, "classes": [0, 1], "adjacency": adjacency}
