@@ -13,6 +13,7 @@ from reference import gradients
 from scipy import sparse
 
 from skdpdyn.data import local
+from skdpdyn.data.base import LONG_COLUMN
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.draws import FixedBatches
@@ -405,6 +406,26 @@ def test_what_is_kept_of_rows_is_what_training_would_compute(name):
     fresh = LocalRows(X, y, map=other).bounded(objective)
     for ours, theirs in zip(rows.with_map(other).bounded(objective), fresh, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["diagonal", "full", "unit", "centred full"])
+def test_a_pass_beside_a_long_column_needs_no_lengths_again(name, monkeypatch):
+    """Its bits are those of rows that were never trained on, and no gradient is beyond its bound."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (90, D)), np.full(90, 1e3)
+    loss, known = squared, {"n_samples": 90, "n_features": D, "spread": 99.0}
+    short = Objective(loss, data_norm=1.0, clip=0.5, intercept_scaling=0.2, exact=True, **known)
+    long = replace(short, clip=2.0, intercept_scaling=LONG_COLUMN)
+    rows, point = LocalRows(X, y, map=MAPS[name]), rng.uniform(-1, 1, D + 1)
+    fresh = LocalRows(X, y, map=MAPS[name]).gradient(long, point)
+    rows.gradient(short, point)
+    monkeypatch.setattr(RowMap, "lengths", lambda *_: pytest.fail("rows are read once more"))
+    np.testing.assert_array_equal(rows.gradient(long, point), fresh)
+    monkeypatch.undo()
+    alone = replace(long, n_samples=1)
+    for i in range(9):
+        of_row = LocalRows(X[i : i + 1], y[:1], map=MAPS[name]).gradient(alone, point)
+        assert 0.99 * alone.clip < np.linalg.norm(of_row) <= alone.clip
 
 
 def test_sums_that_float64_cannot_tell_apart_are_refused():

@@ -20,6 +20,8 @@ from skdpdyn.objective import Objective
 
 _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
+LONG_COLUMN = 16.0
+"""Constant of an intercept column beside which norms of mapped rows matter by 0.2 % or less."""
 _LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
 _MOST_SINGLE = 1e30
 _LEAST_CHUNK, _LARGEST_CHUNK = 1024, 4096  # rows that statistics add up one after the other
@@ -252,6 +254,10 @@ class Rows(ABC):
             raise ValueError(f"X has {self.shape[1]} columns: the map is of {map.n_features}")
         if map is not None and self.is_sparse and map.centre is not None:
             raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+
+    def is_beside_long_column(self, objective) -> bool:
+        """Return whether norms of rows hardly matter: limits take all for 1, which none exceeds."""
+        return self.map is not None and objective.intercept_scaling >= LONG_COLUMN
 
     def growth(self, objective) -> float:
         """Return how much more sums of mapped rows may round than others; at least 1.

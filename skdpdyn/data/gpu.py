@@ -341,6 +341,7 @@ class _Sums:
         rows, xp, largest = self._rows, self._rows._xp, float(np.finfo(self._rows.dtype).max)
         scale, offset, norms = rows.factors(rows._double(rows._X[part, ...]), objective.data_norm)
         y, exposure, weight = rows._targets(part)
+        norms = xp.ones_like(norms) if rows.is_beside_long_column(objective) else norms
         norms = xp.sqrt(
             xp.clip(norms, None, objective.data_norm) ** 2 + objective.intercept_scaling**2
         )

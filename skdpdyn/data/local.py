@@ -86,6 +86,7 @@ class LocalRows(Rows):
     """
 
     draws = True
+    _scaled: tuple = None, None  # a map, X, and scales and offsets of its rows under it
 
     def __init__(self, X, y=None, weight=None, map=None, exposure=None, persons=None, most_rows=1):
         self.X = canonical_rows(X)
@@ -308,7 +309,9 @@ class LocalRows(Rows):
         return self.bounded_without_room(what.objective)
 
     def _bounded(self, objective, room):
-        n_rows, kept = self.shape[0], self._taken()
+        n_rows, long = self.shape[0], self.is_beside_long_column(objective)
+        known = long and self._scaled[0] is self.map and self._scaled[1] is self.X
+        kept = self._scaled[2:] if known else self._taken()
         has_centre = self.map is not None and self.map.centre is not None
         scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.name)
@@ -317,19 +320,22 @@ class LocalRows(Rows):
 
         def of_part(first):
             part = slice(first, first + _AT_ONCE)
-            numbers = (
-                (scale[part], offset[part])
-                if kept
-                else self.part(first, part.stop)._lengths(objective.data_norm)
-            )
-            scale[part], moved, norms = self._divided(*numbers)
-            if has_centre:
-                offset[part] = moved
+            norms = np.ones(limit[part].size)
+            if not known:
+                numbers = (
+                    (scale[part], offset[part])
+                    if kept
+                    else self.part(first, part.stop)._lengths(objective.data_norm)
+                )
+                scale[part], moved, of_rows = self._divided(*numbers)
+                norms = norms if long else of_rows
+                if has_centre:
+                    offset[part] = moved
             compiled(norms, self.exposure[part], limit[part], *of_limit)
 
         for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
-        weight = self.weight
+        self._scaled, weight = (self.map, self.X, scale, offset), self.weight
         if self.exposure.size:
             weight = self.exposure * weight if weight.size else self.exposure
         return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)

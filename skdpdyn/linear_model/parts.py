@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpdyn import rules
 from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
-from skdpdyn.data.base import Rows, target_rounding
+from skdpdyn.data.base import LONG_COLUMN, Rows, target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.expansion import Expansion
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 DISTRIBUTIONS, LEVELS = "column distributions", "levels of columns"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
 SECOND_RATE, MEAN_RESIDUAL = "second base rate", "mean residual"
-_LONG_COLUMN = 16.0  # of the intercept, over the norm of a row: its part is 0.2 % less than all
 
 
 @dataclass
@@ -450,19 +449,19 @@ class MeanResidual(Part):
             return
         units, objective = learning.plan.request.family.units, learning.plan.objective
         coef, intercept = objective.split(learning.theta)
-        row_norm = row_norm_of(objective.data_norm, _LONG_COLUMN)
+        row_norm = row_norm_of(objective.data_norm, LONG_COLUMN)
         bound = min(objective.loss.lipschitz, objective.clip / objective.row_norm)
         if objective.n_outputs == 1 and math.isfinite(objective.loss.lipschitz):
             bound = objective.loss.lipschitz
         long = replace(
             objective,
             clip=bound * row_norm,
-            intercept_scaling=_LONG_COLUMN,
+            intercept_scaling=LONG_COLUMN,
             exact=True,
         )
-        point = np.append(coef.ravel(), intercept / _LONG_COLUMN)
-        total = learning.rows.gradient(long, point)[-intercept.size :] / _LONG_COLUMN
-        sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / _LONG_COLUMN
+        point = np.append(coef.ravel(), intercept / LONG_COLUMN)
+        total = learning.rows.gradient(long, point)[-intercept.size :] / LONG_COLUMN
+        sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / LONG_COLUMN
         found = spending.release(MEAN_RESIDUAL, total, sensitivity) / learning.rows.n_records
         move = units.moved(learning, spending, found)
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
