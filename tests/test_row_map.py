@@ -410,7 +410,7 @@ def test_what_is_kept_of_rows_is_what_training_would_compute(name):
 
 @pytest.mark.parametrize("name", ["diagonal", "full", "unit", "centred full"])
 def test_a_pass_beside_a_long_column_needs_no_lengths_again(name, monkeypatch):
-    """Its bits are those of rows that were never trained on, and no gradient is beyond its bound."""
+    """Its bits are those of rows never trained on, and no gradient is beyond its bound."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (90, D)), np.full(90, 1e3)
     loss, known = squared, {"n_samples": 90, "n_features": D, "spread": 99.0}
