@@ -271,12 +271,6 @@ MUTATIONS = [
         "tests/test_spent.py -k 'Ridge and calibrated'",
     ),
     Mutation(
-        "rates of counts with half of their noise",
-        "rows.target_sum(2.0**middle), sensitivity)",
-        "rows.target_sum(2.0**middle), 0.5)",
-        "tests/test_spent.py -k Poisson",
-    ),
-    Mutation(
         "a histogram's record counts once",
         "math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))",
         "math.sqrt(len(levels))",

@@ -46,7 +46,8 @@ def test_sensitivity(grouped, adjacency, monkeypatch):
             assert np.array_equal(scale, same)
             moved = np.linalg.norm((a - b) / scale) * part.noise_multiplier / factor
             most[name] = max(most.get(name, 0.0), moved)
-    assert list(most) == ["deciles of rates", "base rate", "sums"]
+    bought = ["deciles of rates", "target scale", "base rate", "mean exposure", "sums"]
+    assert list(most) == bought
     assert max(most.values()) <= 1
     assert most["sums"] > 0.45
     assert found.privacy_.epsilon(1e-6) == pytest.approx(1.0)

@@ -20,7 +20,7 @@ from skdpdyn.evaluation.results import (
     ScoreEvaluation,
 )
 from skdpdyn.foreign import predicted as answers
-from skdpdyn.linear_model.counts import BASE_RATE, N_TRIALS, base_rate
+from skdpdyn.linear_model.counts import TARGET_SCALE, base_rate, shares_of_rate
 from skdpdyn.linear_model.targets import (
     as_labels,
     codes_of,
@@ -259,6 +259,7 @@ def _rates(model, X, y, owned, of_rates, adjacency):
     low, high, largest = _limits(model, target_bounds, largest_error, lambda high: 2 * high + 8)
     if not low >= 0:
         raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")
+    has_exposure = exposure is not None
     exposure, observed = exposures(exposure, y), np.clip(numbers_of(y), low, high)
     rates = answers(model, "predict", X, y.size)
     rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
@@ -266,7 +267,7 @@ def _rates(model, X, y, owned, of_rates, adjacency):
     rows = LocalRows(
         np.zeros((y.size, 1)), observed / exposure, owned.weight, None, exposure / unit
     )
-    learnt = {}
+    learnt, known = {}, None if has_exposure else 1 / unit
 
     def counts(numbers, thresholds):
         return [owned.count((numbers <= one).astype(np.intp), 2)[1] for one in thresholds]
@@ -280,7 +281,7 @@ def _rates(model, X, y, owned, of_rates, adjacency):
         middle = of_deciles(high * 2.0**10, 0.5, owned.n, octaves=30)
         edges = [of_deciles(8 * middle, k / 10, owned.n, octaves=6) for k in range(1, 10)]
         learnt["thresholds"] = np.sort(edges)
-        learnt["rate"] = base_rate(rows, owned.n, spending)
+        learnt["rate"] = base_rate(rows, owned.n, high / unit, spending, known)
         places = np.searchsorted(learnt["thresholds"], rates)
         expected = np.minimum(exposure * rates, high)
         inside = [places == k for k in range(10)]
@@ -295,7 +296,12 @@ def _rates(model, X, y, owned, of_rates, adjacency):
             noisy=released[0], largest_count=high, largest_error=largest, **learnt, **public
         )
 
-    first = {DECILES: Share(0.15, 10 * COUNTS), BASE_RATE: Share(0.05, N_TRIALS), SUMS: Share(0.8)}
+    first = {
+        DECILES: Share(0.15, 10 * COUNTS),
+        TARGET_SCALE: Share(0.01, COUNTS),
+        **shares_of_rate(0.02, has_exposure),
+        SUMS: Share(0.8),
+    }
     return Counted((), evaluation, first, learn)
 
 

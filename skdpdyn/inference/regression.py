@@ -266,7 +266,8 @@ class _Fit:
         size = math.sqrt(n_features)
         rows.map = RowMap(None, np.full(n_features, 1 / size), norm=1.0, radius=size)
         attributes = reading.target.attributes
-        known = model, rows, attributes, reading.target.leaks, _link(model, attributes)
+        link = _link(model, attributes, bool(rows.exposure.size))
+        known = model, rows, attributes, reading.target.leaks, link
         return cls(*known, bounds, unit, robust, 1 / most_rows if reading.equal else 1.0)
 
     def run(self) -> Estimates:
@@ -361,7 +362,7 @@ class _Fit:
             setattr(model, name, value)
 
 
-def _link(model, attributes) -> Link:
+def _link(model, attributes, has_exposure) -> Link:
     """Return the likelihood of targets, from what is public of them."""
     if "classes_" in attributes:
         return Classes(attributes["classes_"].size)
@@ -369,4 +370,4 @@ def _link(model, attributes) -> Link:
         return Numbers(0.0, 4.0)
     high = attributes["target_bounds_"][1]
     unit = residual_limit(high)
-    return Counts(LEAST_COUNT / unit, high / unit, unit)
+    return Counts(LEAST_COUNT / unit, high / unit, unit, has_exposure)

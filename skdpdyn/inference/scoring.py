@@ -13,7 +13,8 @@ from scipy import special
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
-from skdpdyn.linear_model.counts import BASE_RATE, N_TRIALS, base_rate
+from skdpdyn.linear_model.counts import base_rate, shares_of_rate
+from skdpdyn.linear_model.parts import TARGET_SCALE
 from skdpdyn.rules import (
     CURVATURE_SHARES,
     DISPERSION_SHARE,
@@ -157,13 +158,20 @@ class Counts(Bought):
     """Counts beside exposures, in units of ``unit``; raw predictions are logarithms of rates."""
 
     unit: float
+    has_exposure: bool
 
     ratio = "rate ratio"
-    start_shares = MappingProxyType({BASE_RATE: Share(START_SHARE, N_TRIALS)})
+
+    @property
+    def start_shares(self):
+        """See `Link`."""
+        of_rate = shares_of_rate(START_SHARE, self.has_exposure)
+        return {TARGET_SCALE: Share(START_SHARE, COUNTS)} | of_rate
 
     def start(self, rows, spending):
         """See `Link.start`."""
-        return np.array([math.log(base_rate(rows, rows.n_records, spending))])
+        known = None if self.has_exposure else rows.common
+        return np.log([base_rate(rows, rows.n_records, self.largest, spending, known)])
 
     def _means(self, raw, rows):
         return _exposure(rows) * np.exp(np.minimum(raw[:, 0], _MOST_RAW))
