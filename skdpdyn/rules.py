@@ -194,9 +194,12 @@ def cosines_of_curves(strength: float, n_columns: int, n_scales: int) -> int:
     """Return the number of cosines of each scale in additive models.
 
     Where records are few two are enough: at a strength of 20 a column they gain, over eight, 1.1
-    points on California and on MAGIC, and 0.02 of R^2 on California's value.
+    points on California and on MAGIC, and 0.02 of R^2 on California's value. At 30 to 60 a column
+    three gain 0.2 to 0.6 on MAGIC, 0.013 of R^2, and lose at most 0.3 points on California.
     """
-    return cosines_of_scales(n_scales) if strength >= 30.0 * n_columns else 2
+    if strength < 60.0 * n_columns:
+        return 3 if strength >= 30.0 * n_columns else 2
+    return cosines_of_scales(n_scales)
 
 
 def cosines_of_rows(strength: float, n_columns: int, n_scales: int) -> int:

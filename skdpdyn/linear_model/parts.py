@@ -180,11 +180,10 @@ class ColumnLevels(Part):
         expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
         codes = np.column_stack([places for _, places in cells.seen.values()])
         rows: Any = replace(reading, X=Coded(codes, expansion)).rows(request.most_rows)
-        counts, starts = rows.cell_counts(), expansion.starts
-        known = np.setdiff1d(np.arange(counts.size), np.append(starts[1:] - 2, starts[1:] - 1))
-        shows = np.zeros(counts.size, dtype=bool)
-        shows[known] = spending.vocabulary(LEVELS, counts[known], len(cells.seen), most_levels)
-        return replace(reading, X=with_levels(cells, np.split(shows, starts[1:-1])))
+        counts, ends = rows.cell_counts(), expansion.starts[1:]
+        counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
+        shows = spending.vocabulary(LEVELS, counts, len(cells.seen), most_levels)
+        return replace(reading, X=with_levels(cells, np.split(shows, ends[:-1])))
 
 
 class Units(Part):
