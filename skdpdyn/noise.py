@@ -42,7 +42,6 @@ _BLOCK = 4096  # numbers that one stream draws where there are more
 Generator = np.random.Generator
 """Type of a source of randomness, which other modules only pass on."""
 UNCHARGED = {
-    "batch": 1e-100,  # one of a fit's Poisson batches is larger than its public bound
     "trials": 1e-150,  # distance of the drawn law of a search's number of trials from the exact one
     "normal": 1e-267,  # a normal of a step is beyond 35 standard deviations
     "iterate": 1e-300,  # noise takes an iterate out of its public ball

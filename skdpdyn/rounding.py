@@ -51,7 +51,7 @@ import numpy as np
 
 from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
-from skdpdyn.noise import UNCHARGED, largest_norm
+from skdpdyn.noise import largest_norm
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
@@ -192,10 +192,11 @@ def _total(values, n_steps):
     return float(np.sum(values)) if np.ndim(values) else float(values) * n_steps
 
 
-def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> float:
-    """Return how many records no Poisson batch of a run exceeds, but for an event of 1e-100.
+def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> int:
+    """Return how many records no Poisson batch of a run exceeds, but with a probability of 1e-100.
 
-    By Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
+    Larger ones are cut, and that is accounted for, see `skdpdyn.privacy.TruncatedPoisson`. By
+    Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
     exp(-t^2 / (2 b + 2 t / 3)).
 
     Parameters
@@ -209,10 +210,10 @@ def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> 
 
     Returns
     -------
-    float
+    int
     """
-    mean, log = sampling_probability * n_samples, math.log(n_steps) - math.log(UNCHARGED["batch"])
-    return min(n_samples, mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log))
+    mean, log = sampling_probability * n_samples, math.log(n_steps) + 100 * math.log(10)
+    return min(n_samples, int(mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log)))
 
 
 def step_lipschitz(step_size: Any, strong_convexity: float, smoothness: float) -> float:

@@ -21,12 +21,15 @@ from skdpdyn.losses import LOSSES, logistic, softmax
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
+    Budget,
     GaussianDP,
     NoisyGradientDescent,
     PoissonSubsampled,
     PrivacyLossDP,
     SubsampledDP,
+    TruncatedPoisson,
     WithoutReplacement,
+    composition,
     from_json,
     least_noise,
     most_steps,
@@ -450,3 +453,35 @@ def test_targets_are_learnt_by_ridge():
         5.0, 1e-6, target_bounds=(-1, 1), solver=DPSGD(step_size="halved"), random_state=0
     ).fit(X, y)
     assert model.score(X, y) > 0.8
+
+
+def test_batches_whose_rounding_is_paid_for_are_cut_and_accounted_as_such():
+    objective = Objective(logistic, n_samples=10**5, n_features=3, data_norm=1.0, clip=1.0)
+    budget = Budget(1.0, 1e-8)
+    record = DPSGD(n_steps=100, batch_size=500).mechanism(objective, budget, "tightest")(4.0)
+    assert 500 < record.largest_batch < 10**4
+    whole = replace(record, n_samples=None, largest_batch=None)
+    exact = DPSGD(n_steps=100, batch_size=500, momentum=0.5).mechanism(
+        objective, budget, "tightest"
+    )
+    assert exact(4.0).largest_batch is None
+    for judge in (subsampling, composition):
+        paid, free = judge(record).epsilon(1e-8), judge(whole).epsilon(1e-8)
+        assert free * (1 - 1e-9) <= paid <= free * (1 + 1e-6)
+    assert judge(record).failure > 0
+    orders = np.array([2.0, 16.0])
+    at_orders = subsampling(replace(record, rounding=0.0)).rdp(orders)
+    free = subsampling(replace(whole, rounding=0.0)).rdp(orders)
+    assert np.all((free <= at_orders) & (at_orders <= free * (1 + 1e-9)))
+    hard = replace(record, largest_batch=510, rounding=0.0)
+    same = TruncatedPoisson(
+        n_samples=10**5,
+        sampling_probability=0.005,
+        batch_size=510,
+        noise_multiplier=4.0,
+        n_steps=100,
+    )
+    assert subsampling(hard) == subsampling(same)
+    assert np.all(subsampling(hard).rdp(orders) > free)
+    with pytest.raises(ValueError, match="give both"):
+        replace(record, n_samples=None)

@@ -508,3 +508,14 @@ def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
         tolerance = error * (1 + math.exp(epsilon))
         assert measured <= guarantee.delta(epsilon) + tolerance
         assert others or measured >= guarantee.delta(epsilon) - tolerance
+
+
+def test_a_batch_that_is_cut_is_a_uniform_part():
+    """A chi-square test of 30 rows, each equally often in; it fails with a probability of 1e-7."""
+    sizes, inside = [], np.zeros(30, int)
+    for batch in draws(PoissonBatches(0.5, 12), 30, 3000):
+        assert np.all(np.diff(batch) > 0)
+        sizes.append(batch.size)
+        inside[batch] += 1
+    assert max(sizes) == 12
+    assert stats.chisquare(inside).pvalue > 1e-7

@@ -145,10 +145,11 @@ class PoissonBatches:
     blocks of 2^k rows: their number by its distribution function, whose digits are known up to
     2^-1060, and then as many different places. So a batch takes a few uniform
     numbers for each of its rows. (A probability below 2^-52 is rounded down to a multiple of
-    2^-105.)
+    2^-105.) Of a batch of more than ``largest_batch``, so many rows are drawn uniformly.
     """
 
     sampling_probability: float
+    largest_batch: int | None = None
 
     @property
     def numbers(self):
@@ -159,7 +160,16 @@ class PoissonBatches:
 
     def drawn(self, n_samples, generator) -> Callable[[int], np.ndarray]:
         """Return who is in a step, as a function of its number; valid until the next one."""
-        return _drawn(draw_poisson, self.numbers, np.empty(n_samples, np.uintp), generator)
+        drawn = _drawn(draw_poisson, self.numbers, np.empty(n_samples, np.uintp), generator)
+        most = n_samples if self.largest_batch is None else self.largest_batch
+
+        def chosen(step):
+            batch = drawn(step)
+            if batch.size > most:
+                batch = np.sort(generator.permutation(batch)[:most])
+            return batch
+
+        return chosen
 
 
 @dataclass(frozen=True)

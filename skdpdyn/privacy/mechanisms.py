@@ -667,6 +667,9 @@ class PoissonSubsampled:
     rounding : float, default=0.0
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
+    n_samples, largest_batch : int or None, default=None
+        Number of records, and the most of a batch: of a larger one, so many are drawn uniformly, as
+        in `TruncatedPoisson`. None: no batch is cut.
 
     Examples
     --------
@@ -685,8 +688,18 @@ class PoissonSubsampled:
     average: str | None = None
     diameter: float | None = None
     rounding: float = 0.0
+    n_samples: int | None = field(default=None, metadata={"optional": True})
+    largest_batch: int | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
+        if (self.n_samples is None) != (self.largest_batch is None):
+            raise ValueError(
+                f"n_samples={self.n_samples!r}, largest_batch={self.largest_batch!r}: give both, "
+                "where batches are cut, or neither"
+            )
+        if self.n_samples is not None:
+            counts = ("n_samples", "largest_batch")
+            _settle(self, **{name: _integer(name, getattr(self, name)) for name in counts})
         _settle(self, rounding=_rounding(self.rounding))
         _settle(
             self,

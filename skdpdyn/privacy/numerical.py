@@ -123,22 +123,58 @@ class TruncatedGaussian:
     def pushed(self) -> tuple[float, SampledGaussian]:
         """P(O >= B), and the step given that."""
         n, size, q = self.n_samples, self.batch_size, self.sampled.sampling_probability
-        if size >= n:
-            return 0.0, self.sampled
-        cut = min(special.betainc(size, n - size, q) * _ROOM, 1.0)
+        cut = most_cut(n, size, q)
+        if size >= n or cut < _HARDLY:
+            return cut, self.sampled
         larger = special.betainc(size + 1, n - size, q) * _ROOM**3
-        within = min(size / n * larger / cut if cut > 0 else 0.0, q) or q  # 0: of no double
+        within = min(size / n * larger / cut, q) or q  # 0: of no double
         noise = self.sampled.noise_multiplier / 2
-        return float(cut), SampledGaussian(float(within), noise, Adjacency.REPLACE_ONE)
+        return cut, SampledGaussian(float(within), noise, Adjacency.REPLACE_ONE)
 
     def _gaussian_bound(self) -> float | None:
         return 4 / self.sampled.noise_multiplier
 
-    def _renyi_curve(self) -> None:
-        return None
+    def _renyi_curve(self) -> Any:
+        return TruncatedCurve(self)
 
 
 _ROOM = 1 + 1e-6  # for errors of incomplete beta functions
+_HARDLY = 1e-60  # probability of a cut below which it may cost all
+
+
+def most_cut(n_samples: int, batch_size: int, sampling_probability: float) -> float:
+    """Return the probability that a step cuts its batch, with a record or without it, rounded up.
+
+    0 only where no batch has more records.
+    """
+    if batch_size >= n_samples:
+        return 0.0
+    cut = special.betainc(batch_size, n_samples - batch_size, sampling_probability)
+    return float(min(max(cut, 1e-300) * _ROOM, 1.0))
+
+
+@stored_part
+@dataclass(frozen=True)
+class TruncatedCurve:
+    """The Renyi curve of a `TruncatedGaussian`: that of the pair of both steps, told which it was.
+
+    Of the one in which the record may push out another, the curve without sampling is taken.
+    """
+
+    part: TruncatedGaussian
+
+    @property
+    def adjacency(self) -> Any:
+        """The neighbouring relation."""
+        return self.part.adjacency
+
+    def __call__(self, order: Floats) -> Any:
+        """Return a bound on the Renyi divergence of ``order``."""
+        order, (cut, _) = np.asarray(order, dtype=float), self.part.pushed
+        kept = (order - 1) * self.part.sampled._renyi_curve()(order)
+        pushed = (order - 1) * order * 8 / self.part.sampled.noise_multiplier**2
+        with np.errstate(divide="ignore"):
+            return (np.logaddexp(kept, np.log(cut) + pushed) / (order - 1))[()]
 
 
 @stored_part
@@ -689,7 +725,7 @@ def _(part: SampledGaussian, tail: float) -> float:
 
 @largest_loss.register
 def _(part: TruncatedGaussian, tail: float) -> float:
-    return max(largest_loss(one, tail) for one in (part.sampled, part.pushed[1]))
+    return max(largest_loss(one, tail) for one in {part.sampled, part.pushed[1]})
 
 
 @largest_loss.register
@@ -725,6 +761,8 @@ def _profile(part: Any, direction: str, epsilon: Array) -> Array:
         return _hockey_stick(direction, part, epsilon)
     cut, pushed = part.pushed
     kept = _hockey_stick(direction, part.sampled, epsilon)
+    if cut < _HARDLY:
+        return np.minimum(kept + cut, 1.0)
     return (1 - cut / _ROOM**2) * kept + cut * _hockey_stick("replace", pushed, epsilon)
 
 

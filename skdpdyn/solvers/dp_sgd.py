@@ -113,6 +113,9 @@ class DPSGD(Solver):
 
         check_stable(step_size, objective)
         radius, exact = checked_radius(self.radius), self.momentum > 0 or self.average is not None
+        cut, largest = {}, largest_batch(objective.n_samples, sampling_probability, n_steps)
+        if not exact and largest < objective.n_samples:  # what is rounded grows with batches
+            cut = {"n_samples": objective.n_samples, "largest_batch": largest}
         unit = step_size * (objective.lipschitz / (sampling_probability * objective.n_samples))
 
         def record(noise_multiplier):
@@ -136,6 +139,7 @@ class DPSGD(Solver):
                 average=self.average,
                 diameter=None if math.isinf(radius) else 2 * radius,
                 rounding=rounding,
+                **cut,
             )
 
         return record
@@ -164,7 +168,7 @@ class DPSGD(Solver):
             _average_weights(mechanism),
         )
         objective = replace(objective, exact=steps.needs_exact)
-        batches = PoissonBatches(mechanism.sampling_probability)
+        batches = PoissonBatches(mechanism.sampling_probability, mechanism.largest_batch)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
     def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from skdpdyn.privacy.mechanisms import (
     Vocabulary,
     WithoutReplacement,
 )
+from skdpdyn.privacy.numerical import most_cut
 
 
 @accountant("composition: Dong, Roth and Su (2022), Corollary 3.3")
@@ -92,8 +93,14 @@ def _(mechanism: WithoutReplacement) -> GaussianDP:
 @composition.register
 def _(mechanism: PoissonSubsampled) -> GaussianDP:
     moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
+    failure = 0.0  # a run that cuts no batch is another with that probability
+    n, largest = mechanism.n_samples, mechanism.largest_batch
+    if n is not None and largest is not None:
+        failure = mechanism.n_steps * most_cut(n, largest, mechanism.sampling_probability)
     return GaussianDP(
-        moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency
+        moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier,
+        mechanism.adjacency,
+        min(failure, 1 - 2**-53),
     )
 
 

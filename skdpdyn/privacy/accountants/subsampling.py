@@ -86,6 +86,17 @@ def _(mechanism: PoissonSubsampled) -> Guarantee:
         "noise_multiplier": mechanism.noise_multiplier,
     }
     check_computable("subsampling", **numbers)
+    n_samples, largest = mechanism.n_samples, mechanism.largest_batch
+    if n_samples is not None and largest is not None:
+        return subsampling(
+            TruncatedPoisson(
+                n_samples=n_samples,
+                batch_size=largest,
+                n_steps=mechanism.n_steps,
+                adjacency=mechanism.adjacency,
+                **numbers,
+            )
+        )
     if mechanism.sampling_probability == 1:
         moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
         return GaussianDP(

@@ -77,6 +77,9 @@ class BassilySGD(Solver):
                 1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta))
             )
         radius, q = self._radius(objective), 1 / objective.n_samples
+        cut, largest = {}, largest_batch(objective.n_samples, q, n_steps)
+        if largest < objective.n_samples:
+            cut = {"n_samples": objective.n_samples, "largest_batch": largest}
 
         def record(noise_multiplier):
             return PoissonSubsampled(
@@ -86,6 +89,7 @@ class BassilySGD(Solver):
                 adjacency=budget.adjacency,
                 diameter=2 * radius,
                 rounding=_rounding(objective, n_steps, radius, noise_multiplier, q),
+                **cut,
             )
 
         return record
@@ -105,7 +109,7 @@ class BassilySGD(Solver):
         step_size = _step_size(objective, radius, noise_std, np.arange(1.0, mechanism.n_steps + 1))
         divisor = mechanism.sampling_probability * objective.n_samples
         steps = Steps(step_size, step_size * noise_std, divisor, radius)
-        batches = PoissonBatches(mechanism.sampling_probability)
+        batches = PoissonBatches(mechanism.sampling_probability, mechanism.largest_batch)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
     def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:
