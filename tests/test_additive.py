@@ -363,7 +363,7 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
         ({"bounds": {"age": (0, 100)}}, FRAME, r"no bounds for \['gain'\]"),
         ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),
         ({"categories": {"town": [1]}}, FRAME, r"\['town'\], which X does not have"),
-        ({"categories": {"ward": []}}, FRAME, "must be a list of different levels"),
+        ({"categories": {"ward": []}}, FRAME, "or a list of different levels"),
         ({"categories": "ward"}, FRAME, "or a dict of columns"),
         ({}, FRAME.assign(age=np.inf), "infinity"),
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
