@@ -238,7 +238,7 @@ def _distribution(parts, std, least, deviations):
         ends.append(len(parts))
         mass.append(max(held, 0.0) if mass else 1.0)
     below = np.append(0.0, np.cumsum(mass))
-    return np.interp(np.arange(len(parts)) + 0.5, ends, below / below[-1])
+    return tuple(np.interp(np.arange(len(parts)) + 0.5, ends, below / below[-1]).tolist())
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Expansion:
         Decay of the cosines.
     pairs : tuple of (int, int), default=()
         Pairs of columns of numbers whose low cosines are multiplied.
-    distributions : tuple of ndarray or None, default=None
+    distributions : tuple of (tuple of float or None) or None, default=None
         For each column, the part of the records below each cell and half of those in it: a further
         scale, of what was released. None: no such scale.
 
@@ -273,19 +273,7 @@ class Expansion:
     n_terms: int
     decay: float
     pairs: tuple[tuple[int, int], ...] = ()
-    distributions: tuple[np.ndarray | None, ...] | None = None
-
-    def __eq__(self, other):
-        return isinstance(other, Expansion) and self._key == other._key
-
-    def __hash__(self):
-        return hash(self._key)
-
-    @property
-    def _key(self):
-        learnt = self.distributions
-        learnt = learnt and tuple(None if part is None else part.tobytes() for part in learnt)
-        return self.columns, self.n_terms, self.decay, self.pairs, learnt
+    distributions: tuple[tuple[float, ...] | None, ...] | None = None
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -361,7 +349,7 @@ class Expansion:
         column = self.columns[j]
         found = on_scales(column.middles, column.low, column.high, column.scales)
         if self.distributions is not None:
-            found.append(self.distributions[j])
+            found.append(np.asarray(self.distributions[j]))
         return found
 
     def _of_numbers(self, j):
@@ -398,16 +386,11 @@ class Expansion:
     def products(self, codes: np.ndarray) -> np.ndarray:
         """Return the last features of rows, products of pairs, shape (n_rows, n_products)."""
         low = self.low[codes + self.starts[:-1]].reshape(len(codes), -1)
-        one, other = self._factors
+        places = [(2 * i + a - 1, 2 * j + b - 1) for i, j in self.pairs for a, b in LOWEST]
+        one, other = np.array(places, dtype=np.intp).reshape(-1, 2).T
         found = np.take(low, one, axis=1)
         found *= np.take(low, other, axis=1)
         return np.multiply(found, self.pair_weights, out=found)
-
-    @cached_property
-    def _factors(self):
-        """Return the two low cosines of each product, among those of all columns."""
-        places = [(2 * i + a - 1, 2 * j + b - 1) for i, j in self.pairs for a, b in LOWEST]
-        return np.array(places, dtype=np.intp).reshape(-1, 2).T
 
     def contributions(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Return what each column, and each pair, adds to a raw prediction.
@@ -459,10 +442,6 @@ class Expansion:
         found[sum(self.widths) :] = sums[self.n_cells :] * self.pair_weights
         return found
 
-    def with_pairs(self, pairs: Sequence[tuple[int, int]]) -> "Expansion":
-        """Return the expansion with products of the low cosines of pairs of columns."""
-        return replace(self, pairs=tuple(pairs))
-
     # --- distributions of columns -----------------------------------------------------------------
 
     @property
@@ -483,7 +462,7 @@ class Expansion:
     def with_uniform_distributions(self) -> "Expansion":
         """Return the expansion with a further scale of each column, until it is known."""
         uniform = tuple(
-            on_scales(column.middles, column.low, column.high, ("linear",))[0]
+            tuple(on_scales(column.middles, column.low, column.high, ("linear",))[0].tolist())
             if isinstance(column, Numbers)
             else None
             for column in self.columns

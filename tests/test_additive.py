@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -152,7 +153,8 @@ def expansion_of(rich):
     columns = Numbers(0.0, 3.0), Levels(("a", "b")), Numbers(1.0, 2.0), Numbers(-1.0, 5.0)
     expansion = Expansion(columns, 3, 1.5)
     if rich:
-        expansion = expansion.with_uniform_distributions().with_pairs([(0, 2), (2, 3), (0, 3)])
+        expansion = expansion.with_uniform_distributions()
+        expansion = replace(expansion, pairs=((0, 2), (2, 3), (0, 3)))
     return expansion
 
 

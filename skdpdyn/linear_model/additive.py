@@ -1,6 +1,7 @@
 """Columns of additive models: what is public of them, and how rows become cells."""
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from itertools import combinations, compress
 from typing import Any
 
@@ -176,7 +177,7 @@ def expand(
     found = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
     if rich:
         found = found.with_uniform_distributions()
-    return found.with_pairs(_pairs(model, columns, found, rich, named))
+    return replace(found, pairs=_pairs(model, columns, found, rich, named))
 
 
 def _pairs(model, columns, expansion, rich, named):
