@@ -31,7 +31,7 @@ PANELS = {
         "ridge": lambda d, s: rules.training_time(s, d, 1, False),
     },
     "part of mu^2": {
-        "class shares": lambda d, s: rules.class_share(s),
+        "class shares": lambda d, s: rules.class_share(s, 1),
         "rate of counts": lambda d, s: rules.rate_share(s),
         "mean target": lambda d, s: rules.mean_target_share(s),
         "mean residual": lambda d, s: rules.calibration_share(s),

@@ -261,7 +261,7 @@ class ClassShares(TargetUnits):
         if not (request.adapts or request.constant) or not request.fit_intercept:
             return {}
         known = request.start is not None  # then the base rate serves the speed of training alone
-        size = rules.class_share(math.inf if known else request.strength)
+        size = rules.class_share(math.inf if known else request.strength, request.loss.n_outputs)
         size = max(size, rules.CLASS_COUNTS_SHARE)
         return {CLASS_COUNTS: Share(size)}
 
