@@ -34,6 +34,7 @@ from skdpdyn.kernels.jit import (
     readonly,
     writable,
 )
+from skdpdyn.kernels.statistics import pieces
 from skdpdyn.kernels.sums import Total, add
 
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
@@ -139,25 +140,12 @@ def kernel_family(is_sparse, n_outputs):
     return import_module(f"skdpdyn.kernels.{name}")
 
 
-def thread_shares(n_chunks, n_threads):
-    """Return the edges of the threads' shares of the chunks."""
-    return np.linspace(0, n_chunks, n_threads + 1).round().astype(np.int64)
-
-
 def affordable_threads(rows, n_threads, n_chunks, n_sums):
     """Return how many threads to use: one if all chunks' sums would outgrow X / 4."""
     X = rows.X
     if rows.is_sparse and n_chunks * n_sums * 8 > LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
         return 1
     return min(n_threads, n_chunks)
-
-
-def chunk_sums(n_chunks, n_sums):
-    """Return room for the sums of all chunks, no two of which share a cache line."""
-    width = -(-n_sums // 8) * 8
-    sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
-    sums[:] = 0
-    return sums
 
 
 @dataclass(frozen=True)
@@ -303,11 +291,14 @@ class LocalSums:
         self._n_threads = affordable_threads(rows, n_threads, n_chunks, what.n_sums)
         self._pool = ThreadPoolExecutor(max(1, self._n_threads - 1))
         kept = n_chunks if keep or self._n_threads > 1 else 1
-        self._sums = chunk_sums(kept, what.n_sums)
-        own, *others = pairwise(thread_shares(n_chunks, self._n_threads).tolist())
+        # no two chunks share a cache line
+        self._sums = aligned_empty(kept * -(-what.n_sums // 8) * 8).reshape(kept, -1)
+        self._sums[:] = 0
+        shares = np.linspace(0, n_chunks, self._n_threads + 1).round().astype(np.int64)
+        own, *others = pairwise(shares.tolist())
         size = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
-        self._own = _pieces(*own, size)
-        self._others = [piece for share in others for piece in _pieces(*share, size)]
+        self._own = pieces(*own, size)
+        self._others = [piece for share in others for piece in pieces(*share, size)]
 
     def close(self):
         """Let go of the threads."""
@@ -388,8 +379,3 @@ class BatchSums:
         index = np.ascontiguousarray(self._rows.of_records(chosen), dtype=np.int64)
         self._kernel(weights, intercept, shift, self._scaling, index, *self._room, total.parts)
         return total.value()
-
-
-def _pieces(first, last, size):
-    """Return (first, last) pairs that cover the chunks, ``size`` at a time."""
-    return [(start, min(start + size, last)) for start in range(first, last, size)]

@@ -587,7 +587,7 @@ def add_up(run: Any, edges: np.ndarray, total: Total, n_threads: int = 1) -> Non
     n_chunks, n_sums = edges.size - 1, total.parts.shape[1]
     if min(n_threads, n_chunks) <= 1:
         sums, work = np.empty((1, n_sums)), run.work * max(1, int(edges[-1]) // max(1, n_chunks))
-        for first, last in _pieces(n_chunks, max(1, _PIECE // work)):
+        for first, last in pieces(0, n_chunks, max(1, _PIECE // work)):
             run(edges, first, last, sums, total.parts)
         return
 
@@ -597,9 +597,10 @@ def add_up(run: Any, edges: np.ndarray, total: Total, n_threads: int = 1) -> Non
         return sums
 
     size = -(-n_chunks // (_TASKS * n_threads))
-    for sums in in_threads(task, _pieces(n_chunks, size), n_threads):
+    for sums in in_threads(task, pieces(0, n_chunks, size), n_threads):
         total.add_rows(sums)
 
 
-def _pieces(n_chunks, size):
-    return ((first, min(first + size, n_chunks)) for first in range(0, n_chunks, size))
+def pieces(first, last, size):
+    """Return (first, last) pairs that cover the chunks, ``size`` at a time."""
+    return [(start, min(start + size, last)) for start in range(first, last, size)]

@@ -11,7 +11,6 @@ from skdpdyn import rules
 from skdpdyn.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
 from skdpdyn.data.coded import Coded
 from skdpdyn.expansion import LOWEST, Expansion, Levels, Numbers, levels_in
-from skdpdyn.preprocessing import bounds_by_column
 from skdpdyn.privacy.checks import is_auto, is_named
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
@@ -106,6 +105,8 @@ def _of_levels(key, levels):
 
 def _bounds(bounds, numbers, names, n_features):
     """Return the bounds of the columns of numbers, as a dict."""
+    from skdpdyn.preprocessing import bounds_by_column  # slow to load
+
     if isinstance(bounds, dict) and names is None and not set(numbers) <= set(bounds):
         if len(bounds) != len(numbers):
             raise ValueError(

@@ -16,7 +16,7 @@ from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
 from skdpdyn.linear_model.parts import AFTER, COLUMN_LEVELS, DIAGNOSTICS, LEVELS, PARTS, Learning
 from skdpdyn.linear_model.plan import Plan, plan
 from skdpdyn.linear_model.reading import Reading, read
-from skdpdyn.linear_model.request import Seen, check_persons, checked, request_of
+from skdpdyn.linear_model.request import check_persons, checked, request_of
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import composition, least_noise
 from skdpdyn.privacy._types import Mechanism
@@ -63,15 +63,7 @@ def fit(
 
 def _planned(model, reading, most_rows):
     """Return the plan for what was read."""
-    seen = Seen(
-        reading.target.loss,
-        reading.is_sparse,
-        reading.has_exposure,
-        reading.in_order,
-        reading.columns,
-        most_rows,
-    )
-    return plan(request_of(model, *reading.shape, seen))
+    return plan(request_of(model, *reading.shape, reading.seen(most_rows)))
 
 
 def _run(model, planned, reading, spending, unit):

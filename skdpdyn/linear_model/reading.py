@@ -19,7 +19,7 @@ from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.linear_model.additive import read_cells
-from skdpdyn.linear_model.request import solver_of
+from skdpdyn.linear_model.request import Seen, solver_of
 from skdpdyn.linear_model.targets import NO_EXPOSURES, Labels, Target, as_labels
 
 if TYPE_CHECKING:
@@ -64,20 +64,17 @@ class Reading:
         n_features = n_features if self.columns is None else len(self.columns)
         return n_rows if self.persons is None else int(self.persons.max()) + 1, n_features
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether rows are CSR arrays."""
-        return self.X.is_sparse if self.elsewhere else sparse.issparse(self.X)
-
-    @property
-    def has_exposure(self) -> bool:
-        """Whether counts have exposures that were given."""
-        return self.X.has_exposure if self.elsewhere else self.target.has_exposure
-
-    @property
-    def in_order(self) -> bool:
-        """Whether rows can only be read in their order."""
-        return self.elsewhere and not self.X.draws
+    def seen(self, most_rows: int | None) -> Seen:
+        """Return what is public of the data beside their shape."""
+        elsewhere = self.elsewhere
+        return Seen(
+            self.target.loss,
+            self.X.is_sparse if elsewhere else sparse.issparse(self.X),
+            (self.X if elsewhere else self.target).has_exposure,
+            elsewhere and not self.X.draws,
+            self.columns,
+            most_rows,
+        )
 
     def rows(self, most_rows: int) -> Rows:
         """Return the rows with the targets as the loss takes them."""
