@@ -158,8 +158,8 @@ MUTATIONS = [
     ),
     Mutation(
         "judge without its delta",
-        "best = weigh(mechanism, delta, accuracy)\n        return Verdict",
-        "best = weigh(mechanism, 1e-6, accuracy)\n        return Verdict",
+        "best = weigh(mechanism, delta, accuracy)\n        return best.bound",
+        "best = weigh(mechanism, 1e-6, accuracy)\n        return best.bound",
         "tests/test_privacy_calibration.py -k delta",
     ),
     Mutation(

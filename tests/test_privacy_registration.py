@@ -32,7 +32,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy import budget as budgets
 from skdpdyn.privacy import mechanisms as records
 from skdpdyn.privacy.accountants import accountant
-from skdpdyn.privacy.calibration import least_noise_verdict
+from skdpdyn.privacy.calibration import judge
 from skdpdyn.privacy.guarantees import composes_numerically
 from skdpdyn.privacy.needs import NEEDS, Needs, needs, rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import largest_step_size
@@ -261,15 +261,16 @@ def test_calibration_asks_no_more_than_can_win(asked, monkeypatch):
     found = budgets.gdp_mu
     monkeypatch.setattr(budgets, "gdp_mu", lambda *pair: inverted.append(pair) or found(*pair))
     budget = Budget(1.0, 1e-6)
-    verdict = least_noise_verdict(
+    record = least_noise(
         lambda noise: NoisyGradientDescent(noise_multiplier=noise, **DESCENT), budget
     )
-    assert budget.mu == pytest.approx(verdict.guarantee.mu, rel=1e-12)
-    assert inverted == [(1.0, 1e-6)]
     assert {name for name, _ in asked} == {"composition", "last_iterate"}
     assert len(asked) == 2 * 2
-    assert (verdict.bound, verdict.theorem) == ("last_iterate", ACCOUNTANTS["last_iterate"].theorem)
-    assert 1 - 1e-6 < verdict.guarantee.epsilon(1e-6) <= 1.0
+    bound, guarantee = judge(record, 1e-6)
+    assert budget.mu == pytest.approx(guarantee.mu, rel=1e-12)
+    assert inverted == [(1.0, 1e-6)]
+    assert bound == "last_iterate"
+    assert 1 - 1e-6 < guarantee.epsilon(1e-6) <= 1.0
 
 
 # --- budgets --------------------------------------------------------------------------------------

@@ -346,42 +346,11 @@ def judge(
     ``accuracy`` is the relative error of epsilon up to which numerical guarantees are computed;
     None: the usual one.
     """
-    verdict = _verdict(mechanism, delta, bound, accuracy)
-    return verdict.bound, verdict.guarantee
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A record, and its guarantee by a bound.
-
-    Attributes
-    ----------
-    mechanism : record
-        Record of the planned run.
-    bound : str
-        Name of the accountant that judged it.
-    theorem : str
-        The theorem and the form of it that was used.
-    guarantee : Guarantee
-        Guarantee of the record.
-    """
-
-    mechanism: Any
-    bound: str
-    theorem: str
-    guarantee: Guarantee
-
-
-def _verdict(
-    mechanism: Mechanism, delta: float, bound: str, accuracy: float | None = None
-) -> Verdict:
     if checked_bound(bound) == "tightest":
         best = weigh(mechanism, delta, accuracy)
-        return Verdict(mechanism, best.bound, best.theorem, best.guarantee)
-    accountant = ACCOUNTANTS[bound]
-    guarantee = accountant(mechanism)
-    guarantee = guarantee if accuracy is None else guarantee.with_accuracy(accuracy)
-    return Verdict(mechanism, bound, accountant.theorem, guarantee)
+        return best.bound, best.guarantee
+    guarantee = ACCOUNTANTS[bound](mechanism)
+    return bound, guarantee if accuracy is None else guarantee.with_accuracy(accuracy)
 
 
 def least_noise(
@@ -429,51 +398,25 @@ def least_noise(
     >>> round(m.noise_multiplier, 2)
     1.41
     """
-    return least_noise_verdict(mechanism_for, epsilon, delta, bound).mechanism
-
-
-def least_noise_verdict(
-    mechanism_for: Callable[[float], Mechanism],
-    epsilon: Any,
-    delta: float | None = None,
-    bound: str = "tightest",
-) -> Verdict:
-    """Return what `least_noise` finds, with the guarantee and the theorem that judged it.
-
-    Parameters
-    ----------
-    mechanism_for : callable
-        ``mechanism_for(noise_multiplier)``: the record.
-    epsilon : float or Budget
-        The largest epsilon, or the whole `Budget`.
-    delta : float or None, default=None
-        The largest delta; None where a `Budget` is given.
-    bound : str, default="tightest"
-        Name of the accountant that judges the record.
-
-    Returns
-    -------
-    Verdict
-    """
     budget = as_budget(epsilon, delta)
     _check_callable(mechanism_for, "noise_multiplier")
 
     @cache
-    def verdict(noise_multiplier: float, accuracy: float | None) -> Verdict:
+    def judged(noise_multiplier: float, accuracy: float | None) -> tuple[Mechanism, Guarantee]:
         mechanism = mechanism_for(noise_multiplier)
         if isinstance(epsilon, Budget):
             _check_adjacency(mechanism, budget)
-        return _verdict(mechanism, budget.delta, bound, accuracy)
+        return mechanism, judge(mechanism, budget.delta, bound, accuracy)[1]
 
     def spent(noise_multiplier: float, accuracy: float | None = None) -> float:
-        return verdict(noise_multiplier, accuracy).guarantee.epsilon(budget.delta)
+        return judged(noise_multiplier, accuracy)[1].epsilon(budget.delta)
 
     def excess(log_noise: float, accuracy: float | None = None) -> float:
         return math.log(max(spent(math.exp(log_noise), accuracy) / budget.epsilon, 1e-9))
 
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
     extreme = f"{stated}: no noise can be computed for so extreme a budget"
-    unit = verdict(1.0, ROUGH).guarantee
+    unit = judged(1.0, ROUGH)[1]
     _check_pure(unit, budget.delta)
     # Gaussian noise: mu is proportional to 1/noise, so that one evaluation solves it
     target: Any = budget.mu if isinstance(unit, GaussianDP) else None
@@ -481,8 +424,8 @@ def least_noise_verdict(
     if not 1e-150 < noise < 1e150:
         raise CalibrationError(extreme)
     if target:
-        noise = _proportional(lambda noise: verdict(noise, None).guarantee, noise, target)
-    if not target or not _is_gaussian(verdict(noise, None).guarantee, target):
+        noise = _proportional(lambda noise: judged(noise, None)[1], noise, target)
+    if not target or not _is_gaussian(judged(noise, None)[1], target):
         slack, tolerance = (
             (NUMERICAL_SLACK, ROUGH / 4)
             if unit.accuracy and budget.delta  # at 0, costs add up exactly
@@ -496,7 +439,7 @@ def least_noise_verdict(
         noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)
     except CalibrationError:
         raise CalibrationError(extreme) from None
-    return verdict(noise, None)
+    return judged(noise, None)[0]
 
 
 def _check_pure(guarantee: Guarantee, delta: float) -> None:
