@@ -32,7 +32,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy import budget as budgets
 from skdpdyn.privacy import mechanisms as records
 from skdpdyn.privacy.accountants import accountant
-from skdpdyn.privacy.calibration import judge
+from skdpdyn.privacy.calibration import judge as judged
 from skdpdyn.privacy.guarantees import composes_numerically
 from skdpdyn.privacy.needs import NEEDS, Needs, needs, rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import largest_step_size
@@ -266,7 +266,7 @@ def test_calibration_asks_no_more_than_can_win(asked, monkeypatch):
     )
     assert {name for name, _ in asked} == {"composition", "last_iterate"}
     assert len(asked) == 2 * 2
-    bound, guarantee = judge(record, 1e-6)
+    bound, guarantee = judged(record, 1e-6)
     assert budget.mu == pytest.approx(guarantee.mu, rel=1e-12)
     assert inverted == [(1.0, 1e-6)]
     assert bound == "last_iterate"
