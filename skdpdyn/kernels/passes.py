@@ -148,6 +148,14 @@ def affordable_threads(rows, n_threads, n_chunks, n_sums):
     return min(n_threads, n_chunks)
 
 
+def chunk_sums(n_chunks, n_sums):
+    """Return room for the sums of all chunks, no two of which share a cache line."""
+    width = -(-n_sums // 8) * 8
+    sums = aligned_empty(n_chunks * width).reshape(n_chunks, width)
+    sums[:] = 0
+    return sums
+
+
 @dataclass(frozen=True)
 class Gradients:
     """Public description of a pass, which sums the clipped gradients of rows.
@@ -291,9 +299,7 @@ class LocalSums:
         self._n_threads = affordable_threads(rows, n_threads, n_chunks, what.n_sums)
         self._pool = ThreadPoolExecutor(max(1, self._n_threads - 1))
         kept = n_chunks if keep or self._n_threads > 1 else 1
-        # no two chunks share a cache line
-        self._sums = aligned_empty(kept * -(-what.n_sums // 8) * 8).reshape(kept, -1)
-        self._sums[:] = 0
+        self._sums = chunk_sums(kept, what.n_sums)
         shares = np.linspace(0, n_chunks, self._n_threads + 1).round().astype(np.int64)
         own, *others = pairwise(shares.tolist())
         size = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
