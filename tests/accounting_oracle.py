@@ -62,7 +62,9 @@ class Oracle:
         low = high = math.log(0.1 / spread)
         while excess(high) < 0 and high < low + 30:
             high += 1
-        if high > low and excess(high) > 0:  # else: no loss is as large, or the smallest tilt
+        if excess(high) < 0:  # no loss is as large: any tilt is right
+            high = low + 3
+        elif high > low:
             high = optimize.brentq(excess, low, high, xtol=1e-3)
         self.t = math.exp(high)
         self._sum()

@@ -303,8 +303,9 @@ class PrivacyLossDP(Guarantee):
         epsilon = checked_epsilon(epsilon)
         if self.failure:
             return like(epsilon, by_element(self._failing_delta, epsilon))
-        losses, others = self._bounds()
+        others = self._others()
         delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
+        losses = self._losses(others, float(np.max(delta, initial=0.0)))
         if losses is not None:
             delta = np.minimum(delta, losses.delta(epsilon, delta))
         return like(epsilon, delta)
@@ -317,7 +318,8 @@ class PrivacyLossDP(Guarantee):
         found = np.full(delta.shape, self._largest_loss())
         some = delta > 0  # at 0 nothing is less than the largest loss
         if some.any():
-            losses, others = self._bounds()
+            others = self._others()
+            losses = self._losses(others, float(np.max(delta)))
             bounds: list[Any] = [losses, *others] if losses else others
             found[some] = np.min(
                 [found[some], *(by_element(each.epsilon, delta[some]) for each in bounds)], axis=0
@@ -368,11 +370,16 @@ class PrivacyLossDP(Guarantee):
         )
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
-    def _bounds(self) -> "tuple[ComposedLosses | None, list[Guarantee]]":
-        """Return the numerical bound, and the Gaussian and the Renyi one; those that exist."""
-        if any(isinstance(part, Guarantee) and part.delta(math.inf) >= 1 for part, _ in self.parts):
-            # a part that promises nothing
-            return None, [ApproximateDP(0.0, 1.0, self.adjacency)]
+    @property
+    def _is_void(self) -> bool:
+        """Whether some part promises nothing."""
+        guarantees = (part for part, _ in self.parts if isinstance(part, Guarantee))
+        return any(part.delta(math.inf) >= 1 for part in guarantees)
+
+    def _others(self) -> list[Guarantee]:
+        """Return the Gaussian bound, the Renyi one and the pure one; those that exist."""
+        if self._is_void:
+            return [ApproximateDP(0.0, 1.0, self.adjacency)]
         curve, mu = self._summed_curve(), self._summed_mu()
         others: list[Guarantee] = []
         if mu is not None:
@@ -383,9 +390,15 @@ class PrivacyLossDP(Guarantee):
             points = [(n * part.at_epsilon, n * part.at_delta) for part, n in self.parts]
             total, failure = (math.fsum(numbers) for numbers in zip(*points, strict=True))
             others.append(ApproximateDP(total * (1 + 1e-15), min(failure, 1.0), self.adjacency))
+        return others
+
+    def _losses(self, others: list[Guarantee], delta: float) -> "ComposedLosses | None":
+        """Return the numerical bound for deltas up to one, where there is any."""
+        if self._is_void:
+            return None
         losses = ComposedLosses(self.parts, self.accuracy)
-        if losses.band(0) is not None:
-            return losses, others
+        if losses.band(_band(delta)) is not None:
+            return losses
         if not others:
             raise UnsupportedMechanismError(
                 f"composition of {[type(part).__name__ for part, _ in self.parts]}: the privacy "
@@ -393,7 +406,7 @@ class PrivacyLossDP(Guarantee):
                 "discretised, and no closed form is known. Use more noise, or account the parts "
                 "in one family"
             )
-        return None, others
+        return None
 
     def rdp(self, order: Floats) -> Any:
         """Sum of the parts' Renyi divergences of ``order``, where all have one."""
