@@ -260,8 +260,7 @@ def _(record: Composition, n_calls: int) -> list[float]:
 def _(record: NoisyGradientDescent, n_calls: int) -> list[float]:
     noise = np.broadcast_to(record.noise_multiplier, record.n_steps)
     if record.smoothness is None:
-        each: list[float] = (1 / noise).tolist()
-        return each
+        return [1 / float(one) for one in noise]
     return [_of_last_iterate(record, noise[-1], range(record.n_steps))]
 
 
@@ -301,8 +300,7 @@ def _(record: PoissonSubsampled, n_calls: int) -> list[float]:
 
 def _of_batch(record: PoissonSubsampled | Allocated) -> float:
     """Return what a record that is in the batch of a step moves its sum by: C, or 2 C."""
-    found: float = record.adjacency.sum_sensitivity(1.0) / record.noise_multiplier
-    return found
+    return float(record.adjacency.sum_sensitivity(1.0) / record.noise_multiplier)
 
 
 def _of_last_iterate(record: Any, noise_multiplier: float, steps: range) -> float:

@@ -490,7 +490,7 @@ MUTATIONS = [
         "Langevin steps of any length",
         "if not mechanism.step_size < 1 / smoothness:",
         "if False:",
-        "tests/test_bounds_conformance.py -k hypotheses",
+        "tests/test_privacy_noisy_gradient_descent.py -k test_failed_hypotheses_are_named",
     ),
     Mutation(
         "long steps contract",
@@ -520,7 +520,7 @@ MUTATIONS = [
         "a group is one person",
         "return replace(self, mu=size * self.mu)",
         "return self",
-        "tests/test_privacy_guarantees.py tests/test_bounds_travel.py -k 'group or persons'",
+        "tests/test_persons.py -k group_with_a_cap",
     ),
     Mutation(
         "rounded profiles pay one side",
@@ -604,7 +604,7 @@ MUTATIONS = [
         "records that train and score pay for the dearer of both",
         "fits.compose(score) if self.held.shared",
         "largest([fits, score]) if self.held.shared",
-        "tests/test_model_selection.py -k 'shared or same or holdout'",
+        "tests/test_model_selection.py -k guarantees_that_are_not_gaussian",
     ),
     Mutation(
         "unit: a total of persons and records",

@@ -178,6 +178,7 @@ def test_unknown_records_are_refused_by_name():
         tightest({})
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("accountant", "record", "hypothesis"),
     [

@@ -226,8 +226,9 @@ def test_a_search_trains_and_scores_by_exposure(monkeypatch):
     X, y, exposure = simulated(n_samples, 3)
     seen, run = [], private_search.run_trial
 
-    def spy(estimator, score, X, y, X_held, y_held, of_rows, of_held):
-        outcome = run(estimator, score, X, y, X_held, y_held, of_rows, of_held)
+    def spy(estimator, score, X, y, X_held, y_held, given):
+        outcome = run(estimator, score, X, y, X_held, y_held, given)
+        of_rows, of_held = given
         counts = np.clip(outcome[0].predict(X_held) * of_held["exposure"], 0, 30)
         error = np.mean((counts - np.clip(y_held, 0, 30)) ** 2)
         seen.append((X, of_rows["exposure"], outcome[1], 1 - error / 30**2))

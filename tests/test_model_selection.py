@@ -242,6 +242,7 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
 
     def spy(estimator, score, *parts):
         outcome = run(estimator, score, *parts)
+        parts = parts[:4]
         trials.append((outcome[0].privacy_, [len(part) for part in parts]))
         return outcome
 
@@ -561,7 +562,7 @@ def attack(plan, chosen, n_runs, monkeypatch):
     """
     noise = np.random.default_rng(0)
 
-    def trial(estimator, score, rows, labels, held, held_labels):
+    def trial(estimator, score, rows, labels, held, held_labels, given):
         fitted = Mean(plan, rows, noise)
         return fitted, 1 / (1 + math.exp(-fitted.coef_))  # in [0, 1], as every score
 

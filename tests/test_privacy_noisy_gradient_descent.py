@@ -376,6 +376,7 @@ def test_tightest_refuses_what_no_theorem_covers():
 # --- hypotheses -----------------------------------------------------------------------------------
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("bound", "changes", "message"),
     [

@@ -81,42 +81,46 @@ class Counted:
     learn: Callable[[Spending], tuple[Statistic, ...]] | None = None
 
 
-def counted(model, X, y, groups, exposure, thresholds, target_bounds, largest_error, adjacency):
+def counted(model, X, y, groups, adjacency, **asked):
     """Return the number of records or persons, and the statistics of scores to release.
 
     With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
     single rows would add, and the difference of two such means is a mean of differences, so
-    sensitivities are those of one row.
+    sensitivities are those of one row. ``asked`` are the options of `evaluate` for one kind of
+    model.
     """
     refuse_dates(X)
     refuse_unreadable(X, y)
-    regression = is_regressor(model)
-    if not regression and not is_classifier(model):
-        raise ValueError(f"a {type(model).__name__} is neither a classifier nor a regressor")
-    for name, value, of in (
-        ("thresholds", thresholds, "a classifier of two classes"),
-        ("target_bounds", target_bounds, "a regression"),
-        ("largest_error", largest_error, "a regression"),
-        ("exposure", None if exposure is None else "...", "a regression"),
-    ):
-        fits = regression if of == "a regression" else not regression and len(model.classes_) == 2
-        if value is not None and not fits:
-            raise ValueError(f"{name}={value!r} is for {of}, and not for a {type(model).__name__}")
-    classes = None if regression else np.asarray(model.classes_)
+    classes = _classes_of(model, asked)
     y = quoting_no_records(np.asarray, as_labels(y, classes))
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
     owned = _Owned.by(groups, y.size)
+    thresholds, exposure = asked.pop("thresholds"), asked.pop("exposure")
     if exposure is not None or _takes_exposure(model):
-        of_rates = exposure, target_bounds, largest_error
-        return owned.n, _rates(model, X, y, owned, of_rates, adjacency)
-    if regression:
-        return owned.n, _errors(model, X, y, owned, target_bounds, largest_error, adjacency)
+        return owned.n, _rates(model, X, (y, exposure), owned, adjacency, **asked)
+    if classes is None:
+        return owned.n, _errors(model, X, y, owned, adjacency, **asked)
     codes = codes_of(y, classes)
     if classes.size > 2:
         return owned.n, _confusions(model, X, codes, owned, classes, adjacency)
     edges = _checked_thresholds(thresholds)
     return owned.n, _histogram(model, X, codes, owned, edges, adjacency)
+
+
+def _classes_of(model, asked):
+    """Return the classes of a model, None for a regression, or refuse what is for another kind."""
+    if not is_regressor(model) and not is_classifier(model):
+        raise ValueError(f"a {type(model).__name__} is neither a classifier nor a regressor")
+    classes = None if is_regressor(model) else np.asarray(model.classes_)
+    for name, value in asked.items():
+        of_two = name == "thresholds"
+        fits = classes is not None and classes.size == 2 if of_two else classes is None
+        if value is not None and not fits:
+            given = "..." if name == "exposure" else repr(value)
+            kind = "a classifier of two classes" if of_two else "a regression"
+            raise ValueError(f"{name}={given} is for {kind}, and not for a {type(model).__name__}")
+    return classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +206,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     return Counted(tuple(parts), evaluation)
 
 
-def _errors(model, X, y, owned, target_bounds, largest_error, adjacency):
+def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):
     """Sum errors, their squares, targets and their squares, each in units of the largest."""
     low, high, largest = _limits(model, target_bounds, largest_error)
     targets = np.clip(numbers_of(y), low, high)
@@ -248,14 +252,14 @@ def _takes_exposure(model):
     )
 
 
-def _rates(model, X, y, owned, of_rates, adjacency):
+def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     """Sum expected and observed counts by decile of the rate, and deviances.
 
     A record has one term each of expected and observed counts, each at most 1 in units of the
     largest count, and two deviances, at most 1 in units of the largest: a norm of 2, and no two
     records have terms of different signs.
     """
-    exposure, target_bounds, largest_error = of_rates
+    y, exposure = of_rows
     low, high, largest = _limits(model, target_bounds, largest_error, lambda high: 2 * high + 8)
     if not low >= 0:
         raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")

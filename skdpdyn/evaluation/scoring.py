@@ -145,9 +145,9 @@ def evaluate(
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
     quoting_no_records(check_is_fitted, model)
     with silent_arithmetic():
-        n_samples, wanted = counted(
-            model, X, y, groups, exposure, thresholds, target_bounds, largest_error, adjacency
-        )
+        limits = {"target_bounds": target_bounds, "largest_error": largest_error}
+        asked = {"thresholds": thresholds, **limits, "exposure": exposure}
+        n_samples, wanted = counted(model, X, y, groups, adjacency, **asked)
     budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
     shares = wanted.first | {part.name: Share(part.share) for part in wanted.parts}
     plan = planned(shares, budget)

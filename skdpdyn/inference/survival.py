@@ -69,12 +69,14 @@ def person_periods(
         raise ValueError(f"times={times.tolist()!r} must be two or more increasing numbers > 0")
     if durations.ndim != 1 or events.shape != durations.shape:
         raise ValueError("durations and events must hold one number for each person")
-    if not np.all((durations > 0) & np.isfinite(durations)):
-        raise ValueError("durations must hold finite numbers > 0 only")
-    if not np.all((events == 0) | (events == 1)):
-        raise ValueError("events must hold 0 or 1 only: whether the event happened")
-    if X is not None and len(X) != durations.size:
-        raise ValueError(f"X has {len(X)} rows, and durations {durations.size}")
+    n_rows = durations.size if X is None else len(X)
+    for holds, message in (
+        (np.isfinite(durations) & (durations > 0), "durations must hold finite numbers > 0 only"),
+        (np.isin(events, (0, 1)), "events must hold 0 or 1 only: whether the event happened"),
+        (n_rows == durations.size, f"X has {n_rows} rows, and durations {durations.size}"),
+    ):
+        if not np.all(holds):
+            raise ValueError(message)
     last = np.minimum(np.searchsorted(times, durations), times.size - 1)
     groups = np.repeat(np.arange(durations.size), last + 1)
     period = np.arange(groups.size) - np.repeat(np.cumsum(last + 1) - last - 1, last + 1)

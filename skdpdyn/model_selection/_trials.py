@@ -1,6 +1,7 @@
 """The trials of a private search: their number, what each may spend, and how one is run."""
 
 import math
+from contextlib import nullcontext
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
 
@@ -18,22 +19,19 @@ _DIGITS = Context(prec=600, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _BYTES, _NOTHING = 80, Decimal("1e-160")
 
 
-def run_trial(estimator, score, X, y, X_held, y_held, of_rows=None, of_held=None):
+def run_trial(estimator, score, X, y, X_held, y_held, given=({}, {})):
     """Fit a candidate, and return it with its exact score.
 
-    ``of_rows`` is what its model is given of each row by name, ``of_held`` what the score is.
+    ``given`` is what its model is given of each row by name, and what the score is.
     """
+    of_rows, of_held = given
     # in this worker; a warning for each trial would tell how many there were
     with SILENCE, silent_arithmetic():
-        if of_rows:  # by name, whatever is requested
-            given = {name_of(name, estimator): values for name, values in of_rows.items()}
-            with config_context(enable_metadata_routing=False):
-                quoting_no_records(estimator.fit, X, y, **given)
-        else:
-            quoting_no_records(estimator.fit, X, y)
-        return estimator, quoting_no_records(
-            score.mean, estimator, X_held, y_held, **(of_held or {})
-        )
+        named = {name_of(name, estimator): values for name, values in of_rows.items()}
+        # by name, whatever is requested
+        with config_context(enable_metadata_routing=False) if named else nullcontext():
+            quoting_no_records(estimator.fit, X, y, **named)
+        return estimator, quoting_no_records(score.mean, estimator, X_held, y_held, **of_held)
 
 
 def name_of(parameter, estimator):

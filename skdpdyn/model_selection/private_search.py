@@ -60,7 +60,7 @@ def _outcomes(trials, loan, options, n_jobs):
     """Return what each trial says of the rows it is lent."""
     # output of each trial would reveal the number of trials
     parallel = Parallel(n_jobs=n_jobs, verbose=0)
-    outcomes = parallel(delayed(loan.run)(trial, *options) for trial in trials)
+    outcomes = parallel(delayed(loan.run)(trial, options) for trial in trials)
     loan.check()
     return outcomes
 
@@ -665,7 +665,7 @@ class _Records:
             of_rows["exposure"], of_held["exposure"] = self.exposure[train], self.exposure[held]
         shared = np.array_equal(train, held)
         parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (self.X, self.y)]
-        return Loan.of(*parts, times=1 + shared), (of_rows, of_held) if of_rows else ()
+        return Loan.of(*parts, times=1 + shared), (of_rows, of_held)
 
 
 @dataclass(frozen=True, eq=False)
