@@ -67,10 +67,10 @@ def person_periods(
     events = quoting_no_records(np.asarray, events)
     if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
         raise ValueError(f"times={times.tolist()!r} must be two or more increasing numbers > 0")
-    if durations.ndim != 1 or events.shape != durations.shape:
-        raise ValueError("durations and events must hold one number for each person")
     n_rows = durations.size if X is None else len(X)
+    alike = durations.ndim == 1 and events.shape == durations.shape
     for holds, message in (
+        (alike, "durations and events must hold one number for each person"),
         (np.isfinite(durations) & (durations > 0), "durations must hold finite numbers > 0 only"),
         (np.isin(events, (0, 1)), "events must hold 0 or 1 only: whether the event happened"),
         (n_rows == durations.size, f"X has {n_rows} rows, and durations {durations.size}"),
