@@ -26,7 +26,7 @@ from skdpdyn.privacy.mechanisms import (
     TruncatedPoisson,
 )
 from skdpdyn.privacy.mixtures import SubsampledDP
-from skdpdyn.privacy.numerical import PrivacyLossDP, RepeatedCurve
+from skdpdyn.privacy.numerical import MixedGaussian, PrivacyLossDP, RepeatedCurve
 
 
 def from_dp_event(event: Any, *, relation: Any, adjacency: str) -> Guarantee:
@@ -247,6 +247,18 @@ def _truncated(event: Any, reading: _Reading) -> Guarantee:
     )
 
 
+def _mixture(event: Any, reading: _Reading) -> Guarantee:
+    reading.need(event, not (reading.replaced or reading.special), "ADD_OR_REMOVE_ONE")
+    if not any(event.sensitivities):
+        return reading.nothing()
+    if event.standard_deviation == 0:
+        return reading.all_of()
+    points = zip(event.sensitivities, event.sampling_probs, strict=True)
+    kept = [(size / event.standard_deviation, p) for size, p in points if p > 0]
+    mus, weights = zip(*kept, strict=True)
+    return PrivacyLossDP(((MixedGaussian(weights, mus), 1),), reading.adjacency)
+
+
 def _fixed_size(event: Any, reading: _Reading) -> Guarantee:
     reading.need(event, reading.replaced, "REPLACE_ONE")
     n, size = event.source_dataset_size, event.sample_size
@@ -310,6 +322,7 @@ _READERS: dict[str, Callable[[Any, _Reading], Guarantee]] = {
     "PoissonSampledDpEvent": _poisson,
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "SampledWithoutReplacementDpEvent": _fixed_size,
+    "MixtureOfGaussiansDpEvent": _mixture,
     "RepeatAndSelectDpEvent": _selection,
     "ZCDpEvent": _zcdp,
     "ComposedDpEvent": _composed,

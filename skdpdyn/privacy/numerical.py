@@ -43,6 +43,7 @@ from skdpdyn.privacy.loss_grids import (
     split,
     tilted,
 )
+from skdpdyn.privacy.mixtures import MixtureCurve
 from skdpdyn.privacy.sampled import SampledCurve, check_step
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -138,6 +139,71 @@ class TruncatedGaussian:
         return TruncatedCurve(self)
 
 
+@stored_part
+@dataclass(frozen=True)
+class MixedGaussian:
+    """Noise around a random one of several points, against noise around 0, both ways.
+
+    A likelihood ratio of several shifts >= 0 grows, so that sets beyond an edge are worst. At the
+    edge the ratio is e^epsilon, so that delta is a sum of profiles of the shifts there.
+
+    Parameters
+    ----------
+    weights, mus : tuple of float
+        Probabilities of the points, and their distances >= 0 from 0 over the noise.
+    adjacency : {"replace_one", "add_remove"}, default="add_remove"
+        "add_remove".
+    """
+
+    weights: tuple[float, ...]
+    mus: tuple[float, ...]
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        MixtureCurve(self.weights, self.mus)  # checks them
+        if Adjacency(self.adjacency) is not Adjacency.ADD_REMOVE:
+            raise ValueError(f"adjacency={self.adjacency!r} must be 'add_remove'")
+        object.__setattr__(self, "adjacency", Adjacency.ADD_REMOVE)
+
+    def _gaussian_bound(self) -> float:
+        return max(self.mus)
+
+    def _renyi_curve(self) -> None:
+        return None
+
+    def _log_ratios(self, x: Array) -> Array:
+        return np.multiply.outer(x, self.mus) - np.square(self.mus) / 2
+
+    def _log_ratio(self, x: Array) -> Any:
+        return special.logsumexp(self._log_ratios(x) + np.log(self.weights), axis=-1)
+
+    def largest_loss(self, tail: float) -> float:
+        """Return a loss that is exceeded with a probability of ``tail`` at most."""
+        reach = -float(special.ndtri_exp(math.log(tail)))
+        up, down = self._log_ratio(np.array([max(self.mus) + reach, -reach]))
+        return float(max(up, -down, 0.0))
+
+    def delta(self, direction: str, epsilon: Array) -> Array:
+        """Return delta in one direction at epsilons >= 0, rounded up."""
+        goal = epsilon if direction == "remove" else -epsilon
+        low = np.full(epsilon.shape, -_NOWHERE)
+        high = np.full(epsilon.shape, _NOWHERE + max(self.mus))
+        for _ in range(64):
+            middle = (low + high) / 2
+            below = self._log_ratio(middle) < goal
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        # the end at which the profile is that of a smaller epsilon
+        log_ratios = self._log_ratios(low if direction == "remove" else high)
+        weights = np.array(self.weights)
+        if direction == "add":
+            weights = weights * np.exp(epsilon[..., None] + log_ratios)
+            log_ratios = -log_ratios
+        far = np.exp(gdp_log_deltas(np.abs(log_ratios), self.mus))
+        near = -np.expm1(np.minimum(log_ratios, 0.0)) + np.exp(np.minimum(log_ratios, 0.0)) * far
+        return np.minimum(np.sum(weights * near, axis=-1) + 1e-300, 1.0)
+
+
+_NOWHERE = 38.0  # standard deviations that are exceeded with a probability below 1e-300
 _ROOM = 1 + 1e-6  # for errors of incomplete beta functions
 _HARDLY = 1e-60  # probability of a cut below which it may cost all
 
@@ -199,7 +265,7 @@ class RepeatedCurve:
         return adjacency_of(self.curve)
 
 
-_PAIRS = SampledGaussian, TruncatedGaussian, AllocatedGaussian
+_PAIRS = SampledGaussian, TruncatedGaussian, AllocatedGaussian, MixedGaussian
 ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
 
 
@@ -741,8 +807,9 @@ def _(part: TruncatedGaussian, tail: float) -> float:
     return max(largest_loss(one, tail) for one in {part.sampled, part.pushed[1]})
 
 
-@largest_loss.register
-def _(part: AllocatedGaussian, tail: float) -> float:
+@largest_loss.register(AllocatedGaussian)
+@largest_loss.register(MixedGaussian)
+def _(part: Any, tail: float) -> float:
     return part.largest_loss(tail)
 
 
@@ -756,6 +823,7 @@ def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 @loss_masses.register(SampledGaussian)
 @loss_masses.register(TruncatedGaussian)
 @loss_masses.register(AllocatedGaussian)
+@loss_masses.register(MixedGaussian)
 def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     delta = [_profile(part, direction, epsilon) for direction in _directions(part)]
     for one in delta:  # both are P(A) - Q(A) there: `connect_dots` takes them to agree
@@ -768,7 +836,7 @@ def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 
 def _profile(part: Any, direction: str, epsilon: Array) -> Array:
     """Return delta of one direction at many epsilons."""
-    if isinstance(part, AllocatedGaussian):
+    if isinstance(part, (AllocatedGaussian, MixedGaussian)):
         return part.delta(direction, epsilon)
     if isinstance(part, SampledGaussian):
         return _hockey_stick(direction, part, epsilon)
