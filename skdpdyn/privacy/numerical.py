@@ -198,7 +198,7 @@ class MixedGaussian:
         if direction == "add":
             weights = weights * np.exp(epsilon[..., None] + log_ratios)
             log_ratios = -log_ratios
-        far = np.exp(gdp_log_deltas(np.abs(log_ratios), self.mus))
+        far = np.exp(gdp_log_deltas(np.abs(log_ratios), np.array(self.mus)))
         near = -np.expm1(np.minimum(log_ratios, 0.0)) + np.exp(np.minimum(log_ratios, 0.0)) * far
         return np.minimum(np.sum(weights * near, axis=-1) + 1e-300, 1.0)
 

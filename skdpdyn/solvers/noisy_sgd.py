@@ -232,10 +232,7 @@ class NoisySGD(Solver):
         )
         least_epochs = math.ceil(n_steps / _BATCHES)
         if sampling in _FRESH:
-            noise = rules.batch_noise(is_poisson=sampling == "allocated") * budget.mu
-            if sampling == "allocated":
-                noise /= budget.adjacency.sum_sensitivity(1.0)
-            least_epochs = max(least_epochs, math.ceil(noise * math.sqrt(n_steps)))
+            least_epochs = max(least_epochs, _noisy_epochs(sampling, budget, n_steps))
         batch_size, n_batches, n_epochs = self._batches(
             sampling, objective.n_samples, n_steps, least_epochs
         )
@@ -243,15 +240,7 @@ class NoisySGD(Solver):
         step_size = given or min(largest, n_steps * planned / n_run)
         check_stable(step_size, objective)
         if sampling == "allocated":
-            radius = checked_radius(self.radius)
-            return lambda noise: Allocated(
-                n_batches=n_batches,
-                n_epochs=n_epochs,
-                noise_multiplier=noise,
-                adjacency=budget.adjacency,
-                step_size=step_size,
-                diameter=None if math.isinf(radius) else 2 * radius,
-            )
+            return self._allocated(n_batches, n_epochs, step_size, budget.adjacency)
         run = {
             "n_samples": objective.n_samples,
             "batch_size": batch_size,
@@ -435,6 +424,18 @@ class NoisySGD(Solver):
             **run,
         )
 
+    def _allocated(self, n_batches, n_epochs, step_size, adjacency):
+        """Return the records of allocated batches."""
+        radius = checked_radius(self.radius)
+        return lambda noise: Allocated(
+            n_batches=n_batches,
+            n_epochs=n_epochs,
+            noise_multiplier=noise,
+            adjacency=adjacency,
+            step_size=step_size,
+            diameter=None if math.isinf(radius) else 2 * radius,
+        )
+
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:
             raise ValueError(
@@ -473,6 +474,13 @@ class NoisySGD(Solver):
             )
 
         return record
+
+
+def _noisy_epochs(sampling, budget, n_steps):
+    """Return the passes whose batches are so noisy that drawing them amplifies nearly in full."""
+    allocated = sampling == "allocated"
+    noise = rules.batch_noise(is_poisson=allocated) * budget.mu * math.sqrt(n_steps)
+    return math.ceil(noise / (budget.adjacency.sum_sensitivity(1.0) if allocated else 1))
 
 
 def _fresh(objective, step_size, n_steps, run):
