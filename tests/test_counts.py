@@ -20,7 +20,7 @@ THEOREMS = {
     if hasattr(theorem, "__code__")
 }
 COUNTED = {
-    gdp_mu.__code__: "inversions",
+    gdp_mu.__wrapped__.__code__: "inversions",
     Budget.__post_init__.__code__: "budgets",
     Objective.__init__.__code__: "objectives",
     NoisyGradientDescent.__post_init__.__code__: "records",
@@ -31,6 +31,7 @@ COUNTED = {
 def counts(function):
     """How often what is counted is called meanwhile."""
     called = Counter()
+    gdp_mu.cache_clear()
 
     def count(frame, event, argument):
         if event == "call" and frame.f_code in COUNTED:
