@@ -26,7 +26,6 @@ __all__ = [
     "largest_norm",
     "largest_point",
     "release",
-    "secret_key",
     "seed_leaks",
     "source_of",
     "standard_noise",
@@ -134,11 +133,6 @@ def release(point, scale, generator, distribution="gaussian", n_threads=1):
 
     blocks = in_threads(block, range(len(places)), n_threads)
     return np.concatenate(list(blocks)).reshape(point.shape)
-
-
-def secret_key(n_bytes: int) -> bytes:
-    """Return bytes that nobody can guess: for tokens, and keys of generators on other machines."""
-    return os.urandom(n_bytes)
 
 
 def standard_noise(distribution, size, generator):

@@ -499,13 +499,8 @@ def _found(item, name="", row_wise=()):
         )
         yield _Found(name, why=why, refused=True)
     else:
-        yield _judged(item, name, row_wise)
-
-
-def _judged(item, name, row_wise):
-    """Return what is known of a step that does not say what it spent."""
-    why, leaks, vouched = verdict(item, row_wise)
-    return _Found(name, why=why, refused=leaks, vouched=vouched)
+        why, leaks, vouched = verdict(item, row_wise)  # of a step that does not say what it spent
+        yield _Found(name, why=why, refused=leaks, vouched=vouched)
 
 
 def _unfitted(name, kind, then="what is in it has no budget to tell"):
