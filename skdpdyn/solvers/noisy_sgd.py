@@ -89,7 +89,7 @@ class NoisySGD(Solver):
           others and anew, so that sizes of batches vary about ``batch_size``, which sums are
           divided by; `subsampling` judges them (Feldman and Shenfeld 2025). No convexity. It costs
           as much as Poisson batches, but takes each record once a pass; under add_remove, less than
-          half of "without_replacement". Under replace_one it takes a minute to calibrate.
+          half of "without_replacement". Under replace_one calibration takes 15 s.
         - "one_pass": a record a step, in the order of the rows (Asoodeh, Diaz and Calmon 2020,
           Algorithm 1), the noise inside the step's gradient. As noisy as if nobody trusted the one
           who trains.
