@@ -125,7 +125,7 @@ def test_fields_of_records_are_given_by_keyword():
         for kind in vars(records).values()
         if isinstance(kind, type) and kind.__module__ == records.__name__
     ]
-    assert len(kinds) == 15
+    assert len(kinds) == 17
     by_position = {
         (kind.__name__, one.name) for kind in kinds for one in fields(kind) if not one.kw_only
     }

@@ -41,7 +41,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.kernels.spreads import spread_sum
 from skdpdyn.privacy._types import Array
 from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
 from skdpdyn.privacy.discrete import Atoms
@@ -89,6 +88,8 @@ class _Law:
         if self.points[0] == 0:
             grid[0] = 0.0
         grid = np.unique(np.clip(np.round(grid / unit), -_UNITS, _UNITS)) * unit
+        from skdpdyn.kernels.spreads import spread_sum  # numba is loaded where it is asked for
+
         one = self.points, self.weights
         another = one if other is self else (other.points, other.weights)
         weights, excess = spread_sum(grid, one, another)

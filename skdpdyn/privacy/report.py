@@ -503,11 +503,7 @@ def _as_before(mechanism: Any, stored: dict[str, Any], theorem: dict[str, Any]) 
 
 def _arguments(record: Any, stored: dict[str, Any]) -> list[str]:
     """Return the fields of a record that is stored, as Python writes them."""
-    kept = [
-        field.name
-        for field in fields(record)
-        if field.name in stored or field.metadata.get("optional")
-    ]
+    kept = [field.name for field in fields(record) if field.name in stored]
     return [f"{name}={getattr(record, name)!r}" for name in kept]
 
 
