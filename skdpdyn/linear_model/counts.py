@@ -23,7 +23,7 @@ BASE_RATE, EXPOSURE = "base rate", "mean exposure"
 N_EXPOSURES = 8  # halvings that find the unit of exposures, to half an octave, and their mean
 _DROWNS = 100.0  # how many times the largest count exposures are, where their mean is asked
 _DOUBLINGS = 32.0  # their unit is searched from 2^-32 to 2^32
-_MOST_COUNTS = 0.95  # part of the counts that are not cut off
+_MOST_COUNTS = 0.99  # part of the counts that are not cut off
 
 
 def _of_any_exposure(largest):

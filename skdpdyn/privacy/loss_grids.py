@@ -356,11 +356,11 @@ class Tilted:
         def excess(epsilon: float) -> float:
             return math.log(max(self.delta(epsilon), 1e-300)) - target
 
-        low, high = 0.0, self.interval
+        low, high, growth = 0.0, self.interval, 1.1
         if self.tilt:
             high = max((self.log_moment - target) / self.tilt, high)
-        while not excess(high) <= 0:
-            low, high = high, 1.1 * high
+        while not excess(high) <= 0:  # the interval may be 1e-320
+            low, high, growth = high, growth * high, min(growth * growth, 4.0)
         epsilon = optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14)
         # The root is known to 1e-14, which is more than all of it where it is next to 0
         return smallest_safe(epsilon, lambda x: self.delta(x) <= delta, math.inf, scale=1e-9)
