@@ -318,7 +318,7 @@ def _of_last_iterate(record: Any, noise_multiplier: float, steps: range) -> floa
 
 @dataclass(frozen=True)
 class Finding:
-    """What one part claims, and what was measured of it.
+    """Claim of one part, and what was measured of it.
 
     Attributes
     ----------
@@ -336,7 +336,7 @@ class Finding:
 
     @property
     def ratio(self) -> float:
-        """What was measured over what is claimed."""
+        """Measured value over the claimed one."""
         return self.measured / self.claimed
 
     @property
@@ -347,7 +347,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Audit:
-    """What was claimed, beside what was measured.
+    """Claims of a configuration, beside what was measured.
 
     Attributes
     ----------

@@ -129,7 +129,7 @@ class PlannedScores:
 
 @dataclass(frozen=True)
 class _Truth:
-    """How targets follow from rows, and how a model of them is scored."""
+    """Law of targets given rows, and the score of a model of them."""
 
     name: str
     best: float

@@ -431,7 +431,7 @@ def started_time(strength: float, n_parameters: int) -> float:
 
 
 SAFETY = 8.0
-"""How many times the curvature at the base rate of counts steps are safe for."""
+"""Largest curvature that steps are safe for, over that at the base rate of counts."""
 
 
 LONG_STEP = 1.9

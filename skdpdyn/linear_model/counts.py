@@ -73,10 +73,10 @@ class CountUnits(TargetUnits):
                 return 1.0
             return count_scale(rows, n_samples, largest, part, spending, centre)
 
-        usual, exposure = 1.0, 1.0  # a count, and what it was observed for
+        exposure = 1.0
         if EXPOSURE in spending.shares:
             exposure = mean_exposure(rows, n_samples, largest, spending)
-            usual = exposure
+        usual = exposure  # count, at a rate of 1
         if BASE_RATE in spending.shares:
             cut = scale(0.0)
             cut_rows = rows.with_rate(1.0, cut)

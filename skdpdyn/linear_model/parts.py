@@ -1,4 +1,4 @@
-"""What a fit buys before it trains: each part says what it takes, and learns it from the rows."""
+"""Parts that a fit buys before it trains: each says what it takes, and learns it from the rows."""
 
 import math
 from abc import ABC, abstractmethod
