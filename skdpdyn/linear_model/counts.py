@@ -89,7 +89,9 @@ class CountUnits(TargetUnits):
         rate = usual / exposure
         unit = scale(rate)
         learning.flatness = min(usual / unit, 1.0)
-        learning.steepness = min(rules.SAFETY * learning.flatness, 1.0)
+        count = residual_limit(learning.target.attributes["target_bounds_"][1])
+        learning.steepness = rules.steepness_of_rates(usual * count, unit * count, part)
+        learning.enough = rules.ENOUGH_STEPS_OF_RATES
         n_parameters = learning.plan.objective.n_parameters
         learning.time = rules.time_of_rare(request.strength, learning.flatness, n_parameters)
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)

@@ -1,5 +1,6 @@
 """The one fit: read, plan, buy, train, and publish all at once."""
 
+import math
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -163,13 +164,14 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
         return None
     if record is None:
         training = planned.training
+        alike = learning.rows.map.equal and planned.objective.n_outputs == 1
         with_noise = planned.request.solver.adapted(
             planned.objective,
             training.mu,
             training.adjacency,
             Learnt(
                 learning.top,
-                learning.rows.map.equal,
+                learning.enough if alike else math.inf,
                 learning.flatness,
                 learning.steepness,
                 learning.time,

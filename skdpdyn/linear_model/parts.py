@@ -48,6 +48,7 @@ class Learning:
     relative: float = 1.0  # residuals' unit over the base rate of counts
     hopeless: bool = False  # whether slopes would drown in noise, as the base rate says
     steepness: float = 1.0  # curvature that limits steps, over the typical one
+    enough: float = rules.ENOUGH_STEPS  # plain steps, where mapped rows are alike
     time: float = 1.0  # factor of the training time
     theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
 

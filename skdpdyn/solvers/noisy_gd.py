@@ -70,8 +70,9 @@ class Learnt:
     top : float
         About the largest eigenvalue of the second moment of mapped rows with their intercept
         column.
-    equal : bool, default=False
-        Whether mapped rows are of one scale in all directions, for which short training is enough.
+    enough : float, default=inf
+        Plain steps that are enough, at the curvature where training starts: where mapped rows are
+        of one scale in all directions, few are.
     flatness : float, default=1.0
         Curvature of the loss where training starts, over `Objective.typical`; at most 1.
     steepness : float, default=1.0
@@ -81,7 +82,7 @@ class Learnt:
     """
 
     top: float
-    equal: bool = False
+    enough: float = math.inf
     flatness: float = 1.0
     steepness: float = 1.0
     time: float = 1.0
@@ -234,7 +235,7 @@ class NoisyGD(Solver):
         cooling = checked_cooling(self.cooling) is not False
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
-        most = rules.most_steps(strength, learnt.equal and objective.n_outputs == 1)
+        most = min(rules.most_steps(strength), learnt.enough)
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
         n_steps = max(math.ceil(min(plain, math.sqrt(rules.MOMENTUM_STEPS * plain))), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
