@@ -1,12 +1,15 @@
 """What registers itself, what it needs as data, and how little a calibration asks."""
 
+import inspect
 import math
 import os
 import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -33,6 +36,7 @@ from skdpdyn.privacy import budget as budgets
 from skdpdyn.privacy import mechanisms as records
 from skdpdyn.privacy.accountants import accountant
 from skdpdyn.privacy.calibration import judge as judged
+from skdpdyn.privacy.fields import Checked, checks_of
 from skdpdyn.privacy.guarantees import composes_numerically
 from skdpdyn.privacy.needs import NEEDS, Needs, needs, rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import largest_step_size
@@ -315,3 +319,24 @@ def test_a_budget_stands_for_its_numbers():
         least_noise(Gaussian, other, 1e-5)
     with pytest.raises(ValueError, match="mechanism_for=3 must be a function of noise_multiplier"):
         least_noise(3, 1.0, 1e-5)
+
+
+CHECKED = [kind for kind in TYPES.values() if kind.__module__.startswith("skdpdyn")]
+
+
+@pytest.mark.parametrize("kind", CHECKED, ids=lambda kind: kind.__name__)
+def test_fields_say_what_they_hold_and_refuse_all_else(kind):
+    """No number, name or flag is without a check, and no way into a record goes around it."""
+    known = {name: check for name, check, _ in checks_of(kind)}
+    hints = get_type_hints(kind)
+    plain = (float, int, bool, str, float | None, int | None)
+    assert {one.name for one in fields(kind) if hints[one.name] in plain} <= known.keys()
+    if known:
+        assert issubclass(kind, Checked)
+        made = inspect.getsource(kind.__post_init__)
+        assert kind.__post_init__ is Checked.__post_init__ or "super().__post_init__()" in made
+    for name, check in known.items():
+        odd = [math.nan, 1j, object(), "no such name", np.array(["a"]), b"1", [None]]
+        for value in odd + [True] * (hints[name] is not bool):
+            with pytest.raises(ValueError, match=name):
+                check(value, name)

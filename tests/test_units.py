@@ -53,7 +53,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
 from skdpdyn.privacy.filters import Filter
-from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, composed, largest
+from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, checked_guarantee, composed, largest
 from skdpdyn.privacy.literature import dialects
 from skdpdyn.privacy.mechanisms import RandomizedResponse
 from skdpdyn.privacy.rounded import RoundedDP, rounded
@@ -165,6 +165,7 @@ CARRIED = {
     "skdpdyn.privacy.guarantees.largest": lambda: largest(
         [GAUSSIAN, GaussianDP(1, unit="household")]
     ),
+    "skdpdyn.privacy.guarantees.checked_guarantee": lambda: checked_guarantee(GAUSSIAN, "cost"),
     "skdpdyn.privacy.rounded.rounded": lambda: rounded(GAUSSIAN, 1e-9),
     "skdpdyn.privacy.accountants.selection.selection": lambda: selection(
         Selection(trial=GAUSSIAN, expected_trials=3, shape=1.0)

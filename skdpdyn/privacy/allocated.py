@@ -42,9 +42,9 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.privacy._types import Array
-from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
 from skdpdyn.privacy.discrete import Atoms
-from skdpdyn.privacy.guarantees import Adjacency
+from skdpdyn.privacy.fields import Checked, Count, Positive
+from skdpdyn.privacy.guarantees import Adjacency, Neighbours
 from skdpdyn.privacy.loss_grids import convex
 from skdpdyn.privacy.stored import stored_part
 
@@ -183,7 +183,7 @@ def _replaced(shift: float, count: int) -> tuple[Array, Array]:
 
 @stored_part
 @dataclass(frozen=True)
-class AllocatedGaussian:
+class AllocatedGaussian(Checked):
     """One pass over batches that each record is in one of, by its dominating pair.
 
     Parameters
@@ -197,14 +197,9 @@ class AllocatedGaussian:
         The neighbouring relation.
     """
 
-    n_batches: int
-    noise_multiplier: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        checked_count(self.n_batches, "n_batches", largest=MAX_STEPS)
-        checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
+    n_batches: Count
+    noise_multiplier: Positive
+    adjacency: Neighbours
 
     def _gaussian_bound(self) -> float:
         return self.adjacency.sum_sensitivity(1.0) / self.noise_multiplier  # its batch is told

@@ -4,18 +4,30 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy._types import Named
-from skdpdyn.privacy.checks import as_float, is_auto
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, gdp_mu
+from skdpdyn.privacy.checks import as_float, checked_number, is_auto
+from skdpdyn.privacy.fields import Checked, number
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Neighbours, gdp_mu
+
+
+def _delta(value: Any, name: str) -> float:
+    """Return a delta; "auto" is none here, where the number of records is not known."""
+    if isinstance(value, str):
+        raise ValueError(
+            f"{name}={value!r} must be a number in (0, 1), or 'auto' where the number of records "
+            "is known: 1/n^2"
+        )
+    return checked_number(
+        value, name, lambda x: 0 <= x < 1, "in (0, 1), or 0 for noise that is pure"
+    )
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Checked):
     """A privacy budget: (epsilon, delta) under one neighbouring relation.
 
     Parameters
@@ -42,28 +54,17 @@ class Budget:
     (1e-08, 0.196067)
     """
 
-    epsilon: float
-    delta: float
-    adjacency: Named = Adjacency.REPLACE_ONE
+    epsilon: Annotated[
+        float, number(lambda x: 0 < x < math.inf, "a finite number > 0: the privacy budget")
+    ]
+    delta: Annotated[float, _delta]
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
     reserved: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < as_float(self.epsilon) < math.inf:
-            raise ValueError(
-                f"epsilon={self.epsilon!r} must be a finite number > 0: the privacy budget"
-            )
-        if isinstance(self.delta, str):
-            raise ValueError(
-                f"delta={self.delta!r} must be a number in (0, 1), or 'auto' where the number "
-                "of records is known: 1/n^2"
-            )
-        if not 0 <= as_float(self.delta) < 1:
-            raise ValueError(f"delta={self.delta!r} must be in (0, 1), or 0 for noise that is pure")
+        super().__post_init__()
         if not 0 <= as_float(self.reserved) <= self.delta:
             raise ValueError(f"reserved={self.reserved!r} must be in [0, delta]")
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "delta", float(self.delta))
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
 
     @classmethod
     def for_samples(

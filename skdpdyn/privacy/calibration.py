@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from scipy import optimize, special
 
@@ -15,6 +15,7 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.checks import as_float, checked_count, is_named
+from skdpdyn.privacy.fields import Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
 from skdpdyn.privacy.needs import checked_bound
@@ -273,22 +274,24 @@ def calibrate(
     )
 
 
+Moderate: TypeAlias = Annotated[
+    float, number(lambda x: 1e-100 <= x <= 1e100, "a number between 1e-100 and 1e100")
+]
+
+
 @dataclass(frozen=True)
-class _Problem:
+class _Problem(Checked):
     """The public numbers of a problem that gradient descent is planned for."""
 
     n_samples: int
     n_features: int
-    lipschitz: float
+    lipschitz: Moderate
     strong_convexity: float
-    smoothness: float
+    smoothness: Moderate
     adjacency: Adjacency
 
     def __post_init__(self) -> None:
-        for name in ("lipschitz", "smoothness"):
-            value = getattr(self, name)
-            if not 1e-100 <= as_float(value) <= 1e100:
-                raise ValueError(f"{name}={value!r} must be a number between 1e-100 and 1e100")
+        super().__post_init__()
         if not 0 <= as_float(self.strong_convexity) < self.smoothness:
             raise ValueError(
                 f"strong_convexity={self.strong_convexity!r} must be >= 0 and below "

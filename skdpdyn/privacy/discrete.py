@@ -11,10 +11,17 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, like, smallest_safe, solve_epsilon
-from skdpdyn.privacy._types import Array, Floats, Named
-from skdpdyn.privacy.checks import checked_delta, checked_epsilon, checked_number, checked_order
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, LinearCurve, checked_unit
+from skdpdyn.privacy._numerics import by_element, smallest_safe, solve_epsilon
+from skdpdyn.privacy._types import Array, Floats
+from skdpdyn.privacy.fields import Checked, Cost, NonNegative
+from skdpdyn.privacy.guarantees import (
+    Adjacency,
+    GaussianDP,
+    Guarantee,
+    LinearCurve,
+    Neighbours,
+    Unit,
+)
 from skdpdyn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, RandomizedResponse
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -23,13 +30,10 @@ _REACH = 39.0  # standard deviations from which on a normal density is below 1e-
 
 @stored_part
 @dataclass(frozen=True)
-class LaplaceCurve:
+class LaplaceCurve(Checked):
     """The Renyi curve of Laplace noise (Mironov 2017, Proposition 6)."""
 
-    at_epsilon: float
-
-    def __post_init__(self) -> None:
-        checked_number(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0")
+    at_epsilon: Cost
 
     def __call__(self, order: Floats) -> Any:
         """Return the Renyi divergence of ``order``, rounded up."""
@@ -63,25 +67,14 @@ class LaplaceDP(Guarantee):
     (0.221199, 1.0)
     """
 
-    at_epsilon: float
-    adjacency: Named = Adjacency.REPLACE_ONE
-    unit: str = "record"
+    at_epsilon: NonNegative
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    unit: Unit = "record"
 
     at_delta = 0.0  # no field: what holds at `at_epsilon`
 
-    def __post_init__(self) -> None:
-        self._check_neighbours()
-        checked_number(self.at_epsilon, "at_epsilon", lambda x: 0 <= x < math.inf, "a number >= 0")
-
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array)."""
-        epsilon = checked_epsilon(epsilon)
-        return like(epsilon, np.abs(np.expm1(np.minimum(epsilon - self.at_epsilon, 0.0) / 2)))
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
+    def _delta(self, epsilon: Array) -> Any:
+        return np.abs(np.expm1(np.minimum(epsilon - self.at_epsilon, 0.0) / 2))
 
     def _epsilon(self, delta: float) -> float:
         if delta >= self.delta(0.0):
@@ -90,10 +83,6 @@ class LaplaceDP(Guarantee):
         return smallest_safe(
             epsilon, lambda x: self.delta(x) <= delta, math.inf, scale=self.at_epsilon
         )
-
-    def rdp(self, order: Floats) -> Any:
-        """Return the Renyi divergence of ``order``."""
-        return like(order, self._renyi_curve()(checked_order(order)))
 
     def _renyi_curve(self) -> LaplaceCurve:
         return LaplaceCurve(self.at_epsilon)
@@ -247,10 +236,10 @@ class DiscreteDP(Guarantee):
     """
 
     mechanism: Any
-    unit: str = "record"
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        checked_unit(self.unit)
+        super().__post_init__()
         _ = self._directions
 
     @cached_property
@@ -272,16 +261,9 @@ class DiscreteDP(Guarantee):
         """The largest loss, beyond which delta is ``at_delta``."""
         return max(float(one.losses[-1]) for one in self._directions)
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array)."""
-        epsilon = checked_epsilon(epsilon)
+    def _delta(self, epsilon: Array) -> Any:
         deltas = np.max([one.delta(epsilon) for one in self._directions], axis=0)
-        return like(epsilon, np.minimum(deltas * (1 + 1e-13) + self.at_delta, 1.0))
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
+        return np.minimum(deltas * (1 + 1e-13) + self.at_delta, 1.0)
 
     def _epsilon(self, delta: float) -> float:
         if delta < self.at_delta:
@@ -293,10 +275,6 @@ class DiscreteDP(Guarantee):
 
         epsilon = solve_epsilon(log_delta, delta, self.at_epsilon)
         return smallest_safe(epsilon, lambda x: self.delta(x) <= delta, math.inf)
-
-    def rdp(self, order: Floats) -> Any:
-        """Return the Renyi divergence of ``order``; of Gaussian noise, a bound on it."""
-        return like(order, self._renyi_curve()(checked_order(order)))
 
     def _renyi_curve(self) -> Any:
         if isinstance(self.mechanism, DiscreteGaussian):

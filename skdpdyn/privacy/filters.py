@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.checks import as_float, checked_choice
+from skdpdyn.privacy.fields import Checked, number
 from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP, Guarantee, RenyiDP, gdp_mu
 
 # shares of the cap, exact: of the divergence, and of the probability of failures
@@ -20,7 +21,7 @@ _ORDERS = 1 + np.geomspace(1e-2, 1e4, 2000)
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(Checked):
     """A rule that stops spending in time, whatever costs were chosen in view of what came out.
 
     A composed epsilon is a guarantee if no cost depends on outcomes. A filter adds up one number
@@ -61,14 +62,12 @@ class Filter:
     [0.25, 0.0]
     """
 
-    kind: str
+    kind: Annotated[str, lambda value, _: checked_choice(value, "filter", ("gdp", "renyi"))]
     order: float | None = None
-    failures: float = 0.0
+    failures: Annotated[float, number(lambda x: 0 <= x < 1, "in [0, 1): a part of delta")] = 0.0
 
     def __post_init__(self) -> None:
-        checked_choice(self.kind, "filter", ("gdp", "renyi"))
-        if not 0 <= as_float(self.failures) < 1:
-            raise ValueError(f"failures={self.failures!r} must be in [0, 1): a part of delta")
+        super().__post_init__()
         if self.order is not None and (
             self.kind != "renyi" or not 1 < as_float(self.order) < math.inf
         ):

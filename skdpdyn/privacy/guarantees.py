@@ -7,11 +7,11 @@ Gaussian noise and is what most accountants return.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache, partial, reduce
-from typing import Any, NoReturn
+from functools import lru_cache, reduce
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import numpy as np
 from scipy import optimize, special
@@ -28,8 +28,6 @@ from skdpdyn.privacy._numerics import (
 )
 from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
-    checked,
-    checked_choice,
     checked_count,
     checked_delta,
     checked_epsilon,
@@ -37,6 +35,7 @@ from skdpdyn.privacy.checks import (
     checked_order,
     checked_rate,
 )
+from skdpdyn.privacy.fields import Checked, Cost, Failure, choice, number
 from skdpdyn.privacy.stored import stored, stored_part
 
 _COVERED, _LARGEST_MU = 801, 1e3  # epsilons at which a mu must cover a profile, and the most of it
@@ -76,16 +75,17 @@ class Adjacency(StrEnum):
         return repr(self.value)
 
 
-def guarantee_of(item: Any) -> Any:
-    """Return the guarantee inside an answer of `tightest` or a complete total; else the item."""
-    leaks = getattr(item, "leaks", ())
-    if leaks:
-        raise ValueError(
-            f"a {type(item).__name__} that does not cover all ({'; '.join(leaks)}) would be "
-            "taken for a plain guarantee. Add "
-            "others to it by its own compose"
-        )
-    return getattr(item, "guarantee", item)
+Neighbours: TypeAlias = Annotated[Named, lambda value, name: Adjacency(value)]
+
+
+def checked_unit(unit: Any, name: str = "unit") -> str:
+    """Return the name of a unit of privacy: a word, such as "record", "person", "household"."""
+    if not isinstance(unit, str) or not unit.isidentifier():
+        raise ValueError(f"{name}={unit!r} must be a word: 'record', 'person', 'household', ...")
+    return unit
+
+
+Unit: TypeAlias = Annotated[str, checked_unit]
 
 
 _NUMERICAL: list[type] = []
@@ -101,7 +101,7 @@ def composes_numerically(kind: type) -> Any:
     return kind
 
 
-class Guarantee(ABC):
+class Guarantee(Checked, ABC):
     """A differential privacy guarantee: a bound on the privacy profile of a release.
 
     Neighbouring data sets differ in one ``unit``, in the way that ``adjacency`` says. A guarantee
@@ -121,7 +121,6 @@ class Guarantee(ABC):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @abstractmethod
     def delta(self, epsilon: Floats) -> Any:
         """Return the smallest delta known to hold at an epsilon.
 
@@ -135,8 +134,13 @@ class Guarantee(ABC):
         float or ndarray
             In [0, 1].
         """
+        epsilon = checked_epsilon(epsilon)
+        return like(epsilon, self._delta(epsilon))
 
     @abstractmethod
+    def _delta(self, epsilon: Array) -> Any:
+        """Return delta at an array of epsilons."""
+
     def epsilon(self, delta: Floats) -> Any:
         """Return the smallest epsilon known to hold at a delta.
 
@@ -150,6 +154,12 @@ class Guarantee(ABC):
         float or ndarray
             0 exactly when ``delta >= self.delta(0)``; inf where none is known.
         """
+        delta = checked_delta(delta)
+        return like(delta, by_element(self._epsilon, delta))
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> float:
+        """Return epsilon at one delta, rounded up."""
 
     def rdp(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of an order.
@@ -167,8 +177,16 @@ class Guarantee(ABC):
         ------
         UnsupportedMechanismError
             If no Renyi curve is known.
+        FloatingPointError
+            If the curve is negative or NaN.
         """
-        raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
+        order, curve = checked_order(order), self._renyi_curve()
+        if curve is None:
+            raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
+        divergence = curve(order)
+        if not np.all(np.asarray(divergence) >= 0):
+            raise FloatingPointError(f"the Renyi curve {curve!r} is negative or not a number")
+        return like(order, divergence)
 
     @property
     def dp_event(self) -> Any:
@@ -304,11 +322,7 @@ class Guarantee(ABC):
         UnsupportedMechanismError
             If the units differ: what protects records may show all of a person with many.
         """
-        other = guarantee_of(other)
-        if not isinstance(other, Guarantee):
-            raise ValueError(
-                f"other={other!r} must be a guarantee: that of a record is tightest(record)"
-            )
+        other = checked_guarantee(other, "other")
         if other.adjacency != self.adjacency:
             raise ValueError(
                 f"cannot compose a {self.adjacency} guarantee with a {other.adjacency} guarantee: "
@@ -395,11 +409,6 @@ class Guarantee(ABC):
             )
         return self.group(2).with_unit(unit)
 
-    def _check_neighbours(self) -> None:
-        """Set the adjacency, which may be given by its name, and check the unit."""
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        checked_unit(self.unit)
-
     def with_accuracy(self, accuracy: float | None) -> Any:
         """Return the same guarantee, computed up to another relative error of epsilon.
 
@@ -417,18 +426,18 @@ class Guarantee(ABC):
         """
         return self
 
-    def _closed_form(self, other: "Guarantee") -> "Guarantee | None":  # noqa: B027
+    def _closed_form(self, other: "Guarantee") -> "Guarantee | None":
         """Return the composition with ``other`` in closed form, or None; both sides are asked."""
 
     # For composition with other guarantees; None: not known
 
-    def _gaussian_components(self) -> Any:  # noqa: B027
+    def _gaussian_components(self) -> Any:
         """Return this guarantee as a mixture of Gaussian ones, or None."""
 
-    def _renyi_curve(self) -> Any:  # noqa: B027
+    def _renyi_curve(self) -> Any:
         """Return the Renyi curve, as a picklable callable."""
 
-    def _gaussian_bound(self) -> float | None:  # noqa: B027
+    def _gaussian_bound(self) -> float | None:
         """Return some mu for which mu-GDP is implied, however loosely."""
 
     def _parts(self) -> Any:
@@ -436,11 +445,21 @@ class Guarantee(ABC):
         return ((self, 1),)
 
 
-def checked_unit(unit: Any) -> str:
-    """Return the name of a unit of privacy: a word, such as "record", "person", "household"."""
-    if not isinstance(unit, str) or not unit.isidentifier():
-        raise ValueError(f"unit={unit!r} must be a word: 'record', 'person', 'household', ...")
-    return unit
+def checked_guarantee(value: Any, name: str) -> "Guarantee":
+    """Return a guarantee, also that inside an answer of `tightest`; raise if it is none."""
+    leaks = getattr(value, "leaks", ())
+    if leaks:
+        raise ValueError(
+            f"a {type(value).__name__} that does not cover all ({'; '.join(leaks)}) would be "
+            "taken for a plain guarantee. Add others to it by its own compose"
+        )
+    value = getattr(value, "guarantee", value)
+    if not isinstance(value, Guarantee):
+        raise ValueError(f"{name}={value!r} must be a guarantee: of a record, tightest(record)")
+    return value
+
+
+Whole: TypeAlias = Annotated[Guarantee, checked_guarantee]
 
 
 def check_units(*guarantees: Guarantee) -> None:
@@ -452,15 +471,6 @@ def check_units(*guarantees: Guarantee) -> None:
             "all with the same groups, or ask total_privacy(..., unit='record') what holds for a "
             "record"
         )
-
-
-def _single(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> float:
-    """Return one number, which may come as an array of no dimension."""
-    if isinstance(value, float) and valid(value):
-        return float(value)
-    return float(
-        checked(value, name, lambda array: (array.ndim == 0) and valid(array), requirement)
-    )
 
 
 @stored
@@ -493,23 +503,12 @@ class GaussianDP(Guarantee):
     4.377178
     """
 
-    mu: float
-    adjacency: Named = Adjacency.REPLACE_ONE
-    failure: float = 0.0
-    unit: str = "record"
+    mu: Cost
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    failure: Failure = 0.0
+    unit: Unit = "record"
 
-    def __post_init__(self) -> None:
-        self._check_neighbours()
-        object.__setattr__(self, "mu", _single(self.mu, "mu", lambda mu: mu >= 0, "a number >= 0"))
-        object.__setattr__(
-            self,
-            "failure",
-            _single(self.failure, "failure", lambda p: (p >= 0) & (p < 1), "in [0, 1)"),
-        )
-
-    def delta(self, epsilon: Floats) -> Any:
-        """Return the exact delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
-        epsilon = checked_epsilon(epsilon)
+    def _delta(self, epsilon: Array) -> Any:  # exact, accurate down to 1e-300
         if self.failure:
             epsilon = np.minimum(epsilon, self._last_useful_epsilon)
         exact = (
@@ -519,7 +518,7 @@ class GaussianDP(Guarantee):
         )
         if not self.failure:
             return exact
-        return like(epsilon, np.minimum(1.0, exact + (1 + np.exp(epsilon)) * self.failure))
+        return np.minimum(1.0, exact + (1 + np.exp(epsilon)) * self.failure)
 
     @property
     def _last_useful_epsilon(self) -> float:
@@ -528,14 +527,9 @@ class GaussianDP(Guarantee):
             return 0.0
         return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
 
-    def epsilon(self, delta: Floats) -> Any:
-        """Return the exact epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        one = self._epsilon_with_failure if self.failure else partial(_gdp_epsilon, self.mu)
-        return like(delta, by_element(one, delta))
-
-    def _epsilon_with_failure(self, delta: float) -> float:
-        """Return the least epsilon whose delta, failure included, is at most ``delta``."""
+    def _epsilon(self, delta: float) -> float:
+        if not self.failure:
+            return _gdp_epsilon(self.mu, delta)
         last = self._last_useful_epsilon
         if delta >= self.delta(0.0):
             return 0.0
@@ -584,10 +578,6 @@ class GaussianDP(Guarantee):
                 f"{size}"
             )
         return replace(self, mu=size * self.mu)
-
-    def rdp(self, order: Floats) -> Any:
-        """Return the Renyi divergence of ``order``: order mu^2 / 2."""
-        return super().rdp(order) if self.failure else self._renyi_curve()(checked_order(order))
 
     def mu_and_regret(self, failure: float = 1e-10) -> tuple[float, float]:
         """Return mu and 0; where the guarantee may fail, see `Guarantee.mu_and_regret`."""
@@ -645,11 +635,12 @@ class GaussianDP(Guarantee):
         return None if self.failure else self.mu
 
 
-def checked_curves(*curves: Any) -> None:
+def checked_curves(curves: Any, name: str) -> tuple[Any, ...]:
     """Return Renyi curves; raise if there is none or if their adjacencies differ."""
     if not curves or not all(map(callable, curves)):
-        raise ValueError(f"curves={curves!r} must be functions of the order, at least one")
+        raise ValueError(f"{name}={curves!r} must be functions of the order, at least one")
     adjacency_of(*curves)
+    return tuple(curves)
 
 
 def adjacency_of(*curves: Any) -> Adjacency | None:
@@ -664,17 +655,17 @@ def adjacency_of(*curves: Any) -> Adjacency | None:
     return found.pop() if found else None
 
 
+Curve: TypeAlias = Annotated[Any, lambda curve, name: checked_curves((curve,), name)[0]]
+Curves: TypeAlias = Annotated[tuple[Any, ...], checked_curves]
+
+
 @stored_part
 @dataclass(frozen=True)
-class LinearCurve:
+class LinearCurve(Checked):
     """The Renyi curve offset + rate * order of an (offset, rate)-zCDP mechanism."""
 
-    rate: float
-    offset: float = field(default=0.0, metadata={"optional": True})
-
-    def __post_init__(self) -> None:
-        for name in ("rate", "offset"):
-            checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
+    rate: Cost
+    offset: Cost = field(default=0.0, metadata={"optional": True})
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
@@ -690,7 +681,7 @@ class LinearCurve:
 
 @stored_part
 @dataclass(frozen=True)
-class PureCurve:
+class PureCurve(Checked):
     """The Renyi curve of a pure guarantee: that of randomized response.
 
     Every release of pure ``at_epsilon`` is a post-processing of it (Kairouz, Oh and Viswanath 2015,
@@ -698,10 +689,7 @@ class PureCurve:
     e^epsilon), in which nothing cancels.
     """
 
-    at_epsilon: float
-
-    def __post_init__(self) -> None:
-        checked_number(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0")
+    at_epsilon: Cost
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
@@ -717,13 +705,10 @@ class PureCurve:
 
 @stored_part
 @dataclass(frozen=True)
-class LargestCurve:
+class LargestCurve(Checked):
     """Pointwise maximum of Renyi curves: one of several releases, or releases of disjoint parts."""
 
-    curves: tuple[Callable[..., Any], ...]
-
-    def __post_init__(self) -> None:
-        checked_curves(*self.curves)
+    curves: Curves
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
@@ -737,13 +722,10 @@ class LargestCurve:
 
 @stored_part
 @dataclass(frozen=True)
-class SummedCurve:
+class SummedCurve(Checked):
     """Sum of Renyi curves: composition."""
 
-    curves: tuple[Callable[..., Any], ...]
-
-    def __post_init__(self) -> None:
-        checked_curves(*self.curves)
+    curves: Curves
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
@@ -785,42 +767,23 @@ class RenyiDP(Guarantee):
     4.7284
     """
 
-    curve: Any
-    adjacency: Named = Adjacency.REPLACE_ONE
-    conversion: str = "tight"
-    unit: str = "record"
+    curve: Curve
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    conversion: Annotated[str, choice("tight", "classic")] = "tight"
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        self._check_neighbours()
-        if not callable(self.curve):
-            raise ValueError(f"curve={self.curve!r} must be a function of the order")
+        super().__post_init__()
         if adjacency_of(self.curve) not in (None, self.adjacency):
             raise ValueError(
                 f"adjacency={self.adjacency!r}: {self.curve!r} holds for {self.curve.adjacency!r}"
             )
-        checked_choice(self.conversion, "conversion", ("tight", "classic"))
 
-    def rdp(self, order: Floats) -> Any:
-        """Return the Renyi divergence bound of ``order`` > 1; raise if it is negative or NaN."""
-        order = checked_order(order)
-        divergence = self.curve(order)
-        if not np.all(np.asarray(divergence) >= 0):
-            raise FloatingPointError(f"the Renyi curve {self.curve!r} is negative or not a number")
-        return like(order, divergence)
+    def _delta(self, epsilon: Array) -> Any:
+        return self._deltas(epsilon) if epsilon.size > _MANY else by_element(self._one, epsilon)
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array)."""
-        epsilon = checked_epsilon(epsilon)
-        if epsilon.size > _MANY:
-            return self._deltas(epsilon)
-        return like(epsilon, by_element(self._delta, epsilon))
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array)."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
-
-    def _delta(self, epsilon: float) -> float:
+    def _one(self, epsilon: float) -> float:
+        """Return one delta, the least over all orders."""
         if math.isinf(epsilon):
             return 0.0
 
@@ -915,52 +878,26 @@ class ApproximateDP(Guarantee):
     1.5
     """
 
-    at_epsilon: float
-    at_delta: float = 0.0
-    adjacency: Named = Adjacency.REPLACE_ONE
-    unit: str = "record"
+    at_epsilon: Cost
+    at_delta: Annotated[float, number(lambda x: 0 <= x <= 1, "in [0, 1]")] = 0.0
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    unit: Unit = "record"
 
-    def __post_init__(self) -> None:
-        self._check_neighbours()
-        object.__setattr__(
-            self,
-            "at_epsilon",
-            _single(self.at_epsilon, "at_epsilon", lambda x: x >= 0, "a number >= 0"),
-        )
-        object.__setattr__(
-            self,
-            "at_delta",
-            _single(self.at_delta, "at_delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]"),
-        )
-
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon``; below ``at_epsilon`` by the two hypothesis-testing lines."""
-        epsilon = checked_epsilon(epsilon)
+    def _delta(self, epsilon: Array) -> Any:
+        # below `at_epsilon` by the two lines of hypothesis testing
         gap = -np.expm1(np.minimum(epsilon, self.at_epsilon) - self.at_epsilon)
         below = self.at_delta + (1 - self.at_delta) * special.expit(self.at_epsilon) * gap
-        return like(epsilon, np.where(epsilon >= self.at_epsilon, self.at_delta, below))
+        return np.where(epsilon >= self.at_epsilon, self.at_delta, below)
 
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta``: infinite below ``at_delta``."""
-        delta = checked_delta(delta)
-        surplus = (
-            (delta - self.at_delta) / (1 - self.at_delta) / special.expit(self.at_epsilon)
-            if self.at_delta < 1
-            else 0.0
-        )
+    def _epsilon(self, delta: float) -> float:
+        if delta < self.at_delta:
+            return math.inf
+        if delta >= self.delta(0.0):
+            return 0.0
+        surplus = (delta - self.at_delta) / (1 - self.at_delta) / special.expit(self.at_epsilon)
         implied = self.at_epsilon + np.log1p(-np.minimum(surplus, 1 - np.exp(-self.at_epsilon)))
-        implied = by_element(self._safe, np.maximum(implied, 0.0), delta)
-        return like(delta, np.where(delta < self.at_delta, math.inf, implied))
-
-    def _safe(self, epsilon: float, delta: float) -> float:
-        epsilon = max(epsilon, 1e-300) if delta < self.delta(0.0) else 0.0
-        limit = max(delta, self.at_delta)  # below it the answer is infinite, whatever stands here
-        return smallest_safe(epsilon, lambda value: self.delta(value) <= limit, towards=math.inf)
-
-    def rdp(self, order: Floats) -> Any:
-        """Return the Renyi divergence of ``order``, of a pure guarantee."""
-        curve = self._renyi_curve()
-        return super().rdp(order) if curve is None else like(order, curve(checked_order(order)))
+        epsilon = max(float(implied), 1e-300)
+        return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf)
 
     def _renyi_curve(self) -> Any:
         return PureCurve(self.at_epsilon) if self.at_delta == 0 else None

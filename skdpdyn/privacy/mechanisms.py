@@ -9,35 +9,42 @@ their accountants.
 """
 
 import math
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeAlias
 
-import numpy as np
 from scipy import optimize, special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._types import Mechanism, Named
-from skdpdyn.privacy.checks import (
-    EXTREME,
-    MAX_STEPS,
-    as_float,
-    checked_choice,
-    checked_count,
-    checked_number,
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count
+from skdpdyn.privacy.fields import (
+    BySteps,
+    Checked,
+    Count,
+    NonNegative,
+    Positive,
+    Probability,
+    Stepwise,
+    Tame,
+    choice,
+    count,
+    number,
 )
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee, guarantee_of
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Whole
 from skdpdyn.privacy.stored import stored
 
-
-def _settle_noise(record: Any) -> None:
-    """Check a record of nothing but its noise and its neighbours."""
-    noise = _number("noise_multiplier", record.noise_multiplier)
-    _settle(record, noise_multiplier=noise, adjacency=Adjacency(record.adjacency))
+Few: TypeAlias = Annotated[int, count(largest=10**5)]  # noise on integers: an outcome is a number
+Momentum: TypeAlias = Annotated[float, number(lambda x: 0 <= x < 1, "a number in [0, 1)")]
+Release: TypeAlias = Annotated[str, choice("last", "all")]
+Noise: TypeAlias = Annotated[str, choice("gaussian", "gamma")]
+Statistic: TypeAlias = Annotated[
+    str, choice("minimiser", "permutation_sgd", "gradient_descent", others="None, ")
+]
 
 
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NoisyGradientDescent:
+class NoisyGradientDescent(Stepwise):
     """Full-batch noisy gradient descent from a start chosen without the data.
 
     Each step is theta <- Proj(theta - step_size * gradient + noise), where one record moves the
@@ -86,46 +93,31 @@ class NoisyGradientDescent:
     0.027337
     """
 
-    n_steps: int
-    noise_multiplier: float | np.ndarray
-    step_size: float | np.ndarray
-    strong_convexity: float = 0.0
-    smoothness: float | None = None
-    diameter: float | None = None
-    sensitivity: float | None = None
-    release: str = "last"
-    adjacency: Named = Adjacency.REPLACE_ONE
-    rounding: float = 0.0
-    momentum: float = 0.0
+    n_steps: Count
+    noise_multiplier: BySteps
+    step_size: BySteps
+    strong_convexity: NonNegative = 0.0
+    smoothness: Positive | None = None
+    diameter: Positive | None = None
+    sensitivity: Positive | None = None
+    release: Release = "last"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    rounding: Tame = 0.0
+    momentum: Momentum = 0.0
 
     def __post_init__(self) -> None:
-        _settle(self, rounding=_rounding(self.rounding), momentum=_momentum(self.momentum))
-        _settle(self, n_steps=_integer("n_steps", self.n_steps))
-        _settle(
-            self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps)
-        )
-        _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
+        super().__post_init__()
         _check_descent(self)
         if self.momentum and self.smoothness is not None:
             raise ValueError(
                 f"momentum={self.momentum} needs smoothness=None, not {self.smoothness}: a step "
-                "that "
-                "repeats the last move is not known to be a contraction"
+                "that repeats the last move is not known to be a contraction"
             )
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and _values(self) == _values(other)
-
-    def __hash__(self) -> int:
-        return hash(_values(self))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({name: _read_only(value) for name, value in state.items()})
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(Checked):
     """One Gaussian mechanism: a statistic of bounded sensitivity plus Gaussian noise.
 
     Parameters
@@ -143,16 +135,13 @@ class Gaussian:
     0.25
     """
 
-    noise_multiplier: float = field(kw_only=False)
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle_noise(self)
+    noise_multiplier: Positive = field(kw_only=False)
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class Vocabulary:
+class Vocabulary(Checked):
     """Levels of columns that occur: those whose count with Gaussian noise reaches a threshold.
 
     A record counts once in each column, for one level; several rows of a person count for weights
@@ -180,19 +169,13 @@ class Vocabulary:
     (0.05, 4.667)
     """
 
-    noise_multiplier: float
-    threshold: float
-    n_columns: int = 1
-    most_levels: int = 1
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle_noise(self)
-        _settle(self, threshold=_number("threshold", self.threshold))
-        for name in ("n_columns", "most_levels"):
-            _settle(self, **{name: checked_count(getattr(self, name), name)})
-        if not self.threshold >= 1:
-            raise ValueError(f"threshold={self.threshold} must be >= 1: a record counts as much")
+    noise_multiplier: Positive
+    threshold: Annotated[
+        float, number(lambda x: 1 <= x < math.inf, "a finite number >= 1: a record counts as much")
+    ]
+    n_columns: Count = 1
+    most_levels: Count = 1
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
     @property
     def failure(self) -> float:
@@ -210,7 +193,7 @@ class Vocabulary:
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class Laplace:
+class Laplace(Checked):
     """Numbers with Laplace noise, of bounded sensitivity in the L1 norm.
 
     Parameters
@@ -227,16 +210,13 @@ class Laplace:
     0.25
     """
 
-    noise_multiplier: float
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle_noise(self)
+    noise_multiplier: Positive
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Checked):
     """Integers with discrete Laplace noise, of bounded sensitivity in the L1 norm.
 
     Parameters
@@ -255,24 +235,16 @@ class DiscreteLaplace:
     0.16133
     """
 
-    noise_parameter: float
-    sensitivity: int = 1
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle(
-            self,
-            noise_parameter=checked_number(
-                self.noise_parameter, "noise_parameter", lambda a: 0 < a < EXTREME, _TAME
-            ),
-            sensitivity=_few("sensitivity", self.sensitivity),
-            adjacency=Adjacency(self.adjacency),
-        )
+    noise_parameter: Annotated[
+        float, number(lambda a: 0 < a < EXTREME, f"a number > 0 and < {EXTREME}")
+    ]
+    sensitivity: Few = 1
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Checked):
     """One integer with discrete Gaussian noise.
 
     Parameters
@@ -292,22 +264,14 @@ class DiscreteGaussian:
     2.275793
     """
 
-    scale: float
-    sensitivity: int = 1
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle(
-            self,
-            scale=checked_number(self.scale, "scale", lambda x: 1e-4 <= x <= 1e4, "in [1e-4, 1e4]"),
-            sensitivity=_few("sensitivity", self.sensitivity),
-            adjacency=Adjacency(self.adjacency),
-        )
+    scale: Annotated[float, number(lambda x: 1e-4 <= x <= 1e4, "in [1e-4, 1e4]")]
+    sensitivity: Few = 1
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(Checked):
     """One of several answers, which is replaced by a uniformly random one with some probability.
 
     Parameters
@@ -327,22 +291,14 @@ class RandomizedResponse:
     1.098612
     """
 
-    noise_parameter: float
-    n_answers: int
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle(
-            self,
-            noise_parameter=_probability("noise_parameter", self.noise_parameter),
-            n_answers=_integer("n_answers", self.n_answers),
-            adjacency=Adjacency(self.adjacency),
-        )
+    noise_parameter: Probability
+    n_answers: Count
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbation:
+class OutputPerturbation(Checked):
     """A statistic of bounded sensitivity, computed without noise, plus noise on the result.
 
     Parameters
@@ -372,34 +328,18 @@ class OutputPerturbation:
     0.25
     """
 
-    noise_multiplier: float
-    distribution: str = "gaussian"
-    adjacency: Named = Adjacency.REPLACE_ONE
-    statistic: str | None = None
-    n_epochs: int | None = None
-    batch_size: int | None = None
-    tolerance: float | None = None
-
-    def __post_init__(self) -> None:
-        _settle_noise(self)
-        checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
-        if self.statistic is not None:
-            checked_choice(
-                self.statistic,
-                "statistic",
-                ("minimiser", "permutation_sgd", "gradient_descent"),
-                others="None, ",
-            )
-        for name in ("n_epochs", "batch_size"):
-            if getattr(self, name) is not None:
-                _settle(self, **{name: _integer(name, getattr(self, name))})
-        if self.tolerance is not None:
-            _settle(self, tolerance=_number("tolerance", self.tolerance))
+    noise_multiplier: Positive
+    distribution: Noise = "gaussian"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    statistic: Statistic | None = None
+    n_epochs: Count | None = None
+    batch_size: Count | None = None
+    tolerance: Positive | None = None
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(Checked):
     """The exact minimiser of a regularised sum of losses to which a random linear term was added.
 
     theta minimises ``sum_i loss_i(theta) + (Lambda/2) |theta|^2 + b @ theta`` over the whole space;
@@ -434,21 +374,11 @@ class ObjectivePerturbation:
     (0.09531, 0.959831)
     """
 
-    noise_multiplier: float
-    curvature: float
-    rank: int = 1
-    distribution: str = "gaussian"
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        _settle(
-            self,
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            curvature=_number("curvature", self.curvature, positive=False),
-            rank=_integer("rank", self.rank),
-            adjacency=Adjacency(self.adjacency),
-        )
-        checked_choice(self.distribution, "distribution", ("gaussian", "gamma"))
+    noise_multiplier: Positive
+    curvature: NonNegative
+    rank: Count = 1
+    distribution: Noise = "gaussian"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
     @property
     def tilt(self) -> float:
@@ -462,7 +392,7 @@ class ObjectivePerturbation:
 
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CyclicBatches:
+class CyclicBatches(Stepwise):
     """Noisy gradient descent over disjoint batches, visited in the same order in every epoch.
 
     Each step is theta <- Proj(theta - step_size * (gradient sum of the batch / batch_size +
@@ -518,32 +448,24 @@ class CyclicBatches:
     (5, 30, 0.6788514)
     """
 
-    n_samples: int
-    batch_size: int
-    n_epochs: int
-    noise_multiplier: float | np.ndarray
-    step_size: float | np.ndarray
-    strong_convexity: float = 0.0
-    smoothness: float | None = None
-    diameter: float | None = None
-    sensitivity: float | None = None
-    order: str = "fixed"
-    release: str = "last"
-    adjacency: Named = Adjacency.REPLACE_ONE
-    rounding: float = 0.0
+    n_samples: Count
+    batch_size: Count
+    n_epochs: Count
+    noise_multiplier: BySteps
+    step_size: BySteps
+    strong_convexity: NonNegative = 0.0
+    smoothness: Positive | None = None
+    diameter: Positive | None = None
+    sensitivity: Positive | None = None
+    order: Annotated[str, choice("fixed", "shuffled_once")] = "fixed"
+    release: Release = "last"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    rounding: Tame = 0.0
 
     def __post_init__(self) -> None:
-        _settle(self, rounding=_rounding(self.rounding))
+        super().__post_init__()
         _check_batches(self)
-        _settle(
-            self, noise_multiplier=_by_step("noise_multiplier", self.noise_multiplier, self.n_steps)
-        )
-        _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
-        checked_choice(self.order, "order", ("fixed", "shuffled_once"))
         _check_descent(self)
-
-    __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
-    __setstate__ = NoisyGradientDescent.__setstate__
 
     @property
     def n_batches(self) -> int:
@@ -558,7 +480,7 @@ class CyclicBatches:
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class WithoutReplacement:
+class WithoutReplacement(Checked):
     """Noisy gradient descent on a fresh batch, drawn without replacement, in every step.
 
     A step draws ``batch_size`` different records uniformly, independently of all other steps, and
@@ -606,27 +528,22 @@ class WithoutReplacement:
     (600, 0.833288)
     """
 
-    n_samples: int
-    batch_size: int
-    n_epochs: int
-    noise_multiplier: float
-    step_size: float
-    strong_convexity: float
-    smoothness: float
-    adjacency: Named = Adjacency.REPLACE_ONE
-    release: str = "last"
-    rounding: float = 0.0
+    n_samples: Count
+    batch_size: Count
+    n_epochs: Count
+    noise_multiplier: Positive
+    step_size: Positive
+    strong_convexity: NonNegative
+    smoothness: Positive | None
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    release: Release = "last"
+    rounding: Tame = 0.0
 
     diameter = sensitivity = None
 
     def __post_init__(self) -> None:
-        _settle(self, rounding=_rounding(self.rounding))
+        super().__post_init__()
         _check_batches(self)
-        _settle(
-            self,
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            step_size=_number("step_size", self.step_size),
-        )
         _check_descent(self)
 
     @property
@@ -637,7 +554,7 @@ class WithoutReplacement:
 
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PoissonSubsampled:
+class PoissonSubsampled(Stepwise):
     """DP-SGD: steps draw each record independently, clip its gradient, and add noise to the sum.
 
     The noisy sum is divided by a public number, never by the realised size of the batch; an empty
@@ -679,50 +596,30 @@ class PoissonSubsampled:
     2.843
     """
 
-    sampling_probability: float
-    noise_multiplier: float
-    n_steps: int
-    adjacency: Named = Adjacency.REPLACE_ONE
-    step_size: float | np.ndarray | None = None
-    momentum: float = 0.0
-    average: str | None = None
-    diameter: float | None = None
-    rounding: float = 0.0
-    n_samples: int | None = field(default=None, metadata={"optional": True})
-    largest_batch: int | None = field(default=None, metadata={"optional": True})
+    sampling_probability: Probability
+    noise_multiplier: Positive
+    n_steps: Count
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    step_size: BySteps | None = None
+    momentum: Momentum = 0.0
+    average: Annotated[str, choice("uniform", "weighted", others="None, ")] | None = None
+    diameter: Positive | None = None
+    rounding: Tame = 0.0
+    n_samples: Count | None = field(default=None, metadata={"optional": True})
+    largest_batch: Count | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.n_samples is None) != (self.largest_batch is None):
             raise ValueError(
                 f"n_samples={self.n_samples!r}, largest_batch={self.largest_batch!r}: give both, "
                 "where batches are cut, or neither"
             )
-        if self.n_samples is not None:
-            counts = ("n_samples", "largest_batch")
-            _settle(self, **{name: _integer(name, getattr(self, name)) for name in counts})
-        _settle(self, rounding=_rounding(self.rounding))
-        _settle(
-            self,
-            sampling_probability=_probability("sampling_probability", self.sampling_probability),
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            n_steps=_integer("n_steps", self.n_steps),
-            adjacency=Adjacency(self.adjacency),
-        )
-        if self.step_size is not None:
-            _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
-        _settle(self, momentum=_momentum(self.momentum))
-        if self.average is not None:
-            checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
-        if self.diameter is not None:
-            _settle(self, diameter=_number("diameter", self.diameter))
-
-    __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
-    __setstate__ = NoisyGradientDescent.__setstate__
 
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class TruncatedPoisson:
+class TruncatedPoisson(Checked):
     """DP-SGD with Poisson batches, of which a larger one is cut to a uniformly random part.
 
     Parameters
@@ -755,27 +652,17 @@ class TruncatedPoisson:
     9.51
     """
 
-    n_samples: int
-    sampling_probability: float
-    batch_size: int
-    noise_multiplier: float
-    n_steps: int
-    adjacency: Named = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        counts = ("n_samples", "batch_size", "n_steps")
-        _settle(self, **{name: _integer(name, getattr(self, name)) for name in counts})
-        _settle(
-            self,
-            sampling_probability=_probability("sampling_probability", self.sampling_probability),
-            noise_multiplier=_number("noise_multiplier", self.noise_multiplier),
-            adjacency=Adjacency(self.adjacency),
-        )
+    n_samples: Count
+    sampling_probability: Probability
+    batch_size: Count
+    noise_multiplier: Positive
+    n_steps: Count
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Allocated:
+class Allocated(Stepwise):
     """Passes over random batches: each record is in one uniform batch of every pass.
 
     Records are allocated independently of each other and of other passes. Each step clips the
@@ -807,37 +694,28 @@ class Allocated:
     1.7
     """
 
-    n_batches: int
-    n_epochs: int
-    noise_multiplier: float
-    adjacency: Named = Adjacency.REPLACE_ONE
-    step_size: float | np.ndarray | None = None
-    diameter: float | None = None
+    n_batches: Count
+    n_epochs: Count
+    noise_multiplier: Positive
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    step_size: BySteps | None = None
+    diameter: Positive | None = None
 
     rounding = 0.0  # no field: noise is exact in every step
 
     def __post_init__(self) -> None:
-        _settle_noise(self)
-        counts = ("n_batches", "n_epochs")
-        _settle(self, **{name: _integer(name, getattr(self, name)) for name in counts})
-        _integer("n_batches * n_epochs", self.n_steps)
-        if self.step_size is not None:
-            _settle(self, step_size=_by_step("step_size", self.step_size, self.n_steps))
-        if self.diameter is not None:
-            _settle(self, diameter=_number("diameter", self.diameter))
+        super().__post_init__()
+        checked_count(self.n_steps, "n_batches * n_epochs", largest=MAX_STEPS)
 
     @property
     def n_steps(self) -> int:
         """Steps in all."""
         return self.n_batches * self.n_epochs
 
-    __eq__, __hash__ = NoisyGradientDescent.__eq__, NoisyGradientDescent.__hash__
-    __setstate__ = NoisyGradientDescent.__setstate__
-
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class OnePass:
+class OnePass(Checked):
     """Projected noisy stochastic gradient descent: one pass in a known order, one record a step.
 
     Each step is theta <- Proj(theta - step_size * (gradient of the record's loss + noise)). A start
@@ -883,33 +761,17 @@ class OnePass:
     '8.399660e-14'
     """
 
-    n_samples: int
-    noise: float
-    step_size: float
-    lipschitz: float
-    smoothness: float
-    diameter: float
-    strong_convexity: float = 0.0
-    distribution: str = "gaussian"
-    stopping: str = "last"
-    adjacency: Named = Adjacency.REPLACE_ONE
-    rounding: float = 0.0
-
-    def __post_init__(self) -> None:
-        _settle(self, rounding=_rounding(self.rounding))
-        positive = ("noise", "step_size", "lipschitz", "smoothness", "diameter")
-        _settle(
-            self,
-            n_samples=_integer("n_samples", self.n_samples),
-            adjacency=Adjacency(self.adjacency),
-        )
-        _settle(self, **{name: _number(name, getattr(self, name)) for name in positive})
-        _settle(
-            self,
-            strong_convexity=_number("strong_convexity", self.strong_convexity, positive=False),
-        )
-        checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
-        checked_choice(self.stopping, "stopping", ("last", "random"))
+    n_samples: Count
+    noise: Positive
+    step_size: Positive
+    lipschitz: Positive
+    smoothness: Positive
+    diameter: Positive
+    strong_convexity: NonNegative = 0.0
+    distribution: Annotated[str, choice("gaussian", "laplace")] = "gaussian"
+    stopping: Annotated[str, choice("last", "random")] = "last"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    rounding: Tame = 0.0
 
     @property
     def sensitivity(self) -> float:
@@ -925,7 +787,7 @@ class OnePass:
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(Checked):
     """Best of a random number of trials on the same records; nothing else is released.
 
     The number T of trials is drawn without the data, and is never released. Each of T independent
@@ -953,27 +815,15 @@ class Selection:
     (0.1, 0.898078)
     """
 
-    trial: Guarantee
-    expected_trials: float
-    shape: float = 0.0
-
-    def __post_init__(self) -> None:
-        trial = guarantee_of(self.trial)
-        if not isinstance(trial, Guarantee):
-            raise ValueError(
-                f"trial={trial!r} must be a guarantee, that of one trial with its score: of a "
-                "record, tightest(record)"
-            )
-        _settle(self, trial=trial, expected_trials=_number("expected_trials", self.expected_trials))
-        law = "above -1 and at most 1000, or infinite for a Poisson law"
-        _settle(
-            self,
-            shape=checked_number(
-                self.shape, "shape", lambda shape: -1 < shape <= 1e3 or shape == math.inf, law
-            ),
-        )
-        if not 1 <= self.expected_trials <= 1e6:
-            raise ValueError(f"expected_trials={self.expected_trials} must be between 1 and 1e6")
+    trial: Whole
+    expected_trials: Annotated[float, number(lambda x: 1 <= x <= 1e6, "between 1 and 1e6")]
+    shape: Annotated[
+        float,
+        number(
+            lambda x: -1 < x <= 1e3 or x == math.inf,
+            "above -1 and at most 1000, or infinite for a Poisson law",
+        ),
+    ] = 0.0
 
     @property
     def adjacency(self) -> Any:
@@ -1015,9 +865,9 @@ class Composition:
     names: tuple[str, ...] | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
-        _settle(self, mechanisms=tuple(self.mechanisms))
+        object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
         if self.names is not None:
-            _settle(self, names=tuple(self.names))
+            object.__setattr__(self, "names", tuple(self.names))
             if len(self.names) != len(self.mechanisms) or not all(
                 isinstance(name, str) for name in self.names
             ):
@@ -1085,8 +935,6 @@ def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
-_TAME = f"a number > 0 and < {EXTREME}"
-_MOST_SENSITIVITY = 10**5  # of noise on integers, of which each outcome is one number
 MAX_POSITIONS = 10**8  # a bound keeps one number for each position of a record
 
 
@@ -1118,15 +966,7 @@ def check_index(index: int | None, n: int, worst: Any) -> Any:
     return int(index)
 
 
-def _settle(record: Mechanism, **values: Any) -> None:
-    """Set fields of a frozen record, in its __post_init__."""
-    for name, value in values.items():
-        object.__setattr__(record, name, value)
-
-
 def _check_batches(record: Mechanism) -> None:
-    for name in ("n_samples", "batch_size", "n_epochs"):
-        _settle(record, **{name: _integer(name, getattr(record, name))})
     if record.batch_size > record.n_samples:
         raise ValueError(
             f"batch_size={record.batch_size} must be at most n_samples={record.n_samples}"
@@ -1134,92 +974,12 @@ def _check_batches(record: Mechanism) -> None:
 
 
 def _check_descent(record: Mechanism) -> None:
-    """Check the fields that all kinds of noisy gradient descent share."""
-    _settle(
-        record,
-        strong_convexity=_number("strong_convexity", record.strong_convexity, positive=False),
-    )
-    if record.smoothness is not None:
-        _settle(record, smoothness=_number("smoothness", record.smoothness))
-        if record.smoothness < record.strong_convexity:
-            raise ValueError(
-                f"smoothness={record.smoothness} must be >= "
-                f"strong_convexity={record.strong_convexity}"
-            )
-    if record.diameter is not None:
-        _settle(record, diameter=_number("diameter", record.diameter))
-        if record.sensitivity is None:
-            raise ValueError(
-                "sensitivity=None must be given with a diameter: how far one record moves the "
-                "gradient"
-            )
-    if record.sensitivity is not None:
-        _settle(record, sensitivity=_number("sensitivity", record.sensitivity))
-    checked_choice(record.release, "release", ("last", "all"))
-    _settle(record, adjacency=Adjacency(record.adjacency))
-
-
-def _integer(name: str, value: Any) -> int:
-    if checked_count(value, name) > MAX_STEPS:
-        raise ValueError(f"{name}={value} is above {MAX_STEPS:g}: no computer runs so many")
-    return int(value)
-
-
-def _few(name: str, value: Any) -> int:
-    if _integer(name, value) > _MOST_SENSITIVITY:
-        raise ValueError(f"{name}={value} must be at most {_MOST_SENSITIVITY:g}")
-    return int(value)
-
-
-def _number(name: str, value: Any, positive: bool = True) -> float:
-    number = as_float(value)
-    if not (math.isfinite(number) and (number > 0 if positive else number >= 0)):
+    """Check what the fields of all kinds of noisy gradient descent must be together."""
+    if record.smoothness is not None and record.smoothness < record.strong_convexity:
         raise ValueError(
-            f"{name}={value!r} must be a finite number {'> 0' if positive else '>= 0'}"
+            f"smoothness={record.smoothness} must be >= strong_convexity={record.strong_convexity}"
         )
-    return number
-
-
-def _probability(name: str, value: Any) -> float:
-    return checked_number(value, name, lambda p: 0 < p <= 1, "in (0, 1]")
-
-
-def _momentum(value: Any) -> float:
-    return checked_number(value, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)")
-
-
-def _rounding(value: Any) -> float:
-    return checked_number(
-        value, "rounding", lambda mu: 0 <= mu < EXTREME, f"a number >= 0 and < {EXTREME}"
-    )
-
-
-def _by_step(name: str, value: Any, n_steps: int) -> Any:
-    """Return a positive float, or a read-only array with one positive value a step."""
-    array = np.array(value) if np.ndim(value) else np.array(as_float(value))
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name}={value!r} must be numbers")
-    array = array.astype(float)
-    if array.ndim and array.shape != (n_steps,):
+    if record.diameter is not None and record.sensitivity is None:
         raise ValueError(
-            f"{name} has shape {array.shape}: give a number or one value for each of the "
-            f"n_steps={n_steps} steps"
+            "sensitivity=None must be given with a diameter: how far one record moves the gradient"
         )
-    if not np.all((array > 0) & np.isfinite(array)):
-        raise ValueError(f"{name}={value!r} must be positive and finite")
-    return float(array) if array.ndim == 0 else _read_only(array)
-
-
-def _read_only(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        value.flags.writeable = False
-    return value
-
-
-def _values(record: Mechanism) -> Any:
-    """Return the record's fields as one hashable tuple, arrays by content."""
-    values = (getattr(record, field.name) for field in fields(record))
-    return tuple(
-        (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
-        for value in values
-    )

@@ -7,17 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, smallest_safe, solve_epsilon
-from skdpdyn.privacy._types import Floats, Named
-from skdpdyn.privacy.checks import (
-    checked,
-    checked_delta,
-    checked_epsilon,
-    checked_order,
-    checked_probability,
-    checked_rate,
-)
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
+from skdpdyn.privacy._numerics import gdp_log_deltas, like, smallest_safe, solve_epsilon
+from skdpdyn.privacy._types import Array, Floats
+from skdpdyn.privacy.checks import checked, checked_rate
+from skdpdyn.privacy.fields import Probability
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, Neighbours, Unit, Whole
 from skdpdyn.privacy.stored import stored, stored_part
 
 
@@ -78,8 +72,8 @@ class ProfileMixture(Guarantee):
 
     mus: Any
     weights: Any = None
-    adjacency: Named = Adjacency.REPLACE_ONE
-    unit: str = "record"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
@@ -109,13 +103,12 @@ class ProfileMixture(Guarantee):
         # rounding may cost, never gain; and nothing is left to do when this is read back
         while (total := weights.sum()) < 1:
             weights = weights / np.nextafter(total, 0.0)
-        self._check_neighbours()
+        super().__post_init__()
         object.__setattr__(self, "mus", tuple(mus.tolist()))
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return the mean of the components' deltas at ``epsilon`` >= 0 (float or array)."""
-        return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
+    def _delta(self, epsilon: Array) -> Any:  # the mean of those of the components
+        return np.exp(self._log_delta(epsilon))
 
     def _log_delta(self, epsilon: Floats) -> Any:
         total = np.full(np.shape(epsilon), -math.inf)
@@ -128,11 +121,6 @@ class ProfileMixture(Guarantee):
         """Return the components in blocks that keep memory small for many epsilons."""
         n_blocks = len(self.mus) * n_epsilons // 2**20 + 1
         return np.array_split(self.weights, n_blocks), np.array_split(self.mus, n_blocks)
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
 
     def _epsilon(self, delta: float) -> float:
         return solve_epsilon(
@@ -154,10 +142,6 @@ class ProfileMixture(Guarantee):
         misses = special.ndtr(middle - mus / 2) @ weights
         tangents = misses - np.exp(threshold) * (np.ravel(fpr)[:, None] - false_positives)
         return like(fpr, np.maximum(tangents.max(axis=1), 0.0).reshape(fpr.shape))
-
-    def rdp(self, order: Floats) -> Any:
-        """Return the Renyi divergence of ``order`` of the release together with its component."""
-        return like(order, self._renyi_curve()(checked_order(order)))
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         components = other._gaussian_components()
@@ -209,15 +193,8 @@ class SubsampledDP(Guarantee):
     0.363948
     """
 
-    base: Guarantee
-    sampling_probability: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "sampling_probability", checked_probability(self.sampling_probability)
-        )
-        if not isinstance(self.base, Guarantee):
-            raise ValueError(f"base={self.base!r} must be a guarantee")
+    base: Whole
+    sampling_probability: Probability
 
     @property
     def adjacency(self) -> Any:  # type: ignore[override]
@@ -233,21 +210,15 @@ class SubsampledDP(Guarantee):
         """See `Guarantee.with_unit`."""
         return replace(self, base=self.base.with_unit(unit))
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array)."""
-        epsilon, q = checked_epsilon(epsilon), self.sampling_probability
+    def _delta(self, epsilon: Array) -> Any:
+        q = self.sampling_probability
         with np.errstate(over="ignore", divide="ignore"):
             # keeps its digits for tiny q and epsilon
             small = np.log1p(np.expm1(np.minimum(epsilon, 30.0)) / q)
             inner = np.where(
                 epsilon < 30.0, small, epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-epsilon))
             )
-        return like(epsilon, q * self.base.delta(np.maximum(inner, 0.0)))
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
+        return q * self.base.delta(np.maximum(inner, 0.0))
 
     def _epsilon(self, delta: float) -> float:
         q = self.sampling_probability

@@ -3,33 +3,28 @@
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, singledispatch
-from numbers import Integral
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
-from skdpdyn.privacy._types import Array, Floats, Named
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
+from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.allocated import AllocatedGaussian
-from skdpdyn.privacy.checks import (
-    MAX_STEPS,
-    checked_count,
-    checked_delta,
-    checked_epsilon,
-    checked_number,
-    checked_order,
-)
+from skdpdyn.privacy.checks import MAX_STEPS, checked_count
+from skdpdyn.privacy.fields import Checked, Count, Failure, number
 from skdpdyn.privacy.guarantees import (
     Adjacency,
     ApproximateDP,
+    Curve,
     GaussianDP,
     Guarantee,
+    Neighbours,
     RenyiDP,
     SummedCurve,
+    Unit,
     adjacency_of,
-    checked_curves,
     composes_numerically,
 )
 from skdpdyn.privacy.loss_grids import (
@@ -44,13 +39,13 @@ from skdpdyn.privacy.loss_grids import (
     tilted,
 )
 from skdpdyn.privacy.mixtures import MixtureCurve
-from skdpdyn.privacy.sampled import SampledCurve, check_step
+from skdpdyn.privacy.sampled import Noise, Sampled, SampledCurve
 from skdpdyn.privacy.stored import stored, stored_part
 
 
 @stored_part
 @dataclass(frozen=True)
-class SampledGaussian:
+class SampledGaussian(Checked):
     """One step of the Poisson-sampled Gaussian mechanism, by its dominating pair.
 
     add_remove: (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2), and the reverse. replace_one:
@@ -66,13 +61,9 @@ class SampledGaussian:
         The neighbouring relation.
     """
 
-    sampling_probability: float
-    noise_multiplier: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        check_step(self)
+    sampling_probability: Sampled
+    noise_multiplier: Noise
+    adjacency: Neighbours
 
     @property
     def _shift(self) -> float:
@@ -87,7 +78,7 @@ class SampledGaussian:
 
 @stored_part
 @dataclass(frozen=True)
-class TruncatedGaussian:
+class TruncatedGaussian(Checked):
     """One step of `TruncatedPoisson`, by a dominating pair (arXiv 2508.15089).
 
     Fix the other records, and let O be how many of them the step draws. With O < B, the step is a
@@ -107,13 +98,9 @@ class TruncatedGaussian:
         The step without a bound on batches.
     """
 
-    n_samples: int
-    batch_size: int
+    n_samples: Count
+    batch_size: Count
     sampled: SampledGaussian
-
-    def __post_init__(self) -> None:
-        for name in ("n_samples", "batch_size"):
-            checked_count(getattr(self, name), name, largest=MAX_STEPS)
 
     @property
     def adjacency(self) -> Any:
@@ -141,7 +128,7 @@ class TruncatedGaussian:
 
 @stored_part
 @dataclass(frozen=True)
-class MixedGaussian:
+class MixedGaussian(Checked):
     """Noise around a random one of several points, against noise around 0, both ways.
 
     A likelihood ratio of several shifts >= 0 grows, so that sets beyond an edge are worst. At the
@@ -157,13 +144,13 @@ class MixedGaussian:
 
     weights: tuple[float, ...]
     mus: tuple[float, ...]
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    adjacency: Neighbours = Adjacency.ADD_REMOVE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         MixtureCurve(self.weights, self.mus)  # checks them
-        if Adjacency(self.adjacency) is not Adjacency.ADD_REMOVE:
+        if self.adjacency is not Adjacency.ADD_REMOVE:
             raise ValueError(f"adjacency={self.adjacency!r} must be 'add_remove'")
-        object.__setattr__(self, "adjacency", Adjacency.ADD_REMOVE)
 
     def _gaussian_bound(self) -> float:
         return max(self.mus)
@@ -245,15 +232,11 @@ class TruncatedCurve:
 
 @stored_part
 @dataclass(frozen=True)
-class RepeatedCurve:
+class RepeatedCurve(Checked):
     """A Renyi curve, ``count`` times."""
 
-    curve: Any
-    count: int
-
-    def __post_init__(self) -> None:
-        checked_curves(self.curve)
-        checked_count(self.count, "count", largest=MAX_STEPS)
+    curve: Curve
+    count: Count
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
@@ -267,6 +250,7 @@ class RepeatedCurve:
 
 _PAIRS = SampledGaussian, TruncatedGaussian, AllocatedGaussian, MixedGaussian
 ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
+Accuracy: TypeAlias = Annotated[float, number(lambda x: 0 < x < 1, "a number in (0, 1)")]
 
 
 @composes_numerically
@@ -311,47 +295,20 @@ class PrivacyLossDP(Guarantee):
     """
 
     parts: tuple[tuple[Any, int], ...]
-    adjacency: Named = Adjacency.REPLACE_ONE
-    accuracy: float = field(default=ACCURACY, metadata={"optional": True})
-    unit: str = "record"
-    failure: float = field(default=0.0, metadata={"optional": True})
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    accuracy: Accuracy = field(default=ACCURACY, metadata={"optional": True})
+    unit: Unit = "record"
+    failure: Failure = field(default=0.0, metadata={"optional": True})
 
     def __post_init__(self) -> None:
-        self._check_neighbours()
-        accuracy = checked_number(
-            self.accuracy, "accuracy", lambda x: 0 < x < 1, "a number in (0, 1)"
-        )
-        object.__setattr__(self, "accuracy", accuracy)
+        super().__post_init__()
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts: dict[Any, int] = {}
-        gaussian = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
+        gaussian: Any = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
-            if not isinstance(part, (Guarantee, *_PAIRS)):
-                raise ValueError(f"part {part!r} must be a guarantee")
-            if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
-                raise UnsupportedMechanismError(
-                    f"part {part!r} fails with some probability, which numerical composition "
-                    "does not know"
-                )
-            if part.adjacency != self.adjacency:
-                raise ValueError(
-                    f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they "
-                    "must agree"
-                )
-            if isinstance(part, Guarantee) and part.unit != self.unit:
-                raise ValueError(
-                    f"part {part!r} protects one {part.unit}, the composition one {self.unit}: "
-                    "they must agree"
-                )
-            if (
-                isinstance(count, bool)
-                or not isinstance(count, Integral)
-                or not 1 <= count <= MAX_STEPS
-            ):
-                raise ValueError(
-                    f"count={count!r} of {part!r} must be an integer >= 1 and at most {MAX_STEPS:g}"
-                )
+            self._check_part(part)
+            checked_count(count, f"{part!r}: count", largest=MAX_STEPS)
             if type(part) is GaussianDP:
                 failure = min(count * part.failure, 1 - 2**-53)
                 gaussian = gaussian.compose(
@@ -364,33 +321,45 @@ class PrivacyLossDP(Guarantee):
         object.__setattr__(self, "parts", tuple(counts.items()))
         object.__setattr__(self, "failure", gaussian.failure)
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array)."""
-        epsilon = checked_epsilon(epsilon)
+    def _check_part(self, part: Any) -> None:
+        """Refuse what cannot be composed, or protects something else."""
+        if not isinstance(part, (Guarantee, *_PAIRS)):
+            raise ValueError(f"part {part!r} must be a guarantee")
+        if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
+            raise UnsupportedMechanismError(
+                f"part {part!r} fails with some probability, which numerical composition "
+                "does not know"
+            )
+        if part.adjacency != self.adjacency:
+            raise ValueError(
+                f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they "
+                "must agree"
+            )
+        if isinstance(part, Guarantee) and part.unit != self.unit:
+            raise ValueError(
+                f"part {part!r} protects one {part.unit}, the composition one {self.unit}: "
+                "they must agree"
+            )
+
+    def _delta(self, epsilon: Array) -> Any:
         if self.failure:
-            return like(epsilon, by_element(self._failing_delta, epsilon))
+            return by_element(self._failing_delta, epsilon)
         others = self._others()
         delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
         losses = self._losses(others, float(np.max(delta, initial=0.0)))
         if losses is not None:
             delta = np.minimum(delta, losses.delta(epsilon, delta))
-        return like(epsilon, delta)
+        return delta
 
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array)."""
-        delta = checked_delta(delta)
+    def _epsilon(self, delta: float) -> float:
         if self.failure:
-            return like(delta, by_element(self._failing_epsilon, delta))
-        found = np.full(delta.shape, self._largest_loss())
-        some = delta > 0  # at 0 nothing is less than the largest loss
-        if some.any():
-            others = self._others()
-            losses = self._losses(others, float(np.max(delta)))
-            bounds: list[Any] = [losses, *others] if losses else others
-            found[some] = np.min(
-                [found[some], *(by_element(each.epsilon, delta[some]) for each in bounds)], axis=0
-            )
-        return like(delta, found)
+            return self._failing_epsilon(delta)
+        bounds: list[Any] = []
+        if delta > 0:  # at 0 nothing is less than the largest loss
+            bounds = self._others()
+            losses = self._losses(bounds, delta)
+            bounds = bounds if losses is None else [losses, *bounds]
+        return min(self._largest_loss(), *(each.epsilon(delta) for each in bounds), math.inf)
 
     def _largest_loss(self) -> float:
         """Return the largest privacy loss: the sum of those of the parts, or infinity."""
@@ -473,11 +442,6 @@ class PrivacyLossDP(Guarantee):
                 "in one family"
             )
         return None
-
-    def rdp(self, order: Floats) -> Any:
-        """Sum of the parts' Renyi divergences of ``order``, where all have one."""
-        curve = self._renyi_curve()
-        return super().rdp(order) if curve is None else like(order, curve(checked_order(order)))
 
     @property
     def dp_event(self) -> Any:

@@ -6,17 +6,16 @@ runs are at most twice that further apart than two exact ones, once on each side
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like
-from skdpdyn.privacy._types import Floats
-from skdpdyn.privacy.checks import EXTREME, checked_delta, checked_epsilon, checked_number
-from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, RenyiDP
+from skdpdyn.privacy._numerics import gdp_log_deltas
+from skdpdyn.privacy._types import Array, Floats
+from skdpdyn.privacy.fields import Checked, Tame
+from skdpdyn.privacy.guarantees import Curve, GaussianDP, Guarantee, RenyiDP, Whole
 from skdpdyn.privacy.mixtures import ProfileMixture
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -68,7 +67,7 @@ def _(guarantee: RenyiDP, mu: float) -> RenyiDP:
 
 @stored_part
 @dataclass(frozen=True)
-class RoundedCurve:
+class RoundedCurve(Checked):
     """The Renyi curve of computed runs, by the weak triangle inequality (Mironov 2017, Prop. 11).
 
     For 1/p + 1/q = 1, D_a(P, R) <= (a - 1/p) / (a - 1) D_{pa}(P, Q) + D_{q (a - 1/p)}(Q, R). Where
@@ -79,11 +78,8 @@ class RoundedCurve:
     about t times their divergence more, so that the root of the ratio is near the best.
     """
 
-    curve: Callable[..., Any]
-    mu: float
-
-    def __post_init__(self) -> None:
-        checked_number(self.mu, "mu", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
+    curve: Curve
+    mu: Tame
 
     @property
     def adjacency(self) -> Any:
@@ -128,11 +124,8 @@ class RoundedDP(Guarantee):
     1.0
     """
 
-    exact: Guarantee
-    mu: float
-
-    def __post_init__(self) -> None:
-        checked_number(self.mu, "mu", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}")
+    exact: Whole
+    mu: Tame
 
     @property
     def adjacency(self) -> Any:  # type: ignore[override]
@@ -183,19 +176,12 @@ class RoundedDP(Guarantee):
             np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0)
         )
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array)."""
-        epsilon = checked_epsilon(epsilon)
+    def _delta(self, epsilon: Array) -> Any:
         near = self._at(np.minimum(epsilon, _NEAR), _NEAR)
         if not np.any(epsilon > _NEAR):
-            return like(epsilon, near)
+            return near
         far = self._at(np.clip(epsilon, _NEAR, _FAR), _FAR)
-        return like(epsilon, np.where(epsilon > _NEAR, np.minimum(near, far), near))
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
+        return np.where(epsilon > _NEAR, np.minimum(near, far), near)
 
     def _epsilon(self, delta: float) -> float:
         if delta == 0 and self.mu > 0:
@@ -221,11 +207,6 @@ class RoundedDP(Guarantee):
     def _renyi_curve(self) -> Any:
         curve = self.exact._renyi_curve()
         return None if curve is None else RoundedCurve(curve, self.mu)
-
-    def rdp(self, order: Floats) -> Any:
-        """Return a bound on the Renyi divergence of ``order``, if the exact runs have a curve."""
-        curve = self._renyi_curve()
-        return super().rdp(order) if curve is None else RenyiDP(curve, self.adjacency).rdp(order)
 
     def _gaussian_bound(self) -> float | None:
         mu = self.exact._gaussian_bound()

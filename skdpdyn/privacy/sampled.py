@@ -3,22 +3,36 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from skdpdyn.privacy._types import Array, Floats
-from skdpdyn.privacy.checks import EXTREME, checked_number, checked_probability
-from skdpdyn.privacy.guarantees import Adjacency
+from skdpdyn.privacy.checks import EXTREME
+from skdpdyn.privacy.fields import Checked, number
+from skdpdyn.privacy.guarantees import Adjacency, Neighbours
 from skdpdyn.privacy.stored import stored_part
 
 REACH = 12.0  # standard deviations beyond the last peak at which the quadrature ends
 MAX_NODES = 2**15  # of one quadrature; beyond, the curve without sampling is used
 
 
+Sampled: TypeAlias = Annotated[
+    float, number(lambda q: 1 / EXTREME < q <= 1, f"in (0, 1], and above {1 / EXTREME}")
+]
+Noise: TypeAlias = Annotated[
+    float,
+    number(
+        lambda z: 1 / EXTREME < z < EXTREME,
+        f"a number between {1 / EXTREME} and {EXTREME}: squares beyond leave the range of double "
+        "precision",
+    ),
+]
+
+
 @stored_part
 @dataclass(frozen=True)
-class SampledCurve:
+class SampledCurve(Checked):
     """The Renyi curve of one Poisson-sampled Gaussian step, from its dominating pair.
 
     The pair P, Q is (1-q) N(0, 1) + q N(m, 1) with m = 1 / ``noise_multiplier``, against N(0, 1)
@@ -51,13 +65,9 @@ class SampledCurve:
     [0.001984, 0.000894]
     """
 
-    sampling_probability: float
-    noise_multiplier: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency(self.adjacency))
-        check_step(self)
+    sampling_probability: Sampled
+    noise_multiplier: Noise
+    adjacency: Neighbours
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order`` > 1 (float or array)."""
@@ -68,21 +78,6 @@ class SampledCurve:
             for one in order.ravel().tolist()
         ]
         return np.array(values).reshape(order.shape)[()]
-
-
-def check_step(step: Any) -> None:
-    """Check the numbers of a Poisson-sampled Gaussian step; an error names the wrong one."""
-    q = checked_probability(step.sampling_probability)
-    if not q > 1 / EXTREME:
-        raise ValueError(f"sampling_probability={q} must be above {1 / EXTREME}")
-    bounds = (
-        f"a number between {1 / EXTREME} and {EXTREME}: squares beyond leave the range of "
-        "double precision"
-    )
-    z = checked_number(
-        step.noise_multiplier, "noise_multiplier", lambda z: 1 / EXTREME < z < EXTREME, bounds
-    )
-    object.__setattr__(step, "noise_multiplier", z)
 
 
 @lru_cache(maxsize=4096)

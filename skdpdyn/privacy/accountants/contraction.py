@@ -2,25 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, like, solve_epsilon
-from skdpdyn.privacy._types import Array, Floats, Mechanism, Named
+from skdpdyn.privacy._numerics import gdp_log_deltas, solve_epsilon
+from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
-from skdpdyn.privacy.checks import (
-    MAX_STEPS,
-    checked,
-    checked_choice,
-    checked_count,
-    checked_delta,
-    checked_epsilon,
-    checked_flag,
-    checked_number,
-)
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee
+from skdpdyn.privacy.checks import checked, checked_epsilon
+from skdpdyn.privacy.fields import Cost, Count, Flag, choice, count
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit
 from skdpdyn.privacy.mechanisms import OnePass, check_computable, check_index
 from skdpdyn.privacy.needs import Needs
 from skdpdyn.privacy.stored import stored
@@ -202,33 +194,24 @@ class ContractedDP(Guarantee):
         Whom it protects: one of these is what neighbours differ in.
     """
 
-    own_shift: float
-    later_shift: float
-    later_steps: int
-    n_stops: int | None = None
-    tight: bool = False
-    distribution: str = "gaussian"
-    adjacency: Named = Adjacency.REPLACE_ONE
-    unit: str = "record"
+    own_shift: Cost
+    later_shift: Cost
+    later_steps: Annotated[int, count(least=0)]
+    n_stops: Count | None = None
+    tight: Flag = False
+    distribution: Annotated[str, choice("gaussian", "laplace")] = "gaussian"
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        self._check_neighbours()
-        for name in ("own_shift", "later_shift"):
-            checked_number(getattr(self, name), name, lambda x: x >= 0, "a number >= 0")
-        checked_count(self.later_steps, "later_steps", least=0, largest=MAX_STEPS)
-        checked_flag(self.tight, "tight")
-        checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
-        if (
-            self.n_stops is not None
-            and checked_count(self.n_stops, "n_stops") < self.later_steps + 1
-        ):
+        super().__post_init__()
+        if self.n_stops is not None and self.n_stops <= self.later_steps:
             raise ValueError(
                 f"n_stops={self.n_stops} must be at least later_steps + 1 = {self.later_steps + 1}"
             )
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array), 0 where Laplace noise is pure."""
-        return like(epsilon, np.exp(self._log_delta(checked_epsilon(epsilon))))
+    def _delta(self, epsilon: Array) -> Any:
+        return np.exp(self._log_delta(epsilon))
 
     def _log_delta(self, epsilon: Array) -> Any:
         own = _log_hockey_stick(epsilon, self.own_shift, self.distribution)
@@ -241,11 +224,6 @@ class ContractedDP(Guarantee):
             whole = math.log(self.later_steps + 1) if self.tight else math.inf  # the limit t = 1
             value = own - math.log(self.n_stops) + np.where(later == 0, whole, terms - stays)
         return np.minimum(np.where(np.isneginf(own), -math.inf, value), 0.0)
-
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(delta, by_element(self._epsilon, delta))
 
     def _epsilon(self, delta: float) -> float:
         return solve_epsilon(self._scalar_log_delta, delta, self._upper(delta))

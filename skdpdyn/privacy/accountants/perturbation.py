@@ -8,28 +8,20 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import (
-    by_element,
-    gauss_legendre,
-    gdp_log_deltas,
-    like,
-    smallest_safe,
-    solve_epsilon,
-)
-from skdpdyn.privacy._types import Array, Floats, Mechanism, Named
+from skdpdyn.privacy._numerics import gauss_legendre, gdp_log_deltas, smallest_safe, solve_epsilon
+from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.checks import (
-    EXTREME,
-    MAX_STEPS,
-    checked_count,
-    checked_delta,
-    checked_epsilon,
-    checked_flag,
-    checked_number,
-    checked_order,
-)
 from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Guarantee, RenyiDP
+from skdpdyn.privacy.fields import Checked, Cost, Count, Flag, Tame
+from skdpdyn.privacy.guarantees import (
+    Adjacency,
+    ApproximateDP,
+    GaussianDP,
+    Guarantee,
+    Neighbours,
+    RenyiDP,
+    Unit,
+)
 from skdpdyn.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -185,53 +177,34 @@ class PerturbedObjectiveDP(Guarantee):
     1.040516
     """
 
-    shift: float
-    tilt: float
-    gaussian: float = 0.0
-    printed: bool = False
-    adjacency: Named = Adjacency.REPLACE_ONE
-    unit: str = "record"
+    shift: Tame
+    tilt: Tame
+    gaussian: Tame = 0.0
+    printed: Flag = False
+    adjacency: Neighbours = Adjacency.REPLACE_ONE
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        self._check_neighbours()
-        for name in ("shift", "tilt", "gaussian"):
-            number = checked_number(
-                getattr(self, name),
-                name,
-                lambda x: 0 <= x < EXTREME,
-                f"a number >= 0 and < {EXTREME}",
-            )
-            object.__setattr__(self, name, number)
-        checked_flag(self.printed, "printed")
+        super().__post_init__()
         if self.printed and self.adjacency is not Adjacency.ADD_REMOVE:
             raise ValueError(
                 f"adjacency={self.adjacency!r}: the printed form is proven for 'add_remove' only"
             )
 
-    def delta(self, epsilon: Floats) -> Any:
-        """Return delta at ``epsilon`` >= 0 (float or array), accurate down to 1e-300."""
-        epsilon = checked_epsilon(epsilon)
+    def _delta(self, epsilon: Array) -> Any:  # accurate down to 1e-300
         own = np.exp(self._log_delta(epsilon))
-        return like(epsilon, own if self.printed else np.minimum(own, self._renyi.delta(epsilon)))
+        return own if self.printed else np.minimum(own, self._renyi.delta(epsilon))
 
-    def epsilon(self, delta: Floats) -> Any:
-        """Return epsilon at ``delta`` (float or array), rounded up."""
-        delta = checked_delta(delta)
-        return like(
-            delta, by_element(self._epsilon if self.printed else self._least_epsilon, delta)
-        )
-
-    def _least_epsilon(self, delta: float) -> float:
-        epsilon = min(self._epsilon(delta), self._renyi.epsilon(delta))
+    def _epsilon(self, delta: float) -> float:
+        epsilon = self._own_epsilon(delta)
+        if self.printed:
+            return epsilon
+        epsilon = min(epsilon, self._renyi.epsilon(delta))
         if epsilon in (0.0, math.inf):
             return epsilon
         return smallest_safe(
             epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt
         )
-
-    def rdp(self, order: Floats) -> Any:
-        """Return a bound on the Renyi divergence of ``order``."""
-        return like(order, self._renyi_curve()(checked_order(order)))
 
     @property
     def _renyi(self) -> RenyiDP:
@@ -260,7 +233,7 @@ class PerturbedObjectiveDP(Guarantee):
         )
         return np.minimum(_log_chord(np.minimum(beyond - self._kink, 0.0), log_delta), 0.0)
 
-    def _epsilon(self, delta: float) -> float:
+    def _own_epsilon(self, delta: float) -> float:
         if delta >= self._own_delta(0.0):
             return 0.0
         gaussian = GaussianDP(self._total, self.adjacency)
@@ -291,7 +264,7 @@ class PerturbedObjectiveDP(Guarantee):
 
 @stored_part
 @dataclass(frozen=True)
-class TiltedCurve:
+class TiltedCurve(Checked):
     """The Renyi curve of objective perturbation with Gaussian noise.
 
     J + m^2/2 + log E exp((a - 1) m chi) / (a - 1), m = ``shift``, chi the norm of ``rank`` standard
@@ -299,18 +272,10 @@ class TiltedCurve:
     has, J + a m^2/2 and the above without J.
     """
 
-    shift: float
-    tilt: float
-    rank: int = 1
-    apart: bool = False
-
-    def __post_init__(self) -> None:
-        checked_number(
-            self.shift, "shift", lambda x: 0 <= x < EXTREME, f"a number >= 0 and < {EXTREME}"
-        )
-        checked_number(self.tilt, "tilt", lambda x: x >= 0, "a number >= 0")
-        checked_count(self.rank, "rank", largest=MAX_STEPS)
-        checked_flag(self.apart, "apart")
+    shift: Tame
+    tilt: Cost
+    rank: Count = 1
+    apart: Flag = False
 
     @property
     def adjacency(self) -> Adjacency | None:

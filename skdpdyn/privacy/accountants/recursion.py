@@ -3,23 +3,18 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.checks import (
-    EXTREME,
-    MAX_STEPS,
-    checked_count,
-    checked_number,
-    checked_probability,
-)
+from skdpdyn.privacy.fields import Checked, Count, Probability, number
 from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement, check_computable
 from skdpdyn.privacy.needs import Needs
+from skdpdyn.privacy.sampled import Noise
 from skdpdyn.privacy.stored import stored_part
 
 
@@ -109,7 +104,7 @@ EXACT_STEPS = 20_000  # later steps are taken in strides
 
 @stored_part
 @dataclass(frozen=True)
-class RecursionCurve:
+class RecursionCurve(Checked):
     """The Renyi curve of the recursion, x = log S: x <- log(q e^(A + x) + (1 - q) e^(c^2 x)).
 
     The map is convex in x with slopes at most 1, so that increments never grow: a run of r steps
@@ -128,21 +123,10 @@ class RecursionCurve:
         log c.
     """
 
-    n_steps: int
-    sampling_probability: float
-    noise_multiplier: float
-    log_contraction: float
-
-    def __post_init__(self) -> None:
-        checked_count(self.n_steps, "n_steps", largest=MAX_STEPS)
-        checked_probability(self.sampling_probability)
-        checked_number(
-            self.noise_multiplier,
-            "noise_multiplier",
-            lambda x: 1 / EXTREME < x < EXTREME,
-            f"between {1 / EXTREME} and {EXTREME}",
-        )
-        checked_number(self.log_contraction, "log_contraction", lambda x: x <= 0, "a number <= 0")
+    n_steps: Count
+    sampling_probability: Probability
+    noise_multiplier: Noise
+    log_contraction: Annotated[float, number(lambda x: x <= 0, "a number <= 0")]
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""

@@ -1,10 +1,9 @@
 """The best of a random number of private trials: Papernot and Steinke (2022)."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 from scipy import optimize
@@ -13,8 +12,8 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import minimum_over_orders
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
-from skdpdyn.privacy.checks import checked_number
-from skdpdyn.privacy.guarantees import Guarantee, RenyiDP, adjacency_of, checked_curves
+from skdpdyn.privacy.fields import Checked, number
+from skdpdyn.privacy.guarantees import Curve, RenyiDP, Whole, adjacency_of
 from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
 from skdpdyn.privacy.stored import stored_part
 
@@ -95,7 +94,7 @@ def _(mechanism: Selection, tight: bool = False) -> RenyiDP | None:
 
 @stored_part
 @dataclass(frozen=True)
-class SelectionCurve:
+class SelectionCurve(Checked):
     """Renyi curve of the best of a random number of trials.
 
     Parameters
@@ -110,22 +109,13 @@ class SelectionCurve:
         A trial's guarantee, for a Poisson law to take delta from; None: from the curve.
     """
 
-    trial: Callable[..., Any]
-    expected_trials: float
-    shape: float
-    profile: Guarantee | None = None
+    trial: Curve
+    expected_trials: Annotated[float, number(lambda x: 1 <= x < math.inf, "a finite number >= 1")]
+    shape: Annotated[float, number(lambda x: x > -1, "a number > -1")]
+    profile: Whole | None = None
 
     def __post_init__(self) -> None:
-        checked_curves(self.trial)
-        checked_number(
-            self.expected_trials,
-            "expected_trials",
-            lambda x: 1 <= x < math.inf,
-            "a finite number >= 1",
-        )
-        checked_number(self.shape, "shape", lambda x: x > -1, "a number > -1")
-        if not isinstance(self.profile, Guarantee | None):
-            raise ValueError(f"profile={self.profile!r} must be a guarantee or None")
+        super().__post_init__()
         if self.profile is not None and self.profile._renyi_curve() != self.trial:
             raise ValueError(
                 f"profile={self.profile!r} must be the guarantee that has the curve "

@@ -10,7 +10,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.allocated import AllocatedGaussian
-from skdpdyn.privacy.checks import checked_number, checked_probability
+from skdpdyn.privacy.fields import Checked, Cost, Positive, Probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import (
     Allocated,
@@ -198,18 +198,13 @@ def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
 
 @stored_part
 @dataclass(frozen=True)
-class SmallOrderCurve:
+class SmallOrderCurve(Checked):
     """Theorem 11 of Mironov, Talwar and Zhang (2019): rate * order, or infinity."""
 
-    rate: float
-    sampling_probability: float
-    noise_multiplier: float
+    rate: Cost
+    sampling_probability: Probability
+    noise_multiplier: Positive
     adjacency = Adjacency.ADD_REMOVE  # no field
-
-    def __post_init__(self) -> None:
-        checked_number(self.rate, "rate", lambda x: x >= 0, "a number >= 0")
-        checked_probability(self.sampling_probability)
-        checked_number(self.noise_multiplier, "noise_multiplier", lambda z: z > 0, "a number > 0")
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
