@@ -34,6 +34,7 @@ LAYERS = {
     "noise.py": (6, 2),
     "privacy/_types.py": (0, 0),
     "privacy/checks.py": (0, 1),
+    "privacy/fields.py": (0, 2),
     "privacy/_numerics.py": (0, 1),
     "privacy/stored.py": (0, 1),
     "privacy/display.py": (0, 1),
