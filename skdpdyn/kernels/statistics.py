@@ -38,14 +38,14 @@ from skdpdyn.kernels.vectors import (
     multiply_add,
     places,
     store,
-    store_dots,
     total,
     zeros_on_stack,
 )
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING = range(6)
 _BLOCK = 64  # rows that are mapped at a time
-_OUTPUTS = 4 if REGISTER_BYTES == 64 else 2  # of W, of which four rows fill the registers
+_LANES = max(REGISTER_BYTES // 8, 4)  # numbers of a register, of which tiles are made
+_ORIGIN = (0,)
 _PIECE = 10**8  # products between two looks at interrupts: a tenth of a second
 _TASKS = 8  # tasks of each thread, which take them as they come
 _NONE = np.empty(0)
@@ -150,12 +150,6 @@ def _padded(size):
 
 
 @inner
-def _eight(X, at, left):
-    """Return eight numbers of a row, or those that are left and zeros."""
-    return load(X, at) if left >= 8 else load_part(X, at, left)
-
-
-@inner
 def _factor(square, radius):
     """Return what brings a row with this square of a norm into the ball."""
     norm = np.sqrt(square)
@@ -194,64 +188,87 @@ def _counted(row_weight, i, grain):
 
 
 @inner
-def _map_rows(X, first, size, of, shift, scales, z, scale, length):
-    """Write D (f x - c) of some rows into z, f, and squares of lengths; other rows are zero.
-
-    Returns whether all squares of norms are allowed.
-    """
-    n_features, width, within, zero = X.shape[1], shift.size, True, filled(0.0)
+def _norms(X, first, size, of, scale):
+    """Write squares of norms of some rows; return whether all are allowed."""
+    n_features, within = X.shape[1], True
+    whole, zero = np.int64(n_features) // 8 * 8, filled(0.0)
     for r in range(size):
         at, squares = (first + r) * n_features, zero
-        for j in range(0, n_features, 8):
-            row = _eight(X, at + j, n_features - j)
+        for j in range(0, whole, 8):
+            row = load(X, at + j)
             squares = multiply_add(row, row, squares)
-        scale[r] = total(squares)
+        row = load_part(X, at + whole, n_features - whole)
+        scale[r] = total(multiply_add(row, row, squares))
     for r in range(size):
         within &= scale[r] <= of.most
-        scale[r] = _factor(scale[r], of.radius)
-    for r in range(size):
-        at, squares, f = (first + r) * n_features, zero, filled(scale[r])
-        for j in range(0, width, 8):
-            row = multiply_add(_eight(X, at + j, n_features - j), f, load(shift, j))
-            row = multiply_add(row, load(scales, j), zero)
-            store(z, r * width + j, row)
-            squares = multiply_add(row, row, squares)
-        length[r] = total(squares)
-    z[size * width :] = 0.0
     return within
 
 
 @inner
-def _turn(z, width, n_features, matrix, full, turned, length):
-    """Write W z, row by row of W, and squares of lengths: four rows and four outputs at a time."""
-    for i in range(0, n_features, _OUTPUTS):
-        j = 0 if full else np.int64(i) // 8 * 8
-        for r in range(0, _BLOCK, 4):
-            store_dots(
-                turned, places(i * _BLOCK + r, _BLOCK, _OUTPUTS),
-                matrix, places(i * width + j, width, _OUTPUTS),
-                z, places(r * width + j, width, 4), width - j, places(0, 1, 1), 0,
-            )  # fmt: skip
-    for r in range(0, _BLOCK, 8):
-        squares = filled(0.0)
-        for i in range(n_features):
-            v = load(turned, i * _BLOCK + r)
-            squares = multiply_add(v, v, squares)
-        store(length, r, squares)
+def _map_rows(X, first, size, shift, scales, z, scale, length):
+    """Write D (f x - c) of some rows into z, and squares of lengths; other rows are zero."""
+    n_features, width, zero = X.shape[1], shift.size, filled(0.0)
+    whole = np.int64(n_features) // 8 * 8
+    for r in range(size):
+        at, to, squares, f = (first + r) * n_features, r * width, zero, filled(scale[r])
+        for j in range(0, whole, 8):
+            row = multiply_add(load(X, at + j), f, load(shift, j))
+            row = multiply_add(row, load(scales, j), zero)
+            store(z, to + j, row)
+            squares = multiply_add(row, row, squares)
+        for j in range(whole, width, 8):  # what is left of the row, and room for more columns
+            row = multiply_add(load_part(X, at + j, n_features - j), f, load(shift, j))
+            row = multiply_add(row, load(scales, j), zero)
+            store(z, to + j, row)
+            squares = multiply_add(row, row, squares)
+        length[r] = total(squares)
+    z[size * width :] = 0.0
 
 
 @inner
-def _add_products(z, turned, width, out):
-    """Add the products of rows to the upper triangle of ``out``, by tiles of four rows."""
-    for i in range(0, width, _OUTPUTS):
-        j = np.int64(i) // 8 * 8
-        for r in range(0, _BLOCK, 4):
-            rows = places(r * width + j, width, 4)
+def _turn(z, width, n_features, matrix, full, turned, length):
+    """Write W z, of W transposed, and squares of lengths: two rows and four columns at a time."""
+    turned[:] = 0.0
+    for r in range(0, _BLOCK, 2):
+        to = places(r * width, width, 2)
+        for j in range(0, n_features, 4):
+            size = width if full else (np.int64(j) + 3) // _LANES * _LANES + _LANES
             add_rows(
-                out, places(i * width + j, width, _OUTPUTS),
-                load_numbers(turned, places(i * _BLOCK + r, _BLOCK, _OUTPUTS), 4),
-                z, rows, width - j, rows[:1], 0,
+                turned, to, load_numbers(z, places(r * width + j, width, 2), 4),
+                matrix, places(j * width, width, 4), size, to[:1], 0,
             )  # fmt: skip
+    for r in range(_BLOCK):
+        squares = filled(0.0)
+        for j in range(0, width, 8):
+            v = load(turned, r * width + j)
+            squares = multiply_add(v, v, squares)
+        length[r] = total(squares)
+
+
+@inner
+def _add_products(left, z, width, n_columns, out):
+    """Add the products of rows to the upper triangle of ``out``, by tiles of four rows."""
+    end = (n_columns + _LANES - 1) // _LANES * _LANES
+    for i in range(0, n_columns, 2):
+        j = np.int64(i) // _LANES * _LANES
+        to = places(i * width + j, width, 2)
+        for r in range(0, _BLOCK, 4):
+            rows, at = places(r * width + j, width, 4), places(r * width + i, width, 4)
+            beside = places(r * width + i + 1, width, 4)
+            factors = load_numbers(left, at, 1) + load_numbers(left, beside, 1)
+            add_rows(out, to, factors, z, rows, end - j, rows[:1], 0)
+
+
+@inner
+def _add_squares(z, width, size, weight, out):
+    """Add the squares of rows times their weights."""
+    zero = filled(0.0)
+    for r in range(size):
+        w, at = filled(weight[r]), r * width
+        for j in range(0, width, 8):
+            row = load(z, at + j)
+            row = multiply_add(row, row, zero)
+            store(out, j, multiply_add(row, w, load(out, j)))
 
 
 def _of_dense(
@@ -265,6 +282,8 @@ def _of_dense(
     """
     n_features, width, within, zero = X.shape[1], shift.size, True, filled(0.0)
     scale, length = zeros_on_stack(64, _BLOCK), zeros_on_stack(64, _BLOCK)
+    weight, counts = zeros_on_stack(64, _BLOCK), what in (COUNTS, NOTHING)
+    n_columns = n_features + np.int64(of.constant > 0.0) + np.int64(y.size > 0)
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
         if what != ROWS:
@@ -272,9 +291,16 @@ def _of_dense(
         stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
         for first in range(edges[c], stop, _BLOCK):
             size = _BLOCK if stop - first > _BLOCK else stop - first
-            within &= _map_rows(X, first, size, of, shift, scales, z, scale, length)
-            if matrix.size:
-                _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
+            within &= _norms(X, first, size, of, scale)
+            if counts and of.radius == np.inf:  # rows as they are
+                for r in range(size):
+                    scale[r], length[r] = 1.0, scale[r]
+            else:
+                for r in range(size):
+                    scale[r] = _factor(scale[r], of.radius)
+                _map_rows(X, first, size, shift, scales, z, scale, length)
+                if matrix.size:
+                    _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
             for r in range(size):
                 length[r] = np.sqrt(length[r])
             if factors.size:
@@ -283,38 +309,41 @@ def _of_dense(
             if what == COUNTS:
                 for r in range(size):
                     out[_place(grid, length[r])] += _counted(row_weight, first + r, of.grain)
-            if what in (COUNTS, NOTHING):
+            if counts:
                 continue
+            mapped = turned if matrix.size else z
+            if matrix.size or of.norm > 0.0:
+                for r in range(size):
+                    at, g = r * width, filled(_divided(length[r], of))
+                    for j in range(0, width, 8):
+                        store(z, at + j, multiply_add(load(mapped, at + j), g, zero))
             for r in range(size):
-                at, g = r * width, _divided(length[r], of)
-                if matrix.size:
+                weight[r] = row_weight[first + r] if row_weight.size else 1.0
+            if what == ROWS:
+                for r in range(size):
                     for j in range(n_features):
-                        z[at + j] = turned[j * _BLOCK + r] * g
-                elif of.norm > 0.0:
-                    for j in range(0, width, 8):
-                        store(z, at + j, multiply_add(load(z, at + j), filled(g), zero))
-                w = filled(row_weight[first + r] if row_weight.size else 1.0)
-                if what == SUM:
-                    for j in range(0, width, 8):
-                        store(out, j, multiply_add(load(z, at + j), w, load(out, j)))
-                elif what == SQUARES:
-                    for j in range(0, width, 8):
-                        row = load(z, at + j)
-                        row = multiply_add(row, row, zero)
-                        store(out, j, multiply_add(row, w, load(out, j)))
-                elif what == ROWS:
-                    for j in range(n_features):
-                        out[(first + r) * n_features + j] = z[at + j]
-                elif of.constant > 0.0 or y.size:
-                    z[at + n_features] = of.constant
+                        out[(first + r) * n_features + j] = z[r * width + j]
+            elif what == SUM:
+                for r in range(0, size, 4):
+                    rows = places(r * width, width, 4)
+                    add_rows(
+                        out, _ORIGIN, load_numbers(weight, (r,), 4), z, rows, width, _ORIGIN, 0
+                    )
+            elif what == SQUARES:
+                _add_squares(z, width, size, weight, out)
+            else:
+                for r in range(size):
+                    at = r * width + n_features
+                    if of.constant > 0.0:
+                        z[at] = of.constant
                     if y.size:
-                        z[at + n_features + (of.constant > 0.0)] = _clipped(y[first + r])
-            if what == OUTER:
-                for r in range(_BLOCK):
-                    w = row_weight[first + r] if row_weight.size and r < size else 1.0
-                    for j in range(width):
-                        turned[j * _BLOCK + r] = z[r * width + j] * w
-                _add_products(z, turned, width, out)
+                        z[at + np.int64(of.constant > 0.0)] = _clipped(y[first + r])
+                if row_weight.size:
+                    for r in range(size):
+                        at, w = r * width, filled(weight[r])
+                        for j in range(0, width, 8):
+                            store(turned, at + j, multiply_add(load(z, at + j), w, zero))
+                _add_products(turned if row_weight.size else z, z, width, n_columns, out)
         if totals.size:
             add(totals, out[: totals.shape[1]])
     return within
@@ -517,7 +546,7 @@ class RowPass:
         scales[:n_features] = 1.0 if weights is None or weights.ndim == 2 else weights
         if weights is not None and weights.ndim == 2:
             matrix = np.zeros((width, width))
-            matrix[:n_features, :n_features] = weights
+            matrix[:n_features, :n_features] = weights.T
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
         ball = ball._replace(columns=float(n_features))
         self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
