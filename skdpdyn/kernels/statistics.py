@@ -174,11 +174,10 @@ def _clipped(number):
 
 @inner
 def _place(grid, number):
-    """Return how many of the thresholds are smaller; there are a power of two, the last inf."""
-    k, step = np.uintp(0), np.uintp(grid.size // 2)
-    while step:
-        k += step * np.uintp(grid[k + step - np.uintp(1)] < number)
-        step //= np.uintp(2)
+    """Return how many of the thresholds are smaller: no branch depends on a row."""
+    k = np.int64(0)
+    for i in range(grid.size):
+        k += np.int64(grid[i] < number)
     return k
 
 
@@ -260,13 +259,27 @@ def _add_products(left, z, width, n_columns, out):
 
 
 @inner
-def _add_squares(z, width, size, weight, out):
-    """Add the squares of rows times their weights."""
+def _add_sum(X, first, size, scale, weight, out):
+    """Add rows in the ball times their weights: four rows at a time, the last one again by 0."""
+    n_features = X.shape[1]
+    for r in range(_BLOCK):
+        weight[r] = weight[r] * scale[r] if r < size else 0.0
+    last = first + size - 1
+    for r in range(0, size, 4):
+        a, b, c, d = first + r, first + r + 1, first + r + 2, first + r + 3
+        b, c, d = b if b < last else last, c if c < last else last, d if d < last else last
+        rows = a * n_features, b * n_features, c * n_features, d * n_features
+        add_rows(out, _ORIGIN, load_numbers(weight, (r,), 4), X, rows, n_features, _ORIGIN, 0)
+
+
+@inner
+def _add_squares(mapped, width, size, of, length, weight, out):
+    """Add the squares of rows, divided as the map says, times their weights."""
     zero = filled(0.0)
     for r in range(size):
-        w, at = filled(weight[r]), r * width
+        w, g, at = filled(weight[r]), filled(_divided(length[r], of)), r * width
         for j in range(0, width, 8):
-            row = load(z, at + j)
+            row = multiply_add(load(mapped, at + j), g, zero)
             row = multiply_add(row, row, zero)
             store(out, j, multiply_add(row, w, load(out, j)))
 
@@ -292,12 +305,13 @@ def _of_dense(
         for first in range(edges[c], stop, _BLOCK):
             size = _BLOCK if stop - first > _BLOCK else stop - first
             within &= _norms(X, first, size, of, scale)
-            if counts and of.radius == np.inf:  # rows as they are
-                for r in range(size):
-                    scale[r], length[r] = 1.0, scale[r]
-            else:
-                for r in range(size):
-                    scale[r] = _factor(scale[r], of.radius)
+            for r in range(size):
+                weight[r] = row_weight[first + r] if row_weight.size else 1.0
+                length[r], scale[r] = scale[r], _factor(scale[r], of.radius)
+            if what == SUM:
+                _add_sum(X, first, size, scale, weight, out)
+                continue
+            if of.radius < np.inf or not counts:  # not rows as they are
                 _map_rows(X, first, size, shift, scales, z, scale, length)
                 if matrix.size:
                     _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
@@ -312,25 +326,18 @@ def _of_dense(
             if counts:
                 continue
             mapped = turned if matrix.size else z
+            if what == SQUARES:
+                _add_squares(mapped, width, size, of, length, weight, out)
+                continue
             if matrix.size or of.norm > 0.0:
                 for r in range(size):
                     at, g = r * width, filled(_divided(length[r], of))
                     for j in range(0, width, 8):
                         store(z, at + j, multiply_add(load(mapped, at + j), g, zero))
-            for r in range(size):
-                weight[r] = row_weight[first + r] if row_weight.size else 1.0
             if what == ROWS:
                 for r in range(size):
                     for j in range(n_features):
                         out[(first + r) * n_features + j] = z[r * width + j]
-            elif what == SUM:
-                for r in range(0, size, 4):
-                    rows = places(r * width, width, 4)
-                    add_rows(
-                        out, _ORIGIN, load_numbers(weight, (r,), 4), z, rows, width, _ORIGIN, 0
-                    )
-            elif what == SQUARES:
-                _add_squares(z, width, size, weight, out)
             else:
                 for r in range(size):
                     at = r * width + n_features
@@ -339,7 +346,7 @@ def _of_dense(
                     if y.size:
                         z[at + np.int64(of.constant > 0.0)] = _clipped(y[first + r])
                 if row_weight.size:
-                    for r in range(size):
+                    for r in range(_BLOCK):
                         at, w = r * width, filled(weight[r])
                         for j in range(0, width, 8):
                             store(turned, at + j, multiply_add(load(z, at + j), w, zero))
@@ -550,7 +557,7 @@ class RowPass:
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
         ball = ball._replace(columns=float(n_features))
         self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
-        self._what, self._grid, self._kept = what, padded_grid(thresholds), kept or (_NONE, _NONE)
+        self._what, self._grid, self._kept = what, np.array(thresholds, np.float64), kept or (_NONE, _NONE)
         self._room = 0 if is_sparse else _BLOCK * width
         self.work = width * (width if matrix.size or what == OUTER else 1)
 
@@ -580,7 +587,7 @@ class TargetPass:
     def __init__(self, y, exposure, row_weight, statistic, common=1.0):
         kernel = _compiled(_of_targets, y.dtype.name)
         ball = Ball(1.0, 1.0, norm=common, grain=statistic.grain)
-        grid = padded_grid(statistic.thresholds)
+        grid = np.array(statistic.thresholds, np.float64)
         self._run = lambda *chunks: kernel(
             y, exposure, row_weight, ball, statistic.centre, statistic.what, grid, *chunks
         )
@@ -588,13 +595,6 @@ class TargetPass:
     def __call__(self, edges, first, last, sums, totals):
         """Add up chunks first, ..., last - 1, as kernels do."""
         self._run(edges, first, last, sums, totals)
-
-
-def padded_grid(thresholds):
-    """Return a power of two of thresholds, more than there are, the last of them infinite."""
-    grid = np.full(1 << len(thresholds).bit_length(), np.inf)
-    grid[: len(thresholds)] = thresholds
-    return grid
 
 
 def add_up(run: Any, edges: np.ndarray, total: Total, n_threads: int = 1) -> None:
