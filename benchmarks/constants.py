@@ -57,9 +57,9 @@ PLACES = {
     "radius_quantile": ["radius_quantile"],
     "clip": ["logistic_clip", "softmax_clip"],
     "training_time": ["training_time"],
-    "most_steps": ["most_steps"],
+    "most_steps": ["most_steps", "ENOUGH_STEPS"],
     "class_share": ["class_share"],
-    "momentum_steps": ["MOMENTUM_STEPS"],
+    "momentum_steps": ["momentum_steps"],
     "shares": ["LENGTH_SHARE", "MEAN_SHARE", "variances_share", "MOMENTS_SHARE", "curvature_share"],
 }
 

@@ -107,7 +107,7 @@ def sampled_lengths(noise_multiplier: float, quantile: float) -> float:
 
     The noise is 4 % of the rows beyond it at the most, and chance less.
     """
-    return max(65_536.0, 50.0 * noise_multiplier) / (2 * (1 - quantile))
+    return max(8192.0, 50.0 * noise_multiplier) / (2 * (1 - quantile))
 
 
 def kept_length(strength: float, n_features: int, is_bounded: bool) -> float:
@@ -451,12 +451,15 @@ LONG_STEP = 1.9
 """
 
 
-MOMENTUM_STEPS = 12.0
-"""C: sqrt(c R) steps with momentum do the work of R plain ones.
+def momentum_steps(is_equal: bool) -> float:
+    """Return c: sqrt(c R) steps with momentum do the work of R plain ones.
 
-On Adult, MAGIC and pen digits (a clipped softmax) at epsilon 0.1, 1 and 10, five seeds each,
-scores are within two standard errors of those with 24; Adult at 10 loses 0.04 points.
-"""
+    On Adult, MAGIC and pen digits (a clipped softmax) at epsilon 0.1, 1 and 10, five seeds each,
+    scores are within two standard errors of those with 24; Adult at 10 loses 0.04 points. Where all
+    directions are alike half as many do: 50 columns of strong signals have a log loss of 0.1695 and
+    0.1671 at epsilon 1 and 10, of 0.1693 and 0.1669 with 12, of 0.175 and 0.170 with 4.
+    """
+    return 6.0 if is_equal else 12.0
 
 
 def most_steps(strength: float) -> float:

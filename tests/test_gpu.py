@@ -119,6 +119,7 @@ def test_statistics_are_those_of_rows_in_memory(xp):
         here = LocalRows(X, classes, map=row_map)
         there = DeviceRows(xp.asarray(X), xp.asarray(classes)).with_targets(lambda y: y)
         there = there.with_map(row_map)
+        assert there.sample(1) == (np.inf, N)  # all rows count there
         weights = np.array([1 / 3, 0.7])
         for rows in ((here, there), tuple(r.weighted_by_class(weights) for r in (here, there))):
             for ask in asked:

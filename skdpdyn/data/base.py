@@ -70,6 +70,7 @@ class Rows(ABC):
     is_sparse: bool
     map: Any = None  # RowMap or None
     draws = False
+    has_parts = True  # whether the first rows of each chunk can be counted alone
     n_threads = 1
     has_exposure = False
     most_rows: int = 1
@@ -373,7 +374,7 @@ class Rows(ABC):
         n_rows : int
             Number of them.
         """
-        if self.of_persons or least >= self.n_records:
+        if self.of_persons or not self.has_parts or least >= self.n_records:
             return math.inf, self.n_records
         sizes = np.diff(self.moment_edges())
         part = -(-math.ceil(least) // (len(sizes) * _MULTIPLE)) * _MULTIPLE

@@ -69,6 +69,7 @@ class CodedRows(LocalRows):
     """Rows of cells in memory, see `LocalRows`."""
 
     X: Coded
+    has_parts = False  # `add_to` cuts other chunks
 
     @property
     def expansion(self) -> Expansion:  # type: ignore[override]
@@ -270,10 +271,6 @@ class CodedRows(LocalRows):
             return found * np.outer(self.map.weights, self.map.weights)
         found = self.map.weights @ found @ self.map.weights.T
         return (found + found.T) / 2
-
-    def sample(self, least: float) -> tuple[float, int]:
-        """See `Rows.sample`: all rows, for `add_to` cuts other chunks."""
-        return float("inf"), self.n_records
 
     def _mapping_terms(self):
         # a feature's sum is over the cells of its column, whose sums over rows come first

@@ -90,6 +90,7 @@ class DeviceRows(TargetsElsewhere):
     """
 
     is_sparse = False
+    has_parts = False  # no sum stops within a chunk
 
     def __init__(self, X, y, exposure=None):
         _require(

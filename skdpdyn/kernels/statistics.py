@@ -29,14 +29,12 @@ from skdpdyn.kernels import csr, dense
 from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
 from skdpdyn.kernels.sums import Total, add
 from skdpdyn.kernels.vectors import (
-    REGISTER_BYTES,
     add_rows,
     filled,
     load,
     load_numbers,
     load_part,
     multiply_add,
-    places,
     store,
     total,
     zeros_on_stack,
@@ -44,7 +42,6 @@ from skdpdyn.kernels.vectors import (
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING = range(6)
 _BLOCK = 64  # rows that are mapped at a time
-_LANES = max(REGISTER_BYTES // 8, 4)  # numbers of a register, of which tiles are made
 _ORIGIN = (0,)
 _PIECE = 10**8  # products between two looks at interrupts: a tenth of a second
 _TASKS = 8  # tasks of each thread, which take them as they come
@@ -225,37 +222,58 @@ def _map_rows(X, first, size, shift, scales, z, scale, length):
 
 
 @inner
+def _four_sums(left, at, along, across, right, place, stride, count):
+    """Return the sums of ``count`` vectors of ``right``, each times four numbers of ``left``."""
+    a, b, c, d = filled(0.0), filled(0.0), filled(0.0), filled(0.0)
+    for k in range(count):
+        v, p = load(right, place + k * stride), np.uintp(at + k * along)
+        q, u = p + np.uintp(across), p + np.uintp(2 * across)
+        a = multiply_add(filled(left[p]), v, a)
+        b = multiply_add(filled(left[q]), v, b)
+        c = multiply_add(filled(left[u]), v, c)
+        d = multiply_add(filled(left[u + np.uintp(across)]), v, d)
+    return a, b, c, d
+
+
+@inner
 def _turn(z, width, n_features, matrix, full, turned, length):
-    """Write W z, of W transposed, and squares of lengths: two rows and four columns at a time."""
-    turned[:] = 0.0
-    for r in range(0, _BLOCK, 2):
-        to = places(r * width, width, 2)
-        for j in range(0, n_features, 4):
-            size = width if full else (np.int64(j) + 3) // _LANES * _LANES + _LANES
-            add_rows(
-                turned, to, load_numbers(z, places(r * width + j, width, 2), 4),
-                matrix, places(j * width, width, 4), size, to[:1], 0,
-            )  # fmt: skip
-    for r in range(_BLOCK):
-        squares = filled(0.0)
-        for j in range(0, width, 8):
-            v = load(turned, r * width + j)
-            squares = multiply_add(v, v, squares)
-        length[r] = total(squares)
+    """Write W z, of W transposed, and squares of lengths: four rows and eight columns at a time."""
+    for r in range(0, _BLOCK, 4):
+        at, s, t, u, v = r * width, filled(0.0), filled(0.0), filled(0.0), filled(0.0)
+        for i in range(0, width, 8):
+            j = 0 if full else i  # W is an upper triangle
+            a, b, c, d = _four_sums(
+                z, at + j, 1, width, matrix, j * width + i, width, n_features - j
+            )
+            store(turned, at + i, a)
+            store(turned, at + width + i, b)
+            store(turned, at + 2 * width + i, c)
+            store(turned, at + 3 * width + i, d)
+            s, t = multiply_add(a, a, s), multiply_add(b, b, t)
+            u, v = multiply_add(c, c, u), multiply_add(d, d, v)
+        length[r], length[r + 1], length[r + 2], length[r + 3] = (
+            total(s),
+            total(t),
+            total(u),
+            total(v),
+        )
 
 
 @inner
 def _add_products(left, z, width, n_columns, out):
-    """Add the products of rows to the upper triangle of ``out``, by tiles of four rows."""
-    end = (n_columns + _LANES - 1) // _LANES * _LANES
-    for i in range(0, n_columns, 2):
-        j = np.int64(i) // _LANES * _LANES
-        to = places(i * width + j, width, 2)
-        for r in range(0, _BLOCK, 4):
-            rows, at = places(r * width + j, width, 4), places(r * width + i, width, 4)
-            beside = places(r * width + i + 1, width, 4)
-            factors = load_numbers(left, at, 1) + load_numbers(left, beside, 1)
-            add_rows(out, to, factors, z, rows, end - j, rows[:1], 0)
+    """Add the products of rows to the upper triangle of ``out``: four of its rows at a time."""
+    one = filled(1.0)
+    for i in range(0, n_columns, 4):
+        for j in range(np.int64(i) // 8 * 8, width, 8):
+            a, b, c, d = _four_sums(left, i, width, 1, z, j, width, _BLOCK)
+            to = i * width + j
+            store(out, to, multiply_add(a, one, load(out, to)))
+            to += width
+            store(out, to, multiply_add(b, one, load(out, to)))
+            to += width
+            store(out, to, multiply_add(c, one, load(out, to)))
+            to += width
+            store(out, to, multiply_add(d, one, load(out, to)))
 
 
 @inner
@@ -557,7 +575,11 @@ class RowPass:
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
         ball = ball._replace(columns=float(n_features))
         self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
-        self._what, self._grid, self._kept = what, np.array(thresholds, np.float64), kept or (_NONE, _NONE)
+        self._what, self._grid, self._kept = (
+            what,
+            np.array(thresholds, np.float64),
+            kept or (_NONE, _NONE),
+        )
         self._room = 0 if is_sparse else _BLOCK * width
         self.work = width * (width if matrix.size or what == OUTER else 1)
 

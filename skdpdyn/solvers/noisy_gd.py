@@ -236,8 +236,10 @@ class NoisyGD(Solver):
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = min(rules.most_steps(strength), learnt.enough)
+        alike = learnt.enough == rules.ENOUGH_STEPS
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
-        n_steps = max(math.ceil(min(plain, math.sqrt(rules.MOMENTUM_STEPS * plain))), MIN_STEPS)
+        with_momentum = math.sqrt(rules.momentum_steps(alike) * plain)
+        n_steps = max(math.ceil(min(plain, with_momentum)), MIN_STEPS)
         step_size = longest * min(plain / n_steps, 1.0)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,
