@@ -104,6 +104,7 @@ def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
     assert [row.adjacency for row in last] == ["replace_one", "add_remove"]
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency):
     """What is learnt of rows and every step, replayed on neighbours: each part alone, and all."""
@@ -124,6 +125,7 @@ def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency
         assert rows["all"].loss > 0.5 * rows["all"].claim
 
 
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_what_is_learnt_of_targets_shows_no_more_than_it_claims(audit, adjacency):
     """Whole fits of ridge and of counts with diagnostics: most parts attain their claims."""

@@ -641,6 +641,7 @@ def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
         assert recursion(replace(m, n_epochs=2 * n_epochs)).rdp(order) >= rdp
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(

@@ -350,6 +350,7 @@ def test_open_events_promise_nothing():
 # --- dp_accounting's own suites -------------------------------------------------------------------
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.parametrize(("suite", "least"), [("pld", 64), ("rdp", 126)])
 def test_their_own_cases(suite, least):

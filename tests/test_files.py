@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from numba import config
+from problems import pairwise
 from pyarrow import parquet
 
 from skdpdyn import (
@@ -71,23 +72,31 @@ def passes(monkeypatch):
     return count
 
 
+MODELS = {  # and what they learn of y
+    "classes": (PrivateLogisticRegression(**BINARY), lambda y: y > 0),
+    "three": (
+        PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=0),
+        lambda y: np.digitize(y, [-1, 1]),
+    ),
+    "bounds": (PrivateRidge(target_bounds=(-5, 5), random_state=0), lambda y: y),
+    "leaky classes": (PrivateLogisticRegression(random_state=0), lambda y: y > 0),
+    "leaky bounds": (PrivateRidge(random_state=0), lambda y: y),
+    "weights": (PrivateLogisticRegression(**BINARY, class_weight={True: 2.0}), lambda y: y > 0),
+    "counts": (PrivatePoissonRegressor(random_state=0), lambda y: np.round(np.abs(y))),
+}
+DTYPES = np.float32, np.float64, np.int16
+
+
 @pytest.mark.usefixtures("noise_found_once")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 @pytest.mark.parametrize("how", MAPS)
-def test_the_same_bits_as_from_an_array(how, dtype, tmp_path, passes):
-    X, y = data()
-    X, labels = (100 * X if dtype == np.int16 else X).astype(dtype), np.digitize(y, [-1, 1])
-    on_disk = MAPS[how](tmp_path / "X.npy", X)
-    models = {
-        PrivateLogisticRegression(**BINARY): y > 0,
-        PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=0): labels,
-        PrivateRidge(target_bounds=(-5, 5), random_state=0): y,
-        PrivateLogisticRegression(random_state=0): y > 0,
-        PrivateRidge(random_state=0): y,
-        PrivateLogisticRegression(**BINARY, class_weight={True: 2.0}): y > 0,
-        PrivatePoissonRegressor(random_state=0): np.round(np.abs(y)),
-    }
-    for model, target in models.items():
+def test_the_same_bits_as_from_an_array(how, tmp_path, passes):
+    """Every model with every map and every type of numbers, in some of all cases."""
+    _, y = data()
+    for which, dtype, kind in pairwise(MAPS, DTYPES, MODELS):
+        if which != how:
+            continue
+        X, (model, target_of) = rows_as(dtype), MODELS[kind]
+        on_disk, target = MAPS[how](tmp_path / "X.npy", X), target_of(y)
         model.fit(X, target)
         expected = model.coef_, model.intercept_
         n_passes = len(passes)
@@ -96,10 +105,23 @@ def test_the_same_bits_as_from_an_array(how, dtype, tmp_path, passes):
         np.testing.assert_array_equal(model.coef_, expected[0])
         np.testing.assert_array_equal(model.intercept_, expected[1])
         assert model.n_features_in_ == 5
-    exposure = np.linspace(0.5, 2, len(y))
+
+
+def rows_as(dtype):
+    """Return the rows, as large as whole numbers need."""
+    X, _ = data()
+    return (100 * X if dtype == np.int16 else X).astype(dtype)
+
+
+@pytest.mark.usefixtures("noise_found_once")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_same_bits_with_exposures(dtype, tmp_path, passes):
+    X, (model, target_of) = rows_as(dtype), MODELS["counts"]
+    target, on_disk = target_of(data()[1]), MAPS["npy"](tmp_path / "X.npy", X)
+    exposure = np.linspace(0.5, 2, len(X))
     expected = model.fit(X, target, exposure=exposure).coef_
-    n_passes = len(passes)
     for given in (exposure, exposure.tolist(), mapped(tmp_path / "e.npy", exposure)):
+        n_passes = len(passes)
         np.testing.assert_array_equal(model.fit(on_disk, target, exposure=given).coef_, expected)
         assert len(passes) > n_passes
     with pytest.raises(ValueError, match="one finite number > 0"):

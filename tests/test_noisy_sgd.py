@@ -504,7 +504,7 @@ def captured(monkeypatch, objective, mechanism, n_fits):
 def test_the_hidden_order_is_uniform(monkeypatch):
     """All 24 orders of four records; chi-square, failure probability 1e-7."""
     objective, _ = line(4)
-    fits = captured(monkeypatch, objective, record(objective, batch_size=2, n_epochs=3), 20_000)
+    fits = captured(monkeypatch, objective, record(objective, batch_size=2, n_epochs=3), 5_000)
     orders = [batches.permutation for _, batches in fits]
     orders, counts = np.unique(orders, axis=0, return_counts=True)
     assert len(orders) == 24
@@ -631,7 +631,7 @@ def test_a_random_stop_is_uniform(monkeypatch):
     objective, _ = line(6)
     mechanism = record(objective, sampling="one_pass", stopping="random", radius=1.0)
     stops = [
-        steps.step_size.size for steps, _ in captured(monkeypatch, objective, mechanism, 20_000)
+        steps.step_size.size for steps, _ in captured(monkeypatch, objective, mechanism, 5_000)
     ]
     assert stats.chisquare(np.bincount(stops, minlength=7)[1:]).pvalue > 1e-7
     mechanism = record(objective, sampling="one_pass", radius=1.0)

@@ -62,10 +62,10 @@ OF_TEN = {"n_features": 10, "auc": 0.85, "prevalence": 0.3}
 
 @pytest.mark.parametrize("solve_for", ["epsilon", "n_samples"])
 def test_what_is_solved_for_reaches_the_target_and_half_of_it_does_not(solve_for):
-    shape = {"n_samples": 5000} if solve_for == "epsilon" else {"epsilon": 0.5}
+    shape = {"n_samples": 5000} if solve_for == "epsilon" else {"epsilon": 2.0}
     (found,) = plan(LOGISTIC, solve_for=solve_for, target=0.8, **shape, **OF_TEN).points
     assert found.score >= 0.8
-    at = {"n_samples": 5000, "epsilon": 0.5} | {solve_for: getattr(found, solve_for)}
+    at = {"n_samples": 5000, "epsilon": 2.0} | {solve_for: getattr(found, solve_for)}
     assert plan(LOGISTIC, **at, **OF_TEN).points[0] == found
     at[solve_for] = type(at[solve_for])(at[solve_for] / 2)
     assert plan(LOGISTIC, **at, **OF_TEN).points[0].score < 0.8

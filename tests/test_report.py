@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -72,6 +73,7 @@ def resealed(report):
     return {**content, "checksum": checksum(content)}
 
 
+@cache
 def report_of(record):
     best = tightest(record)
     return privacy_report(

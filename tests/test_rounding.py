@@ -434,7 +434,7 @@ SOLVERS = {
 def test_a_cost_that_is_quoted_can_be_had(solver):
     """Whatever public numbers: what `fit` refuses, `privacy_cost` refuses with the same error."""
     rng, quoted = np.random.default_rng(0), 0
-    for _ in range(30):
+    for _ in range(20):
         n, d = int(rng.integers(2, 40)), int(10 ** rng.uniform(0, 1.5))
         step = {"step_size": float(10 ** rng.uniform(-3, 2))} if rng.random() < 0.5 else {}
         model = PrivateLogisticRegression(

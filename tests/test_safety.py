@@ -362,6 +362,7 @@ def probes():
             yield f"{name}.{method}", function
 
 
+@pytest.mark.usefixtures("noise_found_once")
 def test_no_error_and_no_warning_quotes_a_record():
     """The sentinels are in the cells: none is in what a user, a log or a chained error shows."""
     cases = {f"X {name}": (X, LABELS) for name, X in ROWS.items()}
@@ -468,7 +469,7 @@ def test_privacy_cost_refuses_what_fit_refuses(noise):
     """A fit that fails where the cost was told would be a release of the records."""
     rng, answers = np.random.default_rng(0), []
     for n_samples in (5, 50):
-        for n_features in (1, 300, 5000):
+        for n_features in (1, 1000):
             X, y = rng.normal(size=(n_samples, n_features)), np.arange(n_samples) % 2
             for epsilon in (1e-6, 1e-4, 1.0):
                 for alpha in (1e-4, 1.0, 1e3, 1e6):

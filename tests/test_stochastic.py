@@ -402,9 +402,10 @@ def test_our_generator_runs_in_the_loop():
 # --- noise ----------------------------------------------------------------------------------------
 
 
-@each_layout
-@pytest.mark.parametrize("q", [1e-12, 0.5])
-@pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
+@pytest.mark.parametrize(
+    ("layout", "q", "distribution"),
+    pairwise(LAYOUTS.values(), [1e-12, 0.5], ["gaussian", "laplace"]),
+)
 def test_noise_is_full_whatever_the_batch(layout, q, distribution):
     """Rows of zeros leave the noise alone: its law, without the data's. Empty batches too. Fails
     with probability < 1e-6.
