@@ -6,10 +6,12 @@ package needs a way out here that comes to it: `test_bits.py` reads the package.
 
 import io
 import os
+import sys
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -122,7 +124,10 @@ def shown(value):
 
 
 BUDGET = {"epsilon": 0.3, "delta": 1e-3}
-OPTIONS = BUDGET | {"random_state": 0, "verbose": 1}
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "extension"))
+private_means = partial(import_module("private_means").private_means, bounds=(-1, 1))
+SEEDED = BUDGET | {"random_state": 0}
+OPTIONS = SEEDED | {"verbose": 1}
 logistic = partial(PrivateLogisticRegression, classes=[0, 1], **OPTIONS)
 softmax = partial(PrivateSoftmaxRegression, classes=[0, 1], **OPTIONS)
 ridge = partial(PrivateRidge, target_bounds=(-1, 1), **OPTIONS)
@@ -349,6 +354,11 @@ def tabled(model, target="y", of_records=(), **options):
         return private_regression(model(), data.X, getattr(data, target), **settings)
 
     return lambda n_features: run
+
+
+def alike(X):
+    """Return columns that are all the sum of those of X, so that a record moves them all."""
+    return np.outer(X.sum(axis=1), np.ones(X.shape[1]))
 
 
 def scaled(layout=np.asarray, persons=False, **options):
@@ -608,6 +618,7 @@ WAYS_OUT = {
     "PrivateGAMRegressor of counts": rich(
         partial(curves, loss="poisson", target_bounds=(0, 8)), "counts", exposure="exposure"
     ),
+    "private_means, an extension": lambda _: lambda data: private_means(alike(data.X), **SEEDED),
     "PrivateScaler": scaled(),
     "PrivateScaler no mean": scaled(with_mean=False),
     "PrivateScaler sparse": scaled(sparse.csr_array, with_mean=False),

@@ -1,0 +1,51 @@
+"""Private means of the columns of a table: a statistic that lives outside of skdpdyn."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpdyn.noise import generators, seed_leaks
+from skdpdyn.privacy import Budget, Composition
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.spending import Share, Spending, planned, warn_of_weak_budget
+
+MEANS = "column means"
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateMeans:
+    """Means of columns, and what they cost."""
+
+    means: np.ndarray
+    mechanism_: Composition
+    privacy_: Guarantee
+    delta_: float
+    leaks_: tuple[str, ...]
+
+
+def private_means(X, bounds, *, epsilon, delta="auto", adjacency="replace_one", random_state=None):
+    """Return the means of columns, of cells cut to public bounds (low, high).
+
+    >>> found = private_means([[30.0], [50.0]] * 500, (0, 100), epsilon=1.0)
+    >>> round(found.privacy_.epsilon(found.delta_), 6)
+    1.0
+    """
+    X, (low, high) = np.asarray(X, dtype=np.float64), bounds
+    n, n_columns = X.shape
+    budget = Budget.for_samples(epsilon, delta, n_samples=n, adjacency=adjacency)
+    shares = {MEANS: Share(1.0)}
+    plan = planned(shares, budget)
+    warn_of_weak_budget(budget, n)
+    (generator,) = generators(random_state)
+    spending = Spending(budget, shares, generator)
+    inside = np.minimum(np.where(np.isnan(X), low, np.maximum(X, low)), high)
+    cells = 2 * (inside - low) / (high - low) - 1
+    totals = np.array([math.fsum(column) for column in np.clip(cells, -1, 1).T])
+    room = 1 + 4 * n * np.finfo(float).eps  # of rounded sums
+    noisy = spending.release(MEANS, totals, spending.per_record * math.sqrt(n_columns) * room)
+    spending.check(plan)
+    means = low + (high - low) * (noisy / n + 1) / 2
+    return PrivateMeans(
+        means, plan.mechanism, plan.guarantee, budget.delta, seed_leaks(random_state)
+    )
