@@ -1,5 +1,5 @@
 """What all tests share: one disk cache of compiled kernels, hypothesis without deadlines or luck,
-and the choice of a few cases of each test.
+and the choice of a few cases of each test, and of those in which lines are counted.
 """
 
 import os
@@ -44,25 +44,30 @@ def pytest_addoption(parser):
         "--cases",
         type=int,
         metavar="N",
-        default=8,
-        help="run at most N cases of each parametrized test; 0: all (default: 8)",
+        default=4,
+        help="run at most N cases of each parametrized test; 0: all (default: 4)",
     )
+
+
+COUNTED = 2  # cases of a test in which lines are counted: all take twice as long
 
 
 @pytest.hookimpl(trylast=True)  # of what markers have left
 def pytest_collection_modifyitems(config, items):
-    """Keep the cases whose names have the least checksums: the same in every run, of any order."""
-    most = config.getoption("--cases")
-    if not most:
-        return
-    cases = defaultdict(list)
+    """Keep the cases whose names have the least checksums: the same in every run, of any order.
+
+    Where coverage is measured, lines are counted in the first of them, unless they are slow.
+    """
+    most, counts = config.getoption("--cases"), config.pluginmanager.hasplugin("_cov")
+    cases, left = defaultdict(list), set()
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
-    kept = {
-        item
-        for group in cases.values()
-        for item in sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))[:most]
-    }
-    kept |= {item for item in items if most >= 8 and item.get_closest_marker("every_case")}
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
+    for group in cases.values():
+        group.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        for place, item in enumerate(group):
+            if counts and (place >= COUNTED or item.get_closest_marker("slow")):
+                item.add_marker(pytest.mark.no_cover)
+            if 0 < most <= place and not (most >= 4 and item.get_closest_marker("every_case")):
+                left.add(item)
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]

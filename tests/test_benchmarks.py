@@ -84,6 +84,7 @@ def exact_rows(audit):
 
 @pytest.mark.system
 @pytest.mark.slow
+@pytest.mark.usefixtures("noise_found_once")
 def test_exact_losses_keep_to_their_claims_and_some_attain_them(audit):
     """Six standard errors: failure probability 1e-9 each."""
     for row in (rows := exact_rows(audit)):
@@ -125,6 +126,8 @@ def test_a_whole_fit_with_momentum_shows_no_more_than_it_claims(audit, adjacency
         assert rows["all"].loss > 0.5 * rows["all"].claim
 
 
+@pytest.mark.system
+@pytest.mark.slow
 @pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_what_is_learnt_of_targets_shows_no_more_than_it_claims(audit, adjacency):
@@ -139,6 +142,8 @@ def test_what_is_learnt_of_targets_shows_no_more_than_it_claims(audit, adjacency
 
 
 @pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(audit, adjacency):
     """Whole fits; and the last iterate with persons of 5 and of 100 rows attains its claim."""
@@ -160,6 +165,7 @@ def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(
 
 @pytest.mark.system
 @pytest.mark.slow
+@pytest.mark.usefixtures("noise_found_once")
 def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
     """Wherever it is, the exact losses are above the claims."""
 

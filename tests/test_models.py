@@ -1277,7 +1277,9 @@ def test_the_default_clip_grows_with_the_budget():
     """
     X = np.random.default_rng(0).uniform(-1, 1, (6000, 79))
     clips = [
-        RIDGE.model(epsilon=epsilon, delta=1e-6, adjacency=adjacency).fit(X, X[:, 0]).clip_
+        RIDGE.model(epsilon=epsilon, delta=1e-6, adjacency=adjacency, solver=NoisyGD(n_steps=2))
+        .fit(X, X[:, 0])
+        .clip_
         / np.hypot(1, 1 / 4)
         for epsilon, adjacency in [
             (1.0, "replace_one"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import pairwise
 from scipy import sparse, special, stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -847,11 +848,11 @@ def test_tolerance_is_within_reach_of_double_precision():
     differ by orders.
     """
     rng = np.random.default_rng(0)
-    for n, norm, epsilon in itertools.product((20, 3000), (0.01, 100.0), (0.01, 50.0)):
+    grid = (20, 3000), (0.01, 100.0), (0.01, 50.0), ("gaussian", "gamma")
+    for n, norm, epsilon, noise in pairwise(*grid):
         X = rng.standard_normal((n, 6)).astype(np.float32) * norm
-        for noise in ("gaussian", "gamma"):
-            model = private(epsilon=epsilon, data_norm=norm, solver=ObjectivePerturbation(noise))
-            assert np.all(np.isfinite(model.fit(X, rng.integers(0, 2, n)).coef_))
+        model = private(epsilon=epsilon, data_norm=norm, solver=ObjectivePerturbation(noise))
+        assert np.all(np.isfinite(model.fit(X, rng.integers(0, 2, n)).coef_))
 
 
 @pytest.mark.parametrize(

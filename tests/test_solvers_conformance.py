@@ -116,9 +116,9 @@ def each_of(problems):
 
 def defaults_of(cases):
     """Return every estimator with every solver that learns its loss; with those of the literature,
-    which take minutes, a classifier and a regressor.
+    which take minutes, a classifier and a regressor of ours.
     """
-    few = cases[:3:2]
+    few = [case for case in cases if case in (LOGISTIC, RIDGE)]
     return [
         (case, name)
         for name in SOLVERS

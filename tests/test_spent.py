@@ -165,7 +165,7 @@ MORE = {way: training(run) for way, run in MORE.items()}
 """More ways out: single steps, a single column, rows that are all brought to another norm than 1,
 and a record that is not there (a row of zeros without an intercept, whose gradient is 0).
 """
-WIDTHS = 2, 20
+WIDTHS = 2, 9
 APART = {way for way in WAYS_OUT if way.startswith("objective_perturbation")}
 """Ways out whose neighbours have a linear term of their own, see below."""
 
