@@ -469,7 +469,15 @@ class Rows(ABC):
             The products of columns, symmetric, and in the last column those with the targets,
             clipped to [-1, 1].
         """
-        return self.summed(Statistic(OUTER, "rows", radius, constant=constant, targets=True))[:-1]
+        return self.summed(Statistic(OUTER, "rows", radius, constant=constant, targets=1.0))[:-1]
+
+    def products_with_targets(self, constant: float, factor: float) -> np.ndarray:
+        """Return the second moment of mapped rows with their constant and their target appended.
+
+        As `second_moment`, where targets are clipped to [-1, 1] and multiplied by ``factor``: the
+        largest norm of a term is 1 + constant**2 + factor**2.
+        """
+        return self.summed(Statistic(OUTER, "mapped", constant=constant, targets=factor))
 
 
 class RowsInPieces(Rows):

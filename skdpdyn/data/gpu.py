@@ -307,7 +307,7 @@ class DeviceRows(TargetsElsewhere):
         if statistic.what != OUTER:
             rows = rows * rows if statistic.what == SQUARES else rows
             return products_of_chunks(xp, weight[None, :], rows, size)[:, 0, :]
-        columns = [xp.clip(y, -1.0, 1.0)[:, None]] if statistic.targets else []
+        columns = [statistic.targets * xp.clip(y, -1.0, 1.0)[:, None]] if statistic.targets else []
         if statistic.constant:
             columns = [xp.ones_like(y)[:, None] * float(statistic.constant), *columns]
         rows = xp.concat([rows, *columns], axis=1)

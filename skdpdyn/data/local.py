@@ -411,7 +411,12 @@ class LocalRows(Rows):
             self._kept[:] = row_map, *kept
         return RowPass(
             self.X,
-            ball._replace(constant=statistic.constant, grain=statistic.grain, part=statistic.part),
+            ball._replace(
+                constant=statistic.constant,
+                grain=statistic.grain,
+                part=statistic.part,
+                target=statistic.targets,
+            ),
             statistic.what,
             centre=of_map[0],
             weights=of_map[1],

@@ -65,6 +65,7 @@ class Ball(NamedTuple):
     grain: float = 1.0  # counted weights are rounded down to multiples of its inverse
     part: float = np.inf  # rows of each chunk that count: the first ones
     columns: float = 0.0  # columns of X
+    target: float = 1.0  # factor of targets that are appended, once they are clipped
 
 
 _ball = types.NamedUniTuple(_f64, len(Ball._fields), Ball)
@@ -88,8 +89,9 @@ class Statistic:
         Point that distances of targets are measured from.
     constant : float, default=0.0
         Constant of a column that is appended to rows; 0: none.
-    targets : bool, default=False
-        Whether targets, clipped to [-1, 1], are appended too.
+    targets : float, default=0.0
+        What targets, clipped to [-1, 1], are multiplied by before they are appended too; 0: none
+        are.
     projection : csr_array of shape (n_features, n_buckets) or None, default=None
         Public: rows are sketches of mapped rows, their products with it.
     grain : float, default=1.0
@@ -107,7 +109,7 @@ class Statistic:
     thresholds: Sequence[float] | np.ndarray = ()
     centre: float = 0.0
     constant: float = 0.0
-    targets: bool = False
+    targets: float = 0.0
     projection: Any = None
     grain: float = 1.0
     part: float = np.inf
@@ -116,7 +118,7 @@ class Statistic:
     def n_columns(self, n_features: int) -> int:
         """Return the number of columns of what is multiplied."""
         n_features = n_features if self.projection is None else self.projection.shape[1]
-        return n_features + (self.constant > 0) + self.targets
+        return n_features + (self.constant > 0) + (self.targets > 0)
 
     def n_sums(self, n_features: int) -> int:
         """Return how many numbers of a chunk are added up."""
@@ -362,7 +364,8 @@ def _of_dense(
                     if of.constant > 0.0:
                         z[at] = of.constant
                     if y.size:
-                        z[at + np.int64(of.constant > 0.0)] = _clipped(y[first + r])
+                        at += np.int64(of.constant > 0.0)
+                        z[at] = of.target * _clipped(y[first + r])
                 if row_weight.size:
                     for r in range(_BLOCK):
                         at, w = r * width, filled(weight[r])
@@ -422,12 +425,12 @@ def _of_csr(
                         out[at] += w * v * of.constant
                         at += np.uintp(1)
                     if y.size:
-                        out[at] += w * v * _clipped(y[i])
+                        out[at] += w * v * (of.target * _clipped(y[i]))
             if what == OUTER and (of.constant > 0.0 or y.size):
                 at, k = n_features * width + n_features, np.int64(of.constant > 0.0)
                 out[at] += w * of.constant * of.constant
                 if y.size:
-                    target = _clipped(y[i])
+                    target = of.target * _clipped(y[i])
                     out[at + k] += w * of.constant * target * k
                     out[at + k * width + k] += w * target * target
         if totals.size:

@@ -24,7 +24,7 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.progress import Progress
 from skdpdyn.solvers import SOLVERS
 from skdpdyn.solvers.noisy_gd import Learnt
-from skdpdyn.spending import Spending, warn_of_weak_budget
+from skdpdyn.spending import TRAINING, Spending, warn_of_weak_budget
 
 if TYPE_CHECKING:
     from skdpdyn.linear_model.base import PrivateLinearModel
@@ -99,6 +99,11 @@ def _run(model, planned, reading, spending, unit):
     forget_fit(model)
     model._publish_plan(replace(planned, mechanism=ran), reading.target.leaks, unit)
     told = {"n_iter_": 0} if record is None else request.solver.fitted_attributes(record)
+    if request.solves:
+        told = {
+            "noise_multiplier_": spending.noise_multiplier(TRAINING),
+            "solver_": "sufficient_statistics",
+        }
     for name, value in (_public(model, learning) | told).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
@@ -160,7 +165,8 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
     spending.told = None
     learning.target.forget_numbers()  # training needs them in learnt units, as rows have them
     record = planned.record
-    if planned.request.constant or (learning.hopeless and record is None):
+    solved = planned.request.constant or planned.request.solves
+    if solved or (learning.hopeless and record is None):
         return None
     if record is None:
         training = planned.training
@@ -265,8 +271,8 @@ def _tell(model, planned: Plan) -> None:
     """Print what will run and what it spends: public numbers."""
     record = planned.record
     what = type(planned.request.solver if record is None else record).__name__
-    if planned.request.constant:
-        what = "the base rate"
+    if planned.request.constant or planned.request.solves:
+        what = "the base rate" if planned.request.constant else "conditioning and sums of products"
     elif planned.shares or planned.request.maps:
         what = f"conditioning and {what}"
     elif (n_steps := getattr(record, "n_steps", None)) is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpdyn import rules
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.data.base import LONG_COLUMN, Rows, target_rounding
 from skdpdyn.data.coded import Coded
@@ -18,7 +19,7 @@ from skdpdyn.linear_model.additive import with_levels
 from skdpdyn.linear_model.request import Request
 from skdpdyn.losses import Loss
 from skdpdyn.objective import row_norm_of
-from skdpdyn.spending import COUNTS, Share, Spending, total_of
+from skdpdyn.spending import COUNTS, TRAINING, Share, Spending, total_of
 
 if TYPE_CHECKING:
     from skdpdyn.linear_model.plan import Plan
@@ -98,7 +99,7 @@ class RowsMap(Part):
             request.budget.adjacency,
             is_sparse=request.is_sparse,
             centred=request.fit_intercept,
-            matrix=request.may_have_matrix,
+            matrix=request.may_have_matrix and not request.solves,
             smooth=request.expansion is not None,
         )
 
@@ -415,7 +416,7 @@ class Curvature(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if not request.adapts or MATRIX in ROWS_MAP.share(request):
+        if not request.adapts or request.solves or MATRIX in ROWS_MAP.share(request):
             return {}
         return {CURVATURE: Share(rules.curvature_share(request.is_sparse))}
 
@@ -424,9 +425,40 @@ class Curvature(Part):
         scaling = learning.plan.objective.intercept_scaling
         if CURVATURE in spending.shares:
             learning.top = learn_curvature(learning.rows, scaling, spending)
-        elif learning.plan.request.adapts:
+        elif learning.plan.request.adapts and not learning.plan.request.solves:
             row_map = learning.rows.map
             learning.top = min(1 + scaling**2, max(scaling**2, row_map.moment / row_map.norm**2))
+
+
+class Products(Part):
+    """Products of mapped rows with one another and with targets, which are solved for coefficients.
+
+    A record adds the outer product of one vector with itself: its mapped row, the intercept's
+    constant, and its target, a factor times the largest that counts. Two of these matrices are at
+    no obtuse angle, so `Spending.per_square` applies. All that follows from the noisy sum is
+    post-processing.
+    """
+
+    def share(self, request):
+        """See `Part.share`: the plan gives it all that the other parts leave."""
+        return {}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`: directions below the noise are left short."""
+        if not learning.plan.request.solves:
+            return
+        objective, factor = learning.plan.objective, rules.TARGET_FACTOR
+        largest, constant = objective.clip / objective.row_norm, objective.intercept_scaling
+        rows = learning.rows.with_target(0.0, largest)
+        sensitivity = (1 + constant**2 + factor**2) * (spending.per_square + rows.sum_rounding())
+        products = rows.products_with_targets(constant, factor)
+        found = spending.symmetric(TRAINING, products, sensitivity)
+        noise = sensitivity * spending.noise_multiplier(TRAINING) * math.sqrt(2 * len(found))
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(found[:-1, :-1])
+            values = np.maximum(values + objective.n_samples * objective.alpha, noise)
+            of_targets = found[:-1, -1] * (largest / factor)
+            learning.theta = vectors @ (vectors.T @ of_targets / values)
 
 
 class MeanResidual(Part):
@@ -438,7 +470,8 @@ class MeanResidual(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if not (request.adapts and request.fit_intercept and request.family.units is not None):
+        wanted = request.adapts and request.fit_intercept and not request.solves
+        if not wanted or request.family.units is None:
             return {}
         size = request.family.units.calibration_share(request)
         return {MEAN_RESIDUAL: Share(size)} if size else {}
@@ -476,6 +509,7 @@ PARTS: tuple[Part, ...] = (
     UNITS,
     ClassWeights(),
     Curvature(),
+    Products(),
 )
 """What is bought, in this order, after diagnostics."""
 AFTER: tuple[Part, ...] = (MeanResidual(),)

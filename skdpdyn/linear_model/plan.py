@@ -100,6 +100,8 @@ def _shares(request: Request) -> tuple[dict[str, Share], float]:
             f"conditioning={request.conditioning!r} and diagnostics leave nothing of the budget "
             "for training. Use a smaller share"
         )
+    if request.solves:
+        return {**diagnostics, **shares, TRAINING: Share(left)}, 0.0
     return {**diagnostics, **shares}, left
 
 

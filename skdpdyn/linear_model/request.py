@@ -60,6 +60,7 @@ class Request:
     has_exposure: bool = False
     expansion: Expansion | None = None
     start: Start | None = None
+    picks: bool = False  # whether the solver is not asked for by name
 
     @property
     def radius(self) -> float:
@@ -179,9 +180,19 @@ class Request:
         """Whether the steps of training follow from what is learnt of the rows."""
         return self.maps and self.solver.adapts and self._composes
 
+    @cached_property
+    def solves(self) -> bool:
+        """Whether one release of sums of products takes the place of steps."""
+        known = self.is_sparse or self.clip is not None or self.start is not None
+        free = self.picks and self.given is None and self.expansion is None and not known
+        enough = self.strength >= rules.products_strength(self.n_features)
+        return self.loss.quadratic and free and enough and self.adapts
+
     @property
     def kept_length(self) -> float:
         """Part of mapped rows that keep their length."""
+        if self.solves:
+            return rules.kept_length_of_products(self.strength, self.n_features)
         if self.family.kept_length is not None:
             return self.family.kept_length(self.strength, self.n_features)
         return rules.kept_length(self.strength, self.n_features, self.bounded)
@@ -302,6 +313,7 @@ def request_of(
         has_exposure=seen.has_exposure,
         expansion=expansion,
         start=start,
+        picks=is_auto(model.solver),
     )
     if start is not None:
         request = _with_map_of_start(request, model.start)
