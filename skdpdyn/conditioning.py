@@ -268,6 +268,8 @@ class Conditioner:
         Moments, or a map, that are public already.
     softness : float or None, default=None
         What is added to the second moment of each direction, in place of a threshold.
+    trains : bool, default=True
+        Whether steps follow, which need what is known of each row under the last map.
     """
 
     n_samples: int
@@ -277,6 +279,7 @@ class Conditioner:
     threshold: float = 1.0
     given: Conditioning | FittedConditioning | None = None
     softness: float | None = None
+    trains: bool = True
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
         """Learn the map of the rows and return them under it; ``spending`` records the cost.
@@ -335,10 +338,11 @@ class Conditioner:
     def _quantile(self, name, rows, high, spending, quantile):
         """Return a quantile of lengths of rows, or of norms without a map.
 
-        A sample is enough on the way to the last map, of which training needs all lengths. One
+        A sample is enough on the way to the last map, of which steps need all lengths. One
         record moves a count of public places by 1, as it does one of all rows.
         """
-        last = next((one for one in (MATRIX_NORM, NORM, SPREAD) if one in self.shares), RADIUS)
+        known = MATRIX_NORM, NORM, SPREAD, RADIUS
+        last = next(one for one in known if one in self.shares) if self.trains else None
         part, n_rows = math.inf, self.n_samples
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)

@@ -115,6 +115,7 @@ def test_statistics_are_those_of_rows_in_memory(xp):
             lambda rows: rows.second_moment(),
             lambda rows: rows.second_moment(0.5),
             lambda rows: rows.products(0.7, 0.5),
+            lambda rows: rows.products_with_targets(0.5, 0.4),
         ]
         here = LocalRows(X, classes, map=row_map)
         there = DeviceRows(xp.asarray(X), xp.asarray(classes)).with_targets(lambda y: y)

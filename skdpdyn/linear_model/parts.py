@@ -116,6 +116,7 @@ class RowsMap(Part):
             threshold=1.0 if request.bounded else 0.5,
             given=request.given,
             softness=rules.softness(request.strength) if request.expansion else None,
+            trains=not request.solves,
         )
         learning.rows = conditioner.learn(learning.rows, spending)
         if not learning.rows.map.spread <= plan.objective.spread:
