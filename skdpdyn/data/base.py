@@ -62,7 +62,7 @@ class Rows(ABC):
     most_rows : int
         Public bound on the number of rows of a record, for which all sums leave room.
     common : float
-        Public exposure of all rows, where they have none of their own.
+        Public factor of the exposures of all rows, or the exposure of those that have none.
     """
 
     shape: tuple[int, int]
@@ -520,7 +520,9 @@ class TargetsElsewhere(Rows):
 
     def with_rate(self, rate, unit):
         """See `Rows.with_rate`."""
-        return self._changed("with_rate", rate, unit)
+        rows = self._changed("with_rate", rate, unit)
+        rows.common = self.common * rate / unit
+        return rows
 
     def weighted_by_class(self, weights):
         """See `Rows.weighted_by_class`."""

@@ -239,6 +239,10 @@ class DeviceRows(TargetsElsewhere):
         """Return public numbers on the device."""
         return self._xp.asarray(np.array(numbers, np.float64), device=self._device)
 
+    def with_rate(self, rate, unit):
+        """See `Rows.with_rate`: of exposures of their own, see `_targets`."""
+        return self._changed("with_rate", rate, unit)
+
     def _targets(self, part):
         """Return targets, exposures and weights of some rows, as `LocalRows` has them."""
         xp, given = self._xp, [one[part] for one in self._given]

@@ -63,7 +63,7 @@ class LocalRows(Rows):
     exposure : ndarray of shape (n_samples,), float or None, default=None
         Positive finite factor on the derivative of each row's loss, applied before clipping, so
         that it does not change the influence of a row. A number is public, the factor of all rows:
-        it takes no memory. None for 1.
+        it takes no memory. None for 1. Rows in other units, see `with_rate`, have both.
     persons : Persons or None, default=None
         Persons of the rows, if a record is a person; the weights of a person's rows add up to at
         most 1. None: every row is a record.
@@ -174,11 +174,8 @@ class LocalRows(Rows):
 
     def with_rate(self, rate: float, unit: float) -> "LocalRows":
         """See `Rows.with_rate`."""
-        rows = self._with_each(lambda y: y / rate)
-        if self.exposure.size:
-            rows.exposure = self.exposure * rate / unit
-        else:
-            rows.common = self.common * rate / unit
+        rows = self._with_each(lambda y: y / rate) if rate != 1 else copy.copy(self)
+        rows.common = self.common * rate / unit
         return rows
 
     def _with_each(self, of):

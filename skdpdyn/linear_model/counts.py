@@ -79,7 +79,7 @@ class CountUnits(TargetUnits):
         usual = exposure  # count, at a rate of 1
         if BASE_RATE in spending.shares:
             cut = scale(0.0)
-            cut_rows = rows.with_rate(1.0, cut)
+            cut_rows = rows.with_rate(1.0, cut)  # of the same targets, which take no memory
             mean, std = _mean(BASE_RATE, cut_rows, n_samples, spending)
             clear = mean >= rules.LEAST_RATE * std
             if takes_what_is_left(mean if clear else 0.0, learning, spending):

@@ -119,6 +119,7 @@ def _learning(planned, reading, n_jobs):
     held = min(request.n_features, 32) if request.is_sparse else request.n_features
     rows.n_threads = threads_of(n_jobs, request.n_samples * held)
     told = reading.flags(request.most_rows) if flags else None
+    target.forget_numbers()  # rows have them, and have them in learnt units soon
     return Learning(planned, rows, target, told, class_weights=target.class_weights)
 
 
@@ -163,7 +164,6 @@ def learn(learning: Learning, spending: Spending, verbose: int = 0) -> Mechanism
         for part in (DIAGNOSTICS, *PARTS):
             part.learn(learning, spending)
     spending.told = None
-    learning.target.forget_numbers()  # training needs them in learnt units, as rows have them
     record = planned.record
     solved = planned.request.constant or planned.request.solves
     if solved or (learning.hopeless and record is None):

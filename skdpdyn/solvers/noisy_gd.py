@@ -96,7 +96,7 @@ class NoisyGD(Solver):
 
     On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 steps or more, as
     long as a curvature that was learnt privately allows. Where more than 16 would be needed, steps
-    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 190. Their
+    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 140. Their
     privacy is that of composition, whatever the curvature and the momentum.
 
     Parameters
@@ -238,14 +238,17 @@ class NoisyGD(Solver):
         most = min(rules.most_steps(strength), learnt.enough)
         alike = learnt.enough == rules.ENOUGH_STEPS
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
-        with_momentum = math.sqrt(rules.momentum_steps(alike) * plain)
+        # n steps with momentum b, 1 + b times as long, move as far as n (1 + b)/(1 - b) plain ones
+        some = rules.momentum_steps(alike) / 4
+        with_momentum = some + math.sqrt(some * (some + 2 * plain))
         n_steps = max(math.ceil(min(plain, with_momentum)), MIN_STEPS)
-        step_size = longest * min(plain / n_steps, 1.0)
+        momentum = max((plain - n_steps) / (plain + n_steps), 0.0)
+        step_size = longest * min(plain / n_steps, 1 + momentum)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,
             noise_multiplier=noise_multiplier,
             step_size=step_size * cooled(n_steps) if cooling else step_size,
-            momentum=max(1 - n_steps / plain, 0.0),
+            momentum=momentum,
             sensitivity=objective.sensitivity(adjacency),
             adjacency=adjacency,
         )
