@@ -16,7 +16,9 @@ from skdpdyn.data import local
 from skdpdyn.data.base import LONG_COLUMN
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.rows import numbers_of_rows
 from skdpdyn.kernels.draws import FixedBatches
+from skdpdyn.kernels.statistics import Ball
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
@@ -433,3 +435,17 @@ def test_sums_that_float64_cannot_tell_apart_are_refused():
     rows.X = np.broadcast_to(np.zeros((1, 3)), (10**12, 3))
     with pytest.raises(ValueError, match="cannot tell one record"):
         rows.sum_rounding()
+
+
+@pytest.mark.parametrize("weights", [None, DIAGONAL, np.triu(FULL)], ids=["none", "diagonal", "W"])
+@pytest.mark.parametrize("centre", [None, CENTRE], ids=["plain", "centred"])
+def test_lengths_under_a_map_whatever_the_ball(weights, centre):
+    """Rows that are scaled into no ball go through their map all the same."""
+    X = data()[0]
+    mapped = X - (0 if centre is None else centre)
+    if weights is not None:
+        mapped = mapped * weights if weights.ndim == 1 else mapped @ weights.T
+    found = [
+        numbers_of_rows(X, Ball(radius, 1e9), centre, weights)[1] for radius in (math.inf, 9e9)
+    ]
+    np.testing.assert_allclose(found, [np.linalg.norm(mapped, axis=1)] * 2, rtol=1e-13, atol=1e-13)

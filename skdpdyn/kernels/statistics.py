@@ -66,6 +66,7 @@ class Ball(NamedTuple):
     part: float = np.inf  # rows of each chunk that count: the first ones
     columns: float = 0.0  # columns of X
     target: float = 1.0  # factor of targets that are appended, once they are clipped
+    mapped: float = 0.0  # whether there is a centre, or W
 
 
 _ball = types.NamedUniTuple(_f64, len(Ball._fields), Ball)
@@ -331,7 +332,7 @@ def _of_dense(
             if what == SUM:
                 _add_sum(X, first, size, scale, weight, out)
                 continue
-            if of.radius < np.inf or not counts:  # not rows as they are
+            if of.radius < np.inf or of.mapped > 0.0 or not counts:  # not rows as they are
                 _map_rows(X, first, size, shift, scales, z, scale, length)
                 if matrix.size:
                     _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
@@ -576,7 +577,8 @@ class RowPass:
             matrix = np.zeros((width, width))
             matrix[:n_features, :n_features] = weights.T
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
-        ball = ball._replace(columns=float(n_features))
+        mapped = float(centre is not None or weights is not None)
+        ball = ball._replace(columns=float(n_features), mapped=mapped)
         self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
         self._what, self._grid, self._kept = (
             what,
