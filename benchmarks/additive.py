@@ -141,8 +141,7 @@ def not_private(table):
 def _diffprivlib(table, epsilon, binary):
     """Return diffprivlib's model; None where it is not installed, or not beside scikit-learn."""
     try:
-        from diffprivlib.models import LinearRegression
-        from diffprivlib.models import LogisticRegression as TheirLogistic
+        from diffprivlib.models import LinearRegression, LogisticRegression as TheirLogistic
     except ImportError:
         return None
     n_columns = len(table.bounds) + sum(map(len, table.categories.values()))

@@ -7,21 +7,23 @@ from skdpdyn._startup import no_collections
 
 # for editors and type checkers, because the names below are loaded on first use
 if TYPE_CHECKING:
-    from skdpdyn import audit as audit
-    from skdpdyn import data as data
-    from skdpdyn import datasets as datasets
-    from skdpdyn import evaluation as evaluation
-    from skdpdyn import exceptions as exceptions
-    from skdpdyn import inference as inference
-    from skdpdyn import inspection as inspection
-    from skdpdyn import io as io
-    from skdpdyn import linear_model as linear_model
-    from skdpdyn import model_selection as model_selection
-    from skdpdyn import onnx as onnx
-    from skdpdyn import planning as planning
-    from skdpdyn import preprocessing as preprocessing
-    from skdpdyn import privacy as privacy
-    from skdpdyn import solvers as solvers
+    from skdpdyn import (
+        audit as audit,
+        data as data,
+        datasets as datasets,
+        evaluation as evaluation,
+        exceptions as exceptions,
+        inference as inference,
+        inspection as inspection,
+        io as io,
+        linear_model as linear_model,
+        model_selection as model_selection,
+        onnx as onnx,
+        planning as planning,
+        preprocessing as preprocessing,
+        privacy as privacy,
+        solvers as solvers,
+    )
     from skdpdyn.linear_model import (
         PrivateGAMClassifier,
         PrivateGAMRegressor,

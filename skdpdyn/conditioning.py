@@ -20,7 +20,7 @@ from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
-from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.spending import COUNTS, Share, Spending
 
@@ -110,9 +110,8 @@ class Conditioning:
             most = (radius if mean is None else 2 * radius) ** 2
             weights, norm = self._weights(n_features, radius, most), math.sqrt(n_features)
         if self.norm is not None:
-            norm = as_float(self.norm)
-            if not 0 < norm < math.inf:
-                raise ValueError(f"Conditioning's norm={self.norm!r} must be a finite number > 0")
+            name, requirement = "Conditioning's norm", "a finite number > 0"
+            norm = checked_number(self.norm, name, lambda x: 0 < x < math.inf, requirement)
         return RowMap(centre=mean, weights=weights, norm=norm, radius=radius)
 
     def _weights(self, n_features, radius, most):

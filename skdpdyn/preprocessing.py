@@ -50,6 +50,7 @@ from skdpdyn.privacy.checks import (
     checked_choice,
     checked_count,
     checked_flag,
+    checked_number,
     is_auto,
     is_named,
 )
@@ -394,8 +395,7 @@ class BoundsExpander(TransformerMixin, BaseEstimator):
         """
         if not self.scales or isinstance(self.scales, str) or set(self.scales) - {"linear", "log"}:
             raise ValueError(f"scales={self.scales!r} must be ('linear', 'log'), or one of them")
-        if not 0 <= as_float(self.decay) < np.inf:
-            raise ValueError(f"decay={self.decay!r} must be a finite number >= 0")
+        checked_number(self.decay, "decay", lambda x: 0 <= x < np.inf, "a finite number >= 0")
         with all_or_nothing(self) as expander:
             validated(expander, form_of(X), dtype=DTYPES)
             attributes = getattr(X, "attrs", {})
@@ -1027,17 +1027,11 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def _plan(self, n_samples, n_features):
         """Return what will be spent, and the shares that it is spent on."""
-        if not 1e-50 <= as_float(self.data_norm) <= 1e50:
-            raise ValueError(
-                f"data_norm={self.data_norm!r} must be a number from 1e-50 to 1e50: a public "
-                "bound on the norm of a row"
-            )
+        requirement = "a number from 1e-50 to 1e50: a public bound on the norm of a row"
+        checked_number(self.data_norm, "data_norm", lambda x: 1e-50 <= x <= 1e50, requirement)
         checked_flag(self.with_mean, "with_mean")
-        if not 0 < as_float(self.quantile) < 1:
-            raise ValueError(
-                f"quantile={self.quantile!r} must be in (0, 1): the part of the rows within the "
-                "bound"
-            )
+        requirement = "in (0, 1): the part of the rows within the bound"
+        checked_number(self.quantile, "quantile", lambda x: 0 < x < 1, requirement)
         checked_choice(self.adjacency, "adjacency", list(Adjacency))
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency

@@ -12,8 +12,7 @@ from contextlib import suppress
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.exceptions import UnsupportedMechanismError

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bound_laws import BoundLaws, check_profile
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError

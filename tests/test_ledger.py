@@ -15,8 +15,7 @@ from types import SimpleNamespace
 
 import matplotlib as mpl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,8 +24,15 @@ from skdpdyn import PrivateRidge
 from skdpdyn.exceptions import BudgetExceededError, UnsupportedMechanismError
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import ApproximateDP, Budget, GaussianDP, Ledger, RenyiDP, tightest
-from skdpdyn.privacy import ledger as books
+from skdpdyn.privacy import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    Ledger,
+    RenyiDP,
+    ledger as books,
+    tightest,
+)
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.mechanisms import Gaussian

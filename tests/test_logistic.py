@@ -23,8 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import shuffle
 
-from skdpdyn import PrivateLogisticRegression
-from skdpdyn import noise as _noise
+from skdpdyn import PrivateLogisticRegression, noise as _noise
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, composition, last_iterate, tightest
@@ -587,7 +586,7 @@ BAD_FITS = [
     ({"clip": 1e-300}, X, Y, "clip=1e-300 is not between"),
     ({"alpha": 1.7e308}, X, Y, "alpha=.* is not between"),
     ({"alpha": 5e-324}, X, Y, "alpha=.* is not between"),
-    ({"solver": NoisyGD(n_steps=10**20)}, X, Y, "n_steps=.* at most 1,000,000,000"),
+    ({"solver": NoisyGD(n_steps=10**20)}, X, Y, "n_steps=.* <= 1000000000"),
     ({"bound": ["tightest"]}, X, Y, "bound=.* must be 'tightest' or one of"),
     ({"classes": {0, 1}}, X, Y, "classes=.* must be an array-like of labels"),
     ({"classes": "01"}, X, Y, "classes='01' must be an array-like of labels"),

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from problems import pairwise
 from scipy import sparse, special, stats
 from sklearn.base import clone
@@ -18,8 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from spending import spent
 from timing import times_as_long
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn import noise as noise_module
+from skdpdyn import (
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+    noise as noise_module,
+)
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.linear_model.plan import plan as planned
@@ -32,6 +35,7 @@ from skdpdyn.privacy import (
     Composition,
     Gaussian,
     GaussianDP,
+    ObjectivePerturbation as Record,
     OutputPerturbation,
     PerturbedObjectiveDP,
     PrivacyLossDP,
@@ -43,7 +47,6 @@ from skdpdyn.privacy import (
     tightest,
     to_json,
 )
-from skdpdyn.privacy import ObjectivePerturbation as Record
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.calibration import least_noise
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from problems import generator
 from scipy import sparse, stats
-from scipy.special import expit
-from scipy.special import softmax as softmax_of
+from scipy.special import expit, softmax as softmax_of
 from sklearn.base import clone
 from spending import spent
 

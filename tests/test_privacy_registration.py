@@ -24,16 +24,16 @@ from skdpdyn.privacy import (
     OnePass,
     PoissonSubsampled,
     Selection,
+    budget as budgets,
     calibrate,
     contraction,
     least_noise,
+    mechanisms as records,
     most_steps,
     selection,
     split_budget,
     tightest,
 )
-from skdpdyn.privacy import budget as budgets
-from skdpdyn.privacy import mechanisms as records
 from skdpdyn.privacy.accountants import accountant
 from skdpdyn.privacy.calibration import judge as judged
 from skdpdyn.privacy.fields import Checked, checks_of

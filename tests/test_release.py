@@ -11,8 +11,7 @@ import pytest
 from randomgen import AESCounter
 from scipy import stats
 
-from skdpdyn.kernels import normals
-from skdpdyn.kernels import release as kernel
+from skdpdyn.kernels import normals, release as kernel
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
 from skdpdyn.kernels.release import largest_point, release
 

@@ -32,9 +32,9 @@ from skdpdyn.privacy import (
     check_report,
     composition,
     privacy_report,
+    report as report_module,
     tightest,
 )
-from skdpdyn.privacy import report as report_module
 from skdpdyn.privacy.__main__ import main
 from skdpdyn.privacy.deployment import schema
 from skdpdyn.privacy.serialization import checksum

@@ -43,8 +43,13 @@ from skdpdyn import (
 )
 from skdpdyn.audit import allowed, replayed
 from skdpdyn.privacy import Selection
-from skdpdyn.solvers import DPSGD, NoisyGD, SufficientStatistics, objective_perturbation
-from skdpdyn.solvers import OutputPerturbation as OutputPerturbationSolver
+from skdpdyn.solvers import (
+    DPSGD,
+    NoisyGD,
+    OutputPerturbation as OutputPerturbationSolver,
+    SufficientStatistics,
+    objective_perturbation,
+)
 
 pytestmark = pytest.mark.every_case
 

@@ -10,8 +10,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import sklearn
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,

@@ -12,7 +12,7 @@ from skdpdyn.evaluation.counts import counted
 from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.noise import check_random_state, generators, seed_leaks
 from skdpdyn.privacy import Adjacency, Budget
-from skdpdyn.privacy.checks import as_float, checked_choice
+from skdpdyn.privacy.checks import checked_choice, checked_number
 from skdpdyn.spending import Share, Spending, planned, warn_of_weak_budget
 
 
@@ -175,6 +175,6 @@ def evaluate(
 
 
 def _quantile(confidence):
-    if not 0 < as_float(confidence) < 1:
-        raise ValueError(f"confidence={confidence!r} must be in (0, 1): how often intervals cover")
+    requirement = "in (0, 1): how often intervals cover"
+    confidence = checked_number(confidence, "confidence", lambda x: 0 < x < 1, requirement)
     return float(special.ndtri((1 + confidence) / 2))

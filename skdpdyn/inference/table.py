@@ -14,7 +14,7 @@ from skdpdyn.exceptions import warn
 from skdpdyn.inference.directions import Estimates
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import GaussianDP, privacy_report
-from skdpdyn.privacy.checks import as_float, checked_flag
+from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
 from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
@@ -263,9 +263,9 @@ class PrivateSummary:
         -------
         float
         """
-        alpha = 1 - self.confidence if alpha is None else as_float(alpha)
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha={alpha!r} must be in (0, 1): how often intervals do not cover")
+        alpha = 1 - self.confidence if alpha is None else alpha
+        requirement = "in (0, 1): how often intervals do not cover"
+        alpha = checked_number(alpha, "alpha", lambda x: 0 < x < 1, requirement)
         return float(special.ndtri(1 - alpha / 2))
 
     def to_frame(self, *, odds_ratios: bool = False) -> Any:
@@ -415,6 +415,5 @@ def names_of(model: Any) -> tuple[str, ...]:
 
 def checked_confidence(confidence: Any) -> float:
     """Return how often intervals cover, or raise an error that says what it must be."""
-    if not 0 < as_float(confidence) < 1:
-        raise ValueError(f"confidence={confidence!r} must be in (0, 1): how often intervals cover")
-    return float(confidence)
+    requirement = "in (0, 1): how often intervals cover"
+    return checked_number(confidence, "confidence", lambda x: 0 < x < 1, requirement)

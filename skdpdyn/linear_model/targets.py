@@ -15,7 +15,7 @@ from skdpdyn.data.gpu import namespace, on_host
 from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.losses import Loss
-from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.checks import as_float, checked_number
 
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
@@ -321,9 +321,10 @@ def _class_weights(given, classes):
     for label, weight in given.items():
         if label not in position:
             raise ValueError(f"class_weight has the label {label!r}, which is not one of classes")
-        if not 0 <= as_float(weight) < math.inf:
-            raise ValueError(f"class_weight={weight!r} of {label!r} must be a number >= 0")
-        weights[position[label]] = weight
+        name = f"class_weight of {label!r}"
+        weights[position[label]] = checked_number(
+            weight, name, lambda x: 0 <= x < math.inf, "a number >= 0"
+        )
     if not weights.max() > 0:
         raise ValueError("class_weight must be above 0 for one class at least")
     return weights / weights.max()

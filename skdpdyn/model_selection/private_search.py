@@ -40,7 +40,7 @@ from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_tr
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
-from skdpdyn.privacy.checks import as_float, checked_choice
+from skdpdyn.privacy.checks import checked_choice, checked_number
 from skdpdyn.privacy.guarantees import Guarantee, largest
 from skdpdyn.spending import TRAINING, Share, Spending, warn_of_weak_budget
 
@@ -470,11 +470,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def _expected_trials(self):
-        if not 1 <= as_float(self.expected_trials) <= 1000:
-            raise ValueError(
-                f"expected_trials={self.expected_trials!r} must be a number from 1 to 1000"
-            )
-        return self.expected_trials
+        requirement = "a number from 1 to 1000"
+        return checked_number(
+            self.expected_trials, "expected_trials", lambda x: 1 <= x <= 1000, requirement
+        )
 
     def _shape(self):
         if (
@@ -482,11 +481,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             == "poisson"
         ):
             return math.inf
-        if not 0 <= as_float(self.shape) <= 10:
-            raise ValueError(
-                f"shape={self.shape!r} must be a number from 0 to 10; trials='poisson' is its limit"
-            )
-        return float(self.shape)
+        requirement = "a number from 0 to 10; trials='poisson' is its limit"
+        return checked_number(self.shape, "shape", lambda x: 0 <= x <= 10, requirement)
 
     def _target(self, y):
         """Check the target once: an error or warning for each trial would tell their number."""

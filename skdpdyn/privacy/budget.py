@@ -63,8 +63,7 @@ class Budget(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= as_float(self.reserved) <= self.delta:
-            raise ValueError(f"reserved={self.reserved!r} must be in [0, delta]")
+        checked_number(self.reserved, "reserved", lambda x: 0 <= x <= self.delta, "in [0, delta]")
 
     @classmethod
     def for_samples(
@@ -184,8 +183,7 @@ class Budget(Checked):
         CalibrationError
             If the part is so small that no epsilon > 0 stands for it at this delta.
         """
-        if not 0 < as_float(share) <= 1:
-            raise ValueError(f"share={share!r} must be in (0, 1]: a part of mu^2")
+        checked_number(share, "share", lambda x: 0 < x <= 1, "in (0, 1]: a part of mu^2")
         mu = self.mu * math.sqrt(share) * (1 - 1e-12)  # epsilon rounds up by less
         delta = self.delta - self.reserved
         epsilon = GaussianDP(mu).epsilon(delta)

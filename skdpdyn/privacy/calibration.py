@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from numbers import Integral
 from typing import Annotated, Any, TypeAlias
 
 from scipy import optimize, special
@@ -14,7 +13,7 @@ from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.checks import as_float, checked_count, is_named
+from skdpdyn.privacy.checks import as_float, checked_count, checked_number, is_named
 from skdpdyn.privacy.fields import Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
@@ -82,18 +81,14 @@ def check_target(
 
 def _stated_mu(mu: Any, advantage: Any) -> float:
     if mu is not None:
-        if not 0 < as_float(mu) < math.inf:
-            raise ValueError(f"mu={mu!r} must be a finite number > 0")
-        if not 1e-150 < float(mu) < 1e150:
+        mu = checked_number(mu, "mu", lambda x: 0 < x < math.inf, "a finite number > 0")
+        if not 1e-150 < mu < 1e150:
             raise CalibrationError(f"mu={mu!r}: no noise can be computed for so extreme a budget")
-        return float(mu)
-    if not 0 < as_float(advantage) < 1:
-        raise ValueError(
-            f"advantage={advantage!r} must be in (0, 1): true positive rate minus false "
-            "positive rate"
-        )
+        return mu
+    requirement = "in (0, 1): true positive rate minus false positive rate"
+    advantage = checked_number(advantage, "advantage", lambda x: 0 < x < 1, requirement)
     # The best attack on N(0, 1) against N(mu, 1) has 2 Phi(mu/2) - 1 = erf(mu / sqrt 8)
-    root = math.sqrt(8) * float(special.erfinv(float(advantage)))
+    root = math.sqrt(8) * float(special.erfinv(advantage))
     if root < 1e-150:
         raise CalibrationError(
             f"advantage={advantage!r}: no noise can be computed for so extreme a budget"
@@ -334,11 +329,8 @@ class _Problem(Checked):
             return curvature_aware_schedule(
                 time, strong_convexity=self.strong_convexity, smoothness=self.smoothness
             )
-        if isinstance(n_steps, Integral) and not isinstance(n_steps, bool) and n_steps >= 1:
-            return int(n_steps), step_size
-        raise ValueError(
-            f"n_steps={n_steps!r} must be 'curvature', 'worst_case', 'theorem4' or an integer >= 1"
-        )
+        names = "'curvature', 'worst_case', 'theorem4' or "
+        return checked_count(n_steps, "n_steps", others=names), step_size
 
 
 def judge(

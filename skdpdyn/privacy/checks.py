@@ -63,19 +63,21 @@ def checked_choice(value: Any, name: str, choices: Any, others: str = "") -> str
     return value
 
 
-def checked_flag(value: Any, name: str) -> bool:
-    """Return True or False; a text or a number is neither."""
+def checked_flag(value: Any, name: str, others: str = "") -> bool:
+    """Return True or False; a text or a number is neither; ``others``: what else is allowed."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}={value!r} must be True or False")
+        raise ValueError(f"{name}={value!r} must be {others}True or False")
     return bool(value)
 
 
-def checked_count(value: Any, name: str, least: int = 1, largest: float = math.inf) -> int:
+def checked_count(
+    value: Any, name: str, least: int = 1, largest: float = math.inf, others: str = ""
+) -> int:
     """Return an integer that is not too small or large; neither a float nor a bool is one."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_count or not least <= value <= largest:
         raise ValueError(
-            f"{name}={value!r} must be an integer >= {least}"
+            f"{name}={value!r} must be {others}an integer >= {least}"
             + (f" and <= {largest}" if largest < math.inf else "")
         )
     return int(value)

@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, Self, TypedDict
 
 import numpy as np
@@ -15,7 +14,7 @@ from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget
-from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.privacy.checks import checked_count, checked_flag, checked_number, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 
 # Where only composition holds, only the true curvature of the data limits a step. With several
@@ -243,55 +242,42 @@ def checked_step_size(step_size: Any, names: str = "'auto'") -> float | None:
     """Return a positive number, or None for "auto"; ``names``: what else the error allows."""
     if is_auto(step_size):
         return None
-    if not _SMALLEST <= as_float(step_size) <= 1 / _SMALLEST:
-        raise ValueError(
-            f"step_size={step_size!r} must be {names} or a number > 0, from {_SMALLEST:g} to "
-            f"{1 / _SMALLEST:g}: "
-            "beyond them noise would be rounded away"
-        )
-    return float(step_size)
+    requirement = (
+        f"{names} or a number > 0, from {_SMALLEST:g} to {1 / _SMALLEST:g}: beyond them noise "
+        "would be rounded away"
+    )
+    return checked_number(
+        step_size, "step_size", lambda x: _SMALLEST <= x <= 1 / _SMALLEST, requirement
+    )
 
 
 def checked_steps(value: Any, name: str, names: str = "'auto'") -> int | None:
     """Return a count of steps, records or passes, or None for "auto"; ``names``: else allowed."""
     if is_auto(value):
         return None
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be {names} or an integer >= 1")
-    if int(value) > _MOST_STEPS:
-        raise ValueError(
-            f"{name}={value} must be {names} or at most {_MOST_STEPS:,}: no computer runs so many"
-        )
-    return int(value)
+    return checked_count(value, name, largest=_MOST_STEPS, others=f"{names} or ")
 
 
 def checked_cooling(cooling: bool | str | None) -> bool | None:
     """Return True or False, or None for "auto"."""
-    if is_auto(cooling):
-        return None
-    if not isinstance(cooling, bool | np.bool_):
-        raise ValueError(f"cooling={cooling!r} must be 'auto', True or False")
-    return bool(cooling)
+    return None if is_auto(cooling) else checked_flag(cooling, "cooling", others="'auto', ")
 
 
 def checked_batch_size(batch_size: Any, n_samples: int) -> float:
     """Return the expected size of a batch, if 53 random bits can draw each record rightly."""
-    if not _LEAST_PROBABILITY * n_samples <= as_float(batch_size) <= n_samples:
-        raise ValueError(
-            f"batch_size={batch_size!r} must be 'auto' or a number in (0, "
-            f"n_samples={n_samples}], at least "
-            f"{_LEAST_PROBABILITY:g} of it"
-        )
-    return float(batch_size)
+    least = _LEAST_PROBABILITY * n_samples
+    requirement = (
+        f"'auto' or a number in (0, n_samples={n_samples}], at least {_LEAST_PROBABILITY:g} of it"
+    )
+    return checked_number(batch_size, "batch_size", lambda x: least <= x <= n_samples, requirement)
 
 
 def checked_radius(radius: Any) -> float:
     """Return a positive number; infinity for None."""
     if radius is None:
         return math.inf
-    if not 0 < as_float(radius) < math.inf:
-        raise ValueError(f"radius={radius!r} must be None or a finite number > 0")
-    return float(radius)
+    requirement = "None or a finite number > 0"
+    return checked_number(radius, "radius", lambda x: 0 < x < math.inf, requirement)
 
 
 def radius_of(diameter: float | None) -> float:

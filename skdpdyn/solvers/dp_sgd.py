@@ -14,7 +14,7 @@ from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
-from skdpdyn.privacy.checks import as_float, checked_choice, is_auto, is_named
+from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.rounding import largest_batch, public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
@@ -180,8 +180,7 @@ class DPSGD(Solver):
         }
 
     def _check(self):
-        if not 0 <= as_float(self.momentum) < 1:
-            raise ValueError(f"momentum={self.momentum!r} must be a number in [0, 1)")
+        checked_number(self.momentum, "momentum", lambda x: 0 <= x < 1, "a number in [0, 1)")
         if self.average is not None:
             checked_choice(self.average, "average", ("uniform", "weighted"), others="None, ")
         checked_radius(self.radius)

@@ -23,7 +23,7 @@ from skdpdyn.blas import one_blas_thread
 from skdpdyn.chunks import largest_number_in_order
 from skdpdyn.data.base import rounding_objective
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.privacy.checks import checked_number, is_auto
 from skdpdyn.progress import tell_nothing
 
 _EPS = np.finfo(np.float64).eps
@@ -115,9 +115,8 @@ def checked_tolerance(tolerance):
     """Return a positive number, or None for "auto"."""
     if is_auto(tolerance):
         return None
-    if not 0 < as_float(tolerance) < math.inf:
-        raise ValueError(f"tolerance={tolerance!r} must be 'auto' or a finite number > 0")
-    return float(tolerance)
+    requirement = "'auto' or a finite number > 0"
+    return checked_number(tolerance, "tolerance", lambda x: 0 < x < math.inf, requirement)
 
 
 def certifiable(tolerance, negligible, least):

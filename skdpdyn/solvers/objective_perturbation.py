@@ -12,8 +12,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.losses import Loss
 from skdpdyn.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import Budget, Composition, OutputPerturbation
-from skdpdyn.privacy import ObjectivePerturbation as Record
+from skdpdyn.privacy import Budget, Composition, ObjectivePerturbation as Record, OutputPerturbation
 from skdpdyn.privacy.checks import checked_choice, is_named
 from skdpdyn.solvers.base import Solver, training_time
 from skdpdyn.solvers.minimise import (

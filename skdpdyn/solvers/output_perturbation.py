@@ -13,8 +13,7 @@ from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator, release
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import Adjacency, Budget
-from skdpdyn.privacy import OutputPerturbation as Record
+from skdpdyn.privacy import Adjacency, Budget, OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
 from skdpdyn.solvers.minimise import (

@@ -13,7 +13,7 @@ from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
-from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.privacy.checks import checked_number, is_auto
 from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import Solver, checked_steps, radius_of
 from skdpdyn.solvers.steps import Steps, descend
@@ -124,9 +124,8 @@ class BassilySGD(Solver):
                     "or a penalty"
                 )
             return objective.lipschitz / objective.alpha
-        if not 0 < as_float(self.radius) < math.inf:
-            raise ValueError(f"radius={self.radius!r} must be 'auto' or a finite number > 0")
-        return float(self.radius)
+        requirement = "'auto' or a finite number > 0"
+        return checked_number(self.radius, "radius", lambda x: 0 < x < math.inf, requirement)
 
 
 def _step_size(objective, radius, noise_std, step):
