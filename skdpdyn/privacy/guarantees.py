@@ -637,7 +637,8 @@ class GaussianDP(Guarantee):
 
 def checked_curves(curves: Any, name: str) -> tuple[Any, ...]:
     """Return Renyi curves; raise if there is none or if their adjacencies differ."""
-    if not curves or not all(map(callable, curves)):
+    known = isinstance(curves, tuple | list) and curves
+    if not known or not all(map(callable, curves)):
         raise ValueError(f"{name}={curves!r} must be functions of the order, at least one")
     adjacency_of(*curves)
     return tuple(curves)
