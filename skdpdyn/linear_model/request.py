@@ -185,8 +185,9 @@ class Request:
         """Whether one release of sums of products takes the place of steps."""
         known = self.is_sparse or self.clip is not None or self.start is not None
         free = self.picks and self.given is None and self.expansion is None and not known
-        enough = self.strength >= rules.products_strength(self.n_features)
-        return self.loss.quadratic and free and enough and self.adapts
+        if not (self.loss.quadratic and free and self.adapts):  # without a delta there is no mu
+            return False
+        return self.strength >= rules.products_strength(self.n_features)
 
     @property
     def kept_length(self) -> float:
