@@ -257,8 +257,8 @@ def test_no_other_line_adds_noise():
         if name == "planning.py":  # which reads no record: rows of plans are made up
             continue
         if called in DRAWING or (called in methods and isinstance(node.func, ast.Attribute)):
-            # the loss, and Python's type
-            other = called in ("poisson", "bytes") and isinstance(node.func, ast.Name)
+            # the loss, Python's type, and a check of fields
+            other = called in ("poisson", "bytes", "choice") and isinstance(node.func, ast.Name)
             assert other or name in DRAWING.get(called, ()), (
                 f"{name}:{node.lineno} draws by {called}: noise is for skdpdyn.noise.release"
             )
