@@ -56,7 +56,7 @@ small delta is. One grid, one cut, one tilt and one FFT serve deltas near one an
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -414,21 +414,27 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
             total += n * (tilt * unit * index - log_moment if mean is None else unit * index)
         return math.log(max(total, 1e-300) / goal)
 
-    low = high = math.log(-2 * log_delta / variance) / 2
     most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
-    while excess(low) > 0 and low > most - 80:
-        low -= 1
-    while excess(high) < 0 and high < most:
-        high += 1
-    if excess(low) > 0:
-        return math.exp(low)
-    beyond = excess(high) < 0  # what no tilt reaches
-    tilt = math.exp(min(high, most) if beyond else optimize.brentq(excess, low, high, xtol=0.01))
+    tilt, beyond = _root_tilt(excess, math.log(-2 * log_delta / variance) / 2, most)
     if not beyond and log_delta < -1:
         return tilt
     # Down to an epsilon of 0 exp(K - tilt epsilon) has to be a double. K is convex, and 0 at 0
     log_moment = sum(n * masses.moments(tilt * unit)[0] for masses, n, unit in pooled)
     return tilt * min(1.0, _MOST_MOMENT / max(log_moment, _MOST_MOMENT))
+
+
+def _root_tilt(excess: Callable[[float], float], start: float, most: float) -> tuple[float, bool]:
+    """Return a tilt at which ``excess`` is 0, and whether the largest one leaves it below."""
+    low = high = start
+    while excess(low) > 0 and low > most - 80:
+        low -= 1
+    while excess(high) < 0 and high < most:
+        high += 1
+    if excess(low) > 0:
+        return math.exp(low), False
+    if excess(high) < 0:
+        return math.exp(min(high, most)), True
+    return math.exp(optimize.brentq(excess, low, high, xtol=0.01)), False
 
 
 def _pooled(parts: Parts, interval: float) -> Iterator[tuple[Any, int, float]]:

@@ -663,10 +663,9 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         if error <= 1:
             break
         wanted = 1.1 * math.sqrt(error) if error < math.inf else 16.0
-        if not grid.rare and wanted > 4 * limit / points:  # two grids are nearer to it
-            break
         factor = min(wanted, 32.0, limit / points)
-        if factor < (2.0 if grid.rare else 1.1):
+        out_of_reach = not grid.rare and wanted > 4 * limit / points  # two grids are nearer to it
+        if out_of_reach or factor < grid.least_factor:
             break
         points = int(points * factor)
     return _Refined(best, before, error)
@@ -700,6 +699,11 @@ class _Grid:
     tail: float
     log_delta: float
     rare: float = 0.0
+
+    @property
+    def least_factor(self) -> float:
+        """By which a finer grid must be finer to be worth its time."""
+        return 2.0 if self.rare else 1.1
 
     def composed(self, points: int, epsilon: float) -> Losses:
         """Return the losses on a grid of so many points; OverflowError if those are too many.
