@@ -33,11 +33,8 @@ def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sum
 
 def _count_chunks(n_samples, row_bytes, n_sums):
     of_memory = n_samples * row_bytes * LARGEST_PART // (8 * n_sums)
-    return int(max(1, min(_enough(n_samples), n_samples // _MIN_CHUNK, of_memory)))
-
-
-def _enough(n_samples):
-    return max(_MAX_CHUNKS, n_samples // _MAX_CHUNK)
+    enough = max(_MAX_CHUNKS, n_samples // _MAX_CHUNK)
+    return int(max(1, min(enough, n_samples // _MIN_CHUNK, of_memory)))
 
 
 def in_order(n_rows: float, n_chunks: float) -> float:
@@ -58,7 +55,7 @@ def largest_number_in_order(objective) -> float:
     row_bytes = 4 * min(objective.n_features, _ASSUMED_LENGTH)
     n_sums = objective.n_outputs * (objective.n_features + 17) + 16  # with all that a family pads
     n_chunks = _count_chunks(objective.n_samples, row_bytes, n_sums)
-    most_chunks = objective.most_rows * _enough(objective.n_samples)
+    most_chunks = objective.most_rows * max(_MAX_CHUNKS, objective.n_samples // _MAX_CHUNK)
     return in_order(objective.n_samples / n_chunks + _CHUNK_MULTIPLE, most_chunks)
 
 
@@ -75,5 +72,9 @@ def chunk_edges(n_samples: int, n_chunks: int, n_rows: int | None = None) -> np.
     record.
     """
     n_rows = n_samples if n_rows is None else n_rows
-    size = -(-n_samples // (n_chunks * _CHUNK_MULTIPLE)) * _CHUNK_MULTIPLE
-    return np.append(np.arange(0, n_rows, size), n_rows)
+    return edges_of(n_rows, -(-n_samples // (n_chunks * _CHUNK_MULTIPLE)) * _CHUNK_MULTIPLE)
+
+
+def edges_of(n_rows: int, size: int) -> np.ndarray:
+    """Return where chunks of equal size begin and end; the last one may be shorter."""
+    return np.minimum(np.arange(0, n_rows + size, size), n_rows)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -74,7 +75,7 @@ class Objective:
     exact: bool = False
     start_norm: float = 0.0
 
-    @property
+    @cached_property
     def row_norm(self) -> float:
         """Bound B on the norm of a row with its intercept column."""
         return row_norm_of(self.data_norm, self.intercept_scaling)
@@ -84,12 +85,12 @@ class Objective:
         """Number of raw predictions of a row."""
         return self.loss.n_outputs
 
-    @property
+    @cached_property
     def n_parameters(self) -> int:
         """Number of parameters: coefficients of each output in turn, then the intercepts."""
         return n_parameters_of(self.loss, self.n_features, self.intercept_scaling)
 
-    @property
+    @cached_property
     def lipschitz(self) -> float:
         """Bound L on the norm of one record's loss gradient."""
         return min(self.loss.lipschitz * self.row_norm, self.clip)

@@ -7,6 +7,7 @@ was released before it. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,12 @@ def training_of(record: Mechanism) -> Mechanism:
     return record[TRAINING] if named else record
 
 
+@lru_cache(64)
+def _gaussian(noise_multiplier: float, adjacency: Adjacency) -> Gaussian:
+    """Return the record of a release, which many have in common."""
+    return Gaussian(noise_multiplier, adjacency=adjacency)
+
+
 @dataclass
 class Spending:
     """Buys Gaussian releases of statistics of the same records, each for its share of mu^2.
@@ -112,14 +119,15 @@ class Spending:
     # called with the number of releases after each of them
     told: Callable[[int], None] | None = field(default=None, init=False)
     n_threads: int = field(default=1, init=False)  # that draw noise
-    _parts: list[tuple[str, Mechanism]] = field(default_factory=list, init=False)
+    _names: list[str] = field(default_factory=list, init=False)
+    _records: list[Mechanism] = field(default_factory=list, init=False)
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """The whole budget, as mu of Gaussian differential privacy, and a little less."""
         return self.budget.mu * ROUNDS_DOWN
 
-    @property
+    @cached_property
     def adjacency(self) -> Adjacency:
         """Which data sets are neighbours."""
         return Adjacency(self.budget.adjacency)
@@ -175,15 +183,20 @@ class Spending:
         CalibrationError
             If the share has been spent.
         """
-        part = record or Gaussian(self.noise_multiplier(name), adjacency=self.adjacency)
-        if [of for of, _ in self._parts].count(name) >= self.shares[name].n_releases:
+        if self._names.count(name) >= self.shares[name].n_releases:
             raise CalibrationError(f"the share of {name!r} is spent: please report this")
-        self._parts.append((name, part))
-        noise = sensitivity * self.noise_multiplier(name) * np.asarray(scale)
+        multiplier = self.noise_multiplier(name)
+        self.note(name, record or _gaussian(multiplier, self.adjacency))
+        noise = sensitivity * multiplier * np.asarray(scale)
         noisy = release(value, noise, self.generator, n_threads=self.n_threads)
         if self.told is not None:
-            self.told(len(self._parts))
+            self.told(len(self._names))
         return noisy
+
+    def note(self, name: str, record: Mechanism) -> None:
+        """Note what has been spent, before it is."""
+        self._names.append(name)
+        self._records.append(record)
 
     def symmetric(self, name: str, matrix: np.ndarray, sensitivity: float) -> np.ndarray:
         """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
@@ -191,11 +204,12 @@ class Spending:
         Entries on the diagonal have noise of standard deviation ``sensitivity *
         noise_multiplier(name)``, those off it 1/sqrt(2) times that: each of them stands for two.
         """
-        upper = np.triu_indices(len(matrix))
-        scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5) * (1 + 4 * _EPS))
-        noisy = np.zeros_like(matrix)
-        noisy[upper] = self.release(name, matrix[upper], sensitivity, scale)
-        return noisy + np.triu(noisy, 1).T
+        upper, scale = np.tri(len(matrix), dtype=bool).T, np.full(matrix.shape, math.sqrt(0.5))
+        scale *= 1 + 4 * _EPS
+        np.fill_diagonal(scale, 1.0)
+        noisy = np.empty_like(matrix)
+        noisy[upper] = noisy.T[upper] = self.release(name, matrix[upper], sensitivity, scale[upper])
+        return noisy
 
     def vocabulary(
         self, name: str, counts: np.ndarray, n_columns: int, most_levels: int
@@ -263,16 +277,11 @@ class Spending:
         if self.record() != plan.mechanism:
             raise CalibrationError("what was released is not what was planned: please report this")
 
-    def trained(self, record: Mechanism) -> None:
-        """Note that training has run, of this record."""
-        self._parts.append((TRAINING, record))
-
     def record(self) -> Mechanism | None:
         """Return the record of all that was released, and of training; None if of nothing."""
-        if not self._parts:
-            return None
-        names, records = zip(*self._parts, strict=True)
-        return records[0] if names == (TRAINING,) else Composition(records, names=names)
+        if self._names == [TRAINING]:
+            return self._records[0]
+        return Composition(self._records, names=self._names) if self._names else None
 
 
 def warn_of_weak_budget(budget: Budget, n_samples: int) -> None:

@@ -15,7 +15,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
     audit,
 )
-from skdpdyn.data import local
+from skdpdyn.data import rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.solvers import DPSGD, NoisyGD, steps
@@ -74,7 +74,7 @@ PLANTED = {
     ),
     "projection skipped": (
         PrivateScaler(**BUDGET),
-        patch.object(local, "inner_radius", lambda data_norm, X: 100.0 * data_norm),
+        patch.object(rows, "inner_radius", lambda data_norm, X: 100.0 * data_norm),
     ),
 }
 

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from skdpdyn import chunks
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.data.rows import edges_of
 from skdpdyn.kernels.passes import Gradients, Point
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, SUM, Statistic
 from skdpdyn.kernels.sums import Total
@@ -234,7 +233,9 @@ class Rows(ABC):
 
     def moment_edges(self) -> np.ndarray:
         """Return where the chunks of statistics begin and end, see `moment_chunk`."""
-        return edges_of(self.shape[0], moment_chunk(self.n_records, self.shape[1], self.is_sparse))
+        return chunks.edges_of(
+            self.shape[0], moment_chunk(self.n_records, self.shape[1], self.is_sparse)
+        )
 
     def check(self, objective) -> None:
         """Refuse rows that are not those of the objective; compiled loops do not look.
@@ -495,7 +496,7 @@ class RowsInPieces(Rows):
         total = Total((statistic.n_sums(self.shape[1]),))
         size = moment_chunk(self.n_records, self.shape[1], self.is_sparse)
         for piece in self.pieces():
-            piece.add_to(total, statistic, edges_of(piece.shape[0], size))
+            piece.add_to(total, statistic, chunks.edges_of(piece.shape[0], size))
         return statistic.answer(total.value(), self.shape[1])
 
 

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.rows import largest_square, numbers_of_rows
+from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.expansion import Expansion, Levels
-from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Ball, Statistic
+from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 
 _AT_ONCE = 2048  # rows that are expanded at a time
@@ -223,7 +223,7 @@ class CodedRows(LocalRows):
             beside = np.vstack([table @ (2 * gram[of, first:]) for table, of in parts])
             own = np.linalg.qr(matrix[:, first:], mode="r")
             own = np.diag(own) if self.map.is_diagonal else own
-            ball = Ball(math.inf, largest_square(self.X))
+            ball = ball_of(self.X)
             for part in self._blocks():
                 products = expansion.products(self.X.codes[part])
                 squares[part] += numbers_of_rows(products, ball, centre, own)[1] ** 2
@@ -271,10 +271,6 @@ class CodedRows(LocalRows):
             return found * np.outer(self.map.weights, self.map.weights)
         found = self.map.weights @ found @ self.map.weights.T
         return (found + found.T) / 2
-
-    def _mapping_terms(self):
-        # a feature's sum is over the cells of its column, whose sums over rows come first
-        return super()._mapping_terms() + 2 * self.X.expansion.n_cells
 
 
 Coded.kind = CodedRows

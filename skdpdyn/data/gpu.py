@@ -16,7 +16,7 @@ from sklearn import get_config
 
 from skdpdyn.data.base import TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import allowance, mapping_terms
-from skdpdyn.data.rows import inner_radius, largest_square
+from skdpdyn.data.rows import ball_of
 from skdpdyn.data.streamed import quietly, refuse
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, Ball, Statistic
 from skdpdyn.kernels.sums import Total
@@ -208,7 +208,7 @@ class DeviceRows(TargetsElsewhere):
                 f"columns {places} hold missing or infinite values. Fill them with public ones",
             )
             raise refuse(
-                f"X holds rows whose norm exceeds {math.sqrt(largest_square(self)):.2g}, the "
+                f"X holds rows whose norm exceeds {math.sqrt(ball_of(self).most):.2g}, the "
                 f"largest that {self.dtype} can train on: rescale X"
             )
         if not bool(self._fine[1]):
@@ -265,8 +265,7 @@ class DeviceRows(TargetsElsewhere):
     def _mapped(self, X, row_map, radius):
         """Return the numbers of a map, each row's factor, W (factor x - centre), and its norm."""
         xp, squares = self._xp, self._xp.sum(X * X, axis=1)
-        ball = Ball(radius=inner_radius(radius, self), most=largest_square(self))
-        ball = Ball(*map(float, ball if row_map is None else row_map.ball(self)))
+        ball = Ball(*map(float, ball_of(self, radius) if row_map is None else row_map.ball(self)))
         self._fine[0] = self._fine[0] & xp.all(squares <= ball.most)
         factor = xp.ones_like(squares)
         if math.isfinite(ball.radius):
@@ -330,7 +329,7 @@ class _Sums:
         self._slot, _ = what.family.layout(objective.n_outputs, rows.shape[1])
         self._size = int(rows.chunk_edges(what.n_chunks)[1])
         if objective.exact:
-            growth, terms = rows.growth(objective), mapping_terms(rows.map)
+            growth, terms = rows.growth(objective), mapping_terms(rows)
             room = allowance(objective, np.float64, what.n_chunks, what.aligned, growth, terms)
         elif objective.contracts:
             objective = objective.unclamped()

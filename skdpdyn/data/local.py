@@ -14,11 +14,10 @@ from skdpdyn.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, scaled_csr
-from skdpdyn.data.rows import canonical_rows, inner_radius, largest_square, numbers_of_rows
+from skdpdyn.data.rows import ball_of, canonical_rows, numbers_of_rows
 from skdpdyn.kernels.passes import BatchSums, LocalSums
 from skdpdyn.kernels.statistics import (
     ROWS,
-    Ball,
     RowPass,
     Statistic,
     TargetPass,
@@ -243,8 +242,7 @@ class LocalRows(Rows):
     def _lengths(self, data_norm):
         """Return factors and lengths of rows before they are divided by the map's norm."""
         if self.map is None:
-            ball = Ball(inner_radius(data_norm, self.X), largest_square(self.X))
-            return numbers_of_rows(self.X, ball)
+            return numbers_of_rows(self.X, ball_of(self.X, data_norm))
         if data_norm != 1:
             raise ValueError(f"data_norm={data_norm!r}: mapped rows are in the unit ball. Use 1.0")
         return self.map.lengths(self.X)
@@ -290,7 +288,9 @@ class LocalRows(Rows):
         ValueError
             If a row is too large, or rounding could hide what one record does.
         """
-        return self._bounded(objective, self._allowance(objective, n_chunks, dtype, aligned))
+        terms = self.growth(objective), mapping_terms(self)
+        room = allowance(objective, dtype or self.dtype, n_chunks, aligned, *terms)
+        return self._bounded(objective, room)
 
     def bounded_without_room(self, objective) -> BoundedRows:
         """Return factors and limits of rows if the budget pays for rounding.
@@ -311,7 +311,7 @@ class LocalRows(Rows):
         kept = self._scaled[2:] if known else self._taken()
         has_centre = self.map is not None and self.map.centre is not None
         scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
-        limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.name)
+        limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.char)
         largest, common = objective.loss.lipschitz, self.common
         of_limit = objective.clip / common, objective.intercept_scaling, largest / common, 1 - room
 
@@ -346,14 +346,6 @@ class LocalRows(Rows):
         self._kept.clear()
         return None
 
-    def _mapping_terms(self):
-        return mapping_terms(self.map)
-
-    def _allowance(self, objective, n_chunks, dtype, aligned):
-        mapping = self._mapping_terms()
-        growth = self.growth(objective)
-        return allowance(objective, dtype or self.dtype, n_chunks, aligned, growth, mapping)
-
     # --- sums for conditioning --------------------------------------------------------------------
 
     def summed(self, statistic: Statistic) -> np.ndarray:
@@ -368,7 +360,10 @@ class LocalRows(Rows):
             run: Any = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
         elif statistic.of == "mapped" and self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
-        elif self.is_sparse and not self._takes_sparse(statistic):
+        elif self.is_sparse and (
+            statistic.projection is not None
+            or (statistic.of == "mapped" and not self.map.is_diagonal)
+        ):
             for first, last in pairwise(edges.tolist()):
                 rows, one = self.part(first, last)._made_dense(statistic)
                 rows.add_to(total, one, np.array([0, last - first]))
@@ -376,10 +371,6 @@ class LocalRows(Rows):
         else:
             run = self._pass(statistic)
         add_up(run, edges, total, self.n_threads)
-
-    def _takes_sparse(self, statistic):
-        diagonal = statistic.of != "mapped" or self.map.is_diagonal
-        return diagonal and statistic.projection is None
 
     def _made_dense(self, statistic):
         """Return dense rows, or the sketches of rows, and the statistic of them."""
@@ -394,14 +385,10 @@ class LocalRows(Rows):
 
     def _pass(self, statistic):
         """Return the pass over rows."""
-        row_map = self.map if statistic.of == "mapped" else None
+        row_map, of_map = (self.map if statistic.of == "mapped" else None), (None, None)
+        ball = ball_of(self.X, statistic.radius) if row_map is None else row_map.ball(self.X)
         if row_map is not None:
-            ball, of_map = row_map.ball(self.X), (row_map.centre, row_map.weights)
-        else:
-            ball, of_map = (
-                Ball(inner_radius(statistic.radius, self.X), largest_square(self.X)),
-                (None, None),
-            )
+            of_map = row_map.centre, row_map.weights
         kept = None
         if statistic.keep:
             kept = np.empty(self.shape[0]), np.empty(self.shape[0])
@@ -476,11 +463,13 @@ def rows_of(
     return kind(X, y, weights, None, exposure, persons, most_rows)
 
 
-def mapping_terms(row_map: RowMap | None) -> int:
+def mapping_terms(rows: Rows) -> int:
     """Return how many terms a sum over rows has beside these, once it is mapped."""
-    if row_map is None:
-        return 0
-    return 16 if row_map.is_diagonal else 2 * row_map.n_features + 32
+    # a feature's sum is over the cells of its column, whose sums over rows come first
+    cells = 0 if rows.expansion is None else 2 * rows.expansion.n_cells
+    if rows.map is None:
+        return cells
+    return cells + (16 if rows.map.is_diagonal else 2 * rows.map.n_features + 32)
 
 
 def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> float:

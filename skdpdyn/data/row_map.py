@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.data.rows import inner_radius, largest_square, numbers_of_rows
+from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.kernels.statistics import Ball, compiled_divide
 
 _EPS = np.finfo(np.float64).eps
@@ -142,7 +142,7 @@ class RowMap:
         length = self.radius + (0.0 if self.centre is None else float(np.linalg.norm(self.centre)))
         return max(1.0, largest * length / self.norm) * (1 + 4 * self.n_features * _EPS)
 
-    @property
+    @cached_property
     def error(self) -> float:
         """Bound on the rounding of a mapped row and of its norm.
 
@@ -153,19 +153,14 @@ class RowMap:
 
     def moves_like(self, other: "RowMap") -> bool:
         """Return whether the other map differs in ``norm`` at the most."""
-        return np.array_equal(self._moves, other._moves)
-
-    @property
-    def _moves(self):
-        """Return all numbers that lengths depend on."""
-        centre = np.empty(0) if self.centre is None else self.centre
-        return np.concatenate([self.weights.ravel(), centre, [self.radius]])
+        same = np.array_equal(self.weights, other.weights) and self.radius == other.radius
+        return same and np.array_equal(self.centre, other.centre)  # type: ignore[arg-type]  # None
 
     def ball(self, X) -> Ball:
         """Return the numbers of this map as kernels read them, for rows of the precision of X."""
         unit, full = (_ZERO if self.unit else 0.0), float(not self._is_triangular)
-        radius, most = inner_radius(self.radius, X), largest_square(X)
-        return Ball(radius, most, self.norm, 1 - self.error, unit, full)
+        ball = ball_of(X, self.radius)
+        return ball._replace(norm=self.norm, shrink=1 - self.error, unit=unit, full=full)
 
     @cached_property
     def _is_triangular(self) -> bool:
@@ -276,7 +271,7 @@ class RowMap:
         ndarray of shape (n_outputs, n_features)
         """
         if self.centre is not None:
-            sums = sums - np.outer(offset_sums, self.centre)
+            sums = sums - offset_sums[:, None] * self.centre
         if self.is_diagonal:
             return sums * self.weights
         return np.einsum("kl,jl->kj", sums, self.weights)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.chunks import edges_of
 from skdpdyn.kernels.statistics import NOTHING, Ball, RowPass, add_up
 from skdpdyn.kernels.sums import Total
 
@@ -103,7 +104,7 @@ def row_norms(X):
         row, like being finite.
     """
     X = canonical_rows(X)
-    return numbers_of_rows(X, Ball(math.inf, largest_square(X)))[1]
+    return numbers_of_rows(X, ball_of(X))[1]
 
 
 def numbers_of_rows(X, ball, centre=None, weights=None):
@@ -124,14 +125,9 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
     return kept
 
 
-def edges_of(n_rows, size):
-    """Return where chunks of equal size begin and end."""
-    return np.append(np.arange(0, n_rows, size), n_rows)
-
-
-def largest_square(X):
-    """Return the largest square of a norm that the precision of X can train on."""
-    return float(np.finfo(X.dtype).max)
+def ball_of(X, radius=math.inf):
+    """Return a ball that rows are scaled into, and the largest square of a norm for training."""
+    return Ball(inner_radius(radius, X), float(np.finfo(X.dtype).max))
 
 
 def row_factors(norms, data_norm, X):

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpdyn.chunks import edges_of
 from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.rows import edges_of
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total
 

@@ -14,9 +14,10 @@ want of memory, must not leave the sum of other rows in place of its own: so who
 NaN there first, and the fit is refused.
 """
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -31,6 +32,7 @@ from skdpdyn.kernels.jit import (
     component,
     entry,
     first_class,
+    function_type,
     readonly,
     writable,
 )
@@ -88,9 +90,7 @@ def compiled_some_chunks(family, dtype, precision="float64"):
     """Compile a thread's share of a pass, for rows of ``dtype`` and weights of ``precision``."""
     chunk, problem, point = pass_types(family, dtype, precision)
     share = readonly(np.int64), _i64, _i64, *(writable(np.float64, 2),) * 2
-    some_chunks = entry(types.void(types.FunctionType(chunk), *problem, *point, *share))(
-        _some_chunks
-    )
+    some_chunks = entry(types.void(function_type(chunk), *problem, *point, *share))(_some_chunks)
     return partial(some_chunks, compiled_chunk(family, dtype, precision))
 
 
@@ -129,23 +129,16 @@ def compiled_some_batches(family, dtype):
     kept = writable(own), _output, writable(own), _output, _output
     problem = family.residual_type, family.rows_type(dtype), *numbers, *point
     to = readonly(np.int64), room, *kept, *(writable(np.float64, 2),) * 2
-    kernels = types.FunctionType(chunk), types.FunctionType(gather)
+    kernels = function_type(chunk), function_type(gather)
     batches = entry(types.void(*kernels, *problem, *to))(_some_batches)
     return partial(batches, compiled_chunk(family, own), component(gather)(family.gather))
 
 
+@cache
 def kernel_family(is_sparse, n_outputs):
     """Return the module with the kernels of such rows and outputs."""
     name = f"{'csr' if is_sparse else 'dense'}{'_multi' if n_outputs > 1 else ''}"
     return import_module(f"skdpdyn.kernels.{name}")
-
-
-def affordable_threads(rows, n_threads, n_chunks, n_sums):
-    """Return how many threads to use: one if all chunks' sums would outgrow X / 4."""
-    X = rows.X
-    if rows.is_sparse and n_chunks * n_sums * 8 > LARGEST_PART * (X.data.nbytes + X.indices.nbytes):
-        return 1
-    return min(n_threads, n_chunks)
 
 
 def chunk_sums(n_chunks, n_sums):
@@ -206,14 +199,14 @@ class Gradients:
             return CodedFamily(self.expansion.code_dtype.name, self.objective.n_outputs > 1)
         return kernel_family(self.is_sparse, self.objective.n_outputs)
 
-    @property
+    @cached_property
     def n_weights(self) -> int:
         """Number of weights, some of which no parameter has."""
         if self.expansion is not None:
             return self.objective.n_outputs * self.expansion.n_weights
         return self.family.layout(self.objective.n_outputs, self.objective.n_features)[1]
 
-    @property
+    @cached_property
     def n_sums(self) -> int:
         """Number of sums: one a weight, and an intercept and an offset for each output."""
         return self.n_weights + 2 * self.objective.n_outputs
@@ -296,8 +289,10 @@ class LocalSums:
         residual = first_class(objective.loss.residual)
         self._problem = residual, what.family.rows(rows.X), rows.y, *numbers
         self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums
-        self._n_threads = affordable_threads(rows, n_threads, n_chunks, what.n_sums)
-        self._pool = ThreadPoolExecutor(max(1, self._n_threads - 1))
+        held = rows.X.data.nbytes + rows.X.indices.nbytes if rows.is_sparse else math.inf
+        fits = n_chunks * what.n_sums * 8 <= LARGEST_PART * held  # sums of all chunks, beside X
+        self._n_threads = min(n_threads, n_chunks) if fits else 1
+        self._pool = ThreadPoolExecutor(self._n_threads - 1) if self._n_threads > 1 else None
         kept = n_chunks if keep or self._n_threads > 1 else 1
         self._sums = chunk_sums(kept, what.n_sums)
         shares = np.linspace(0, n_chunks, self._n_threads + 1).round().astype(np.int64)
@@ -308,7 +303,8 @@ class LocalSums:
 
     def close(self):
         """Let go of the threads."""
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order, of shape (n_sums,)."""

@@ -17,7 +17,15 @@ import numpy as np
 from numba import types
 from numpy.typing import ArrayLike
 
-from skdpdyn.kernels.jit import entry, generator_type, inner, readonly, writable
+from skdpdyn.kernels.jit import (
+    entry,
+    inner,
+    readonly,
+    source_of,
+    source_type,
+    uniform,
+    writable,
+)
 
 DIGIT_BITS = 20
 BASE = 1 << DIGIT_BITS
@@ -31,40 +39,38 @@ LEAST_SCALE, LARGEST_SCALE = (
 )  # well inside the normal doubles, with room for the lattice
 
 
-def _digit(generator):
+@inner
+def digit(source):
     """Draw one uniform digit, the leading bits of a uniform double."""
-    return int(generator.random() * 1048576.0)
-
-
-digit = inner(_digit)
+    return int(uniform(source) * 1048576.0)
 
 
 @inner
-def is_less(a, b, generator):
+def is_less(a, b, source):
     """Return whether the uniform number a is below b; draw digits of both until they differ."""
     i = 0
     while True:
         if i == len(a):
-            a.append(digit(generator))
+            a.append(digit(source))
         if i == len(b):
-            b.append(digit(generator))
+            b.append(digit(source))
         if a[i] != b[i]:
             return a[i] < b[i]
         i += 1
 
 
 @inner
-def below(n, generator):
+def below(n, source):
     """Draw a uniform integer of 0, ..., n - 1, by rejection. n is at most 2^20."""
     limit = BASE - BASE % n
-    drawn = digit(generator)
+    drawn = digit(source)
     while drawn >= limit:
-        drawn = digit(generator)
+        drawn = digit(source)
     return drawn % n
 
 
 @inner
-def descends_evenly(first, generator):
+def descends_evenly(first, source):
     """Return True with probability exp(-first).
 
     This is whether first > U_1 > U_2 > ... stops after an even number of uniforms. The chance that
@@ -72,86 +78,86 @@ def descends_evenly(first, generator):
     """
     even, last = True, first
     while True:
-        following = [digit(generator)]
-        if not is_less(following, last, generator):
+        following = [digit(source)]
+        if not is_less(following, last, source):
             return even
         even, last = not even, following
 
 
 @inner
-def half_decay(generator):
+def half_decay(source):
     """Return True with probability exp(-1/2): the same with 1/2 for the first number."""
-    last = digit(generator)
+    last = digit(source)
     if last >= BASE // 2:
         return True
     even = False  # 1/2 > last: one uniform number so far
     while True:
-        following = digit(generator)
+        following = digit(source)
         if following == last:  # rare: all digits decide
             numbers = [following]
-            if not is_less(numbers, [last], generator):
+            if not is_less(numbers, [last], source):
                 return even
-            return descends_evenly(numbers, generator) != even
+            return descends_evenly(numbers, source) != even
         if following > last:
             return even
         even, last = not even, following
 
 
 @inner
-def gaussian_decay(whole, fraction, generator):
+def gaussian_decay(whole, fraction, source):
     """Return True with probability exp(-fraction * (2 whole + fraction) / (2 whole + 2)).
 
     It is Karney's algorithm B. First digits nearly always decide, and need no lists.
     """
     even, last = True, fraction[0]
-    following = digit(generator)
+    following = digit(source)
     while following < last:
-        if not _goes_on(whole, fraction, generator):
+        if not _goes_on(whole, fraction, source):
             return even
-        even, last, following = not even, following, digit(generator)
+        even, last, following = not even, following, digit(source)
     if following > last:
         return even
     numbers = fraction if last == fraction[0] else [last]  # the first, or a later one
     following_numbers = [following]
-    while is_less(following_numbers, numbers, generator):
-        if not _goes_on(whole, fraction, generator):
+    while is_less(following_numbers, numbers, source):
+        if not _goes_on(whole, fraction, source):
             return even
-        even, numbers, following_numbers = not even, following_numbers, [digit(generator)]
+        even, numbers, following_numbers = not even, following_numbers, [digit(source)]
     return even
 
 
 @inner
-def _goes_on(whole, fraction, generator):
+def _goes_on(whole, fraction, source):
     """Return True with probability (2 whole + fraction) / (2 whole + 2)."""
-    choice = below(2 * whole + 2, generator)
+    choice = below(2 * whole + 2, source)
     if choice != 1:
         return choice > 1
-    first = digit(generator)
+    first = digit(source)
     if first == fraction[0]:
-        return is_less([first], fraction, generator)
+        return is_less([first], fraction, source)
     return first < fraction[0]
 
 
 @inner
-def all_half_decay(n, generator):
+def all_half_decay(n, source):
     """Return True with probability exp(-n/2)."""
     passed = 0
-    while passed < n and half_decay(generator):
+    while passed < n and half_decay(source):
         passed += 1
     return passed == n
 
 
 @inner
-def all_gaussian_decay(whole, fraction, generator):
+def all_gaussian_decay(whole, fraction, source):
     """Return True with probability exp(-fraction * (2 whole + fraction) / 2)."""
     passed = 0
-    while passed <= whole and gaussian_decay(whole, fraction, generator):
+    while passed <= whole and gaussian_decay(whole, fraction, source):
         passed += 1
     return passed > whole
 
 
 @inner
-def half_normal(fraction, generator):
+def half_normal(fraction, source):
     """Draw the absolute value of a standard normal: return its whole part, write its fraction.
 
     ``fraction`` is a list with room for the first digit, which others follow where they were drawn.
@@ -162,18 +168,18 @@ def half_normal(fraction, generator):
     """
     while True:
         whole = 0
-        while half_decay(generator):
+        while half_decay(source):
             whole += 1
-        if all_half_decay(whole * (whole - 1), generator):
-            fraction[0] = digit(generator)
+        if all_half_decay(whole * (whole - 1), source):
+            fraction[0] = digit(source)
             while len(fraction) > 1:
                 fraction.pop()
-            if all_gaussian_decay(whole, fraction, generator):
+            if all_gaussian_decay(whole, fraction, source):
                 return whole
 
 
 @inner
-def exponential(generator):
+def exponential(source):
     """Draw a standard exponential number: its whole part and the digits of its fraction.
 
     von Neumann (1951): with probability exp(-x) a proposed fraction x is accepted, and each failure
@@ -181,8 +187,8 @@ def exponential(generator):
     """
     whole = 0
     while True:
-        fraction = [digit(generator)]
-        if descends_evenly(fraction, generator):
+        fraction = [digit(source)]
+        if descends_evenly(fraction, source):
             return whole, fraction
         whole += 1
 
@@ -196,7 +202,7 @@ def leading_bits(numerator, shift, count):
 
 
 @inner
-def nearest(numerator, shift, scale, fraction, generator):
+def nearest(numerator, shift, scale, fraction, source):
     """Return the integer nearest to a + b N for a standard normal N.
 
     Here a = numerator / 2^shift and b = scale / 2^40. The sign s of N is drawn first. Wanted is s
@@ -208,8 +214,8 @@ def nearest(numerator, shift, scale, fraction, generator):
     Integers stay below 2^63 in size. (A whole part of |N| from 1,024 on would break that. Its
     probability is below 1e-227000.)
     """
-    negative = digit(generator) >= BASE // 2
-    whole = half_normal(fraction, generator)
+    negative = digit(source) >= BASE // 2
+    whole = half_normal(fraction, source)
     away = numerator if negative else -numerator  # the sum is scale * |N| / 2^40 - away / 2^shift
 
     first = fraction[0]
@@ -238,7 +244,7 @@ def nearest(numerator, shift, scale, fraction, generator):
         place, bit = divmod(used - FIXED_BITS - 1, DIGIT_BITS)
         place += 1
         if place == len(fraction):
-            fraction.append(digit(generator))
+            fraction.append(digit(source))
         gap *= 2
         if (fraction[place] >> (DIGIT_BITS - 1 - bit)) & 1:
             gap += scale
@@ -249,7 +255,7 @@ def nearest(numerator, shift, scale, fraction, generator):
     return -boundary if negative else boundary
 
 
-def _release_gaussian(point, scale, generator, out):
+def _release_gaussian(point, scale, source, out):
     """Write the coordinates that `release` returns; ``scale`` may be one for all.
 
     Returns whether all are numbers, and all scales right.
@@ -267,18 +273,18 @@ def _release_gaussian(point, scale, generator, out):
         if number != 0.0:  # a whole number, over 2^shift, of pitches
             first, exponent = math.frexp(number)
             numerator, shift = int(math.ldexp(first, 53)), pitch + 53 - exponent
-        drawn = nearest(numerator, shift, int(math.ldexp(fine, 53)), fraction, generator)
+        drawn = nearest(numerator, shift, int(math.ldexp(fine, 53)), fraction, source)
         out[i] = math.ldexp(float(drawn), pitch)
     return True
 
 
-def _half_normal(generator):
+def _half_normal(source):
     fraction = [0]
-    return half_normal(fraction, generator), fraction
+    return half_normal(fraction, source), fraction
 
 
-def _exponential(generator):
-    return exponential(generator)
+def _exponential(source):
+    return exponential(source)
 
 
 @cache
@@ -286,9 +292,9 @@ def _compiled(function):
     """Compile what Python calls: at the first call, for most imports need nothing of it."""
     if function is _release_gaussian:
         numbers = readonly(np.float64)
-        signature = types.boolean(numbers, numbers, generator_type, writable(np.float64))
+        signature = types.boolean(numbers, numbers, source_type, writable(np.float64))
     else:
-        signature = (generator_type,)
+        signature = (source_type,)
     return entry(signature)(function)
 
 
@@ -411,7 +417,7 @@ def release(
     if distribution == "gaussian":
         scales = np.broadcast_to(scale, point.shape) if scale.ndim else scale
         noisy = np.empty(point.shape)
-        to = point.ravel(), scales.ravel(), generator, noisy.ravel()
+        to = point.ravel(), scales.ravel(), source_of(generator), noisy.ravel()
         if _compiled(_release_gaussian)(*to):
             return noisy
     _checked_scale(scale)
@@ -458,9 +464,10 @@ def _nearest_gamma(numerator, shift, scale, generator):
     sum of as many exponentials: the law Gamma(n) of its norm and a uniform direction. All of this
     is known to lie between integers, in units of 2^-bits.
     """
+    source = source_of(generator)
     negative = [_digit(generator) >= BASE // 2 for _ in numerator]
-    normals = [_compiled(_half_normal)(generator) for _ in numerator]
-    exponentials = [_compiled(_exponential)(generator) for _ in numerator]
+    normals = [_compiled(_half_normal)(source) for _ in numerator]
+    exponentials = [_compiled(_exponential)(source) for _ in numerator]
     bits = FIRST_BITS
     while True:
         lows = [_leading(whole, fraction, bits, generator) for whole, fraction in normals]
@@ -508,6 +515,11 @@ def draw_gamma(size: int, generator: np.random.Generator) -> np.ndarray:
     nothing = [0] * size
     nearest_integers = _nearest_gamma(nothing, nothing, [1 << (SCALE_BITS + 44)] * size, generator)
     return np.ldexp(np.array(nearest_integers, dtype=np.float64), -44)
+
+
+def _digit(generator):
+    """Draw a digit as kernels do."""
+    return int(generator.random() * BASE)
 
 
 def _leading(whole, fraction, bits, generator):

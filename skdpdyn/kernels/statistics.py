@@ -565,7 +565,7 @@ class RowPass:
         kept=None,
     ):  # fmt: skip
         is_sparse, n_features = not isinstance(X, np.ndarray), X.shape[1]
-        self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.name)
+        self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.char)
         y = np.empty(0, X.dtype) if y is None else y
         row_weight = _NONE if row_weight is None else row_weight
         width = _padded(n_features + (ball.constant > 0) + (y.size > 0))
@@ -612,7 +612,7 @@ class TargetPass:
     work = 1
 
     def __init__(self, y, exposure, row_weight, statistic, common=1.0):
-        kernel = _compiled(_of_targets, y.dtype.name)
+        kernel = _compiled(_of_targets, y.dtype.char)
         ball = Ball(1.0, 1.0, norm=common, grain=statistic.grain)
         grid = np.array(statistic.thresholds, np.float64)
         self._run = lambda *chunks: kernel(

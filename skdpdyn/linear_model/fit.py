@@ -88,7 +88,7 @@ def _run(model, planned, reading, spending, unit):
                 verbose=model.verbose,
                 **start,
             )
-            spending.trained(record)
+            spending.note(TRAINING, record)
         for part in AFTER:
             part.learn(learning, spending)
     if request.constant or learning.hopeless:

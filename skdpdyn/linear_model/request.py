@@ -67,12 +67,12 @@ class Request:
         """Public bound on the norm of a row before the map."""
         return self.data_norm if self.expansion is None else self.expansion.row_norm
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """The budget of all that is bought, as mu of Gaussian differential privacy."""
         return self.budget.mu * ROUNDS_DOWN
 
-    @property
+    @cached_property
     def strength(self) -> float:
         """N mu / f, see `skdpdyn.rules.strength_of`."""
         return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
@@ -131,7 +131,7 @@ class Request:
         free = is_auto(self.conditioning) and self.alpha is None and self.clip is None
         return starts and free and self._may_map and self._composes and self._is_weak
 
-    @property
+    @cached_property
     def _may_map(self):
         return self._can_map and self.solver.adapts and self._can_sum
 
@@ -175,7 +175,7 @@ class Request:
                 "pass mean=None"
             )
 
-    @property
+    @cached_property
     def adapts(self) -> bool:
         """Whether the steps of training follow from what is learnt of the rows."""
         return self.maps and self.solver.adapts and self._composes
@@ -189,7 +189,7 @@ class Request:
             return False
         return self.strength >= rules.products_strength(self.n_features)
 
-    @property
+    @cached_property
     def kept_length(self) -> float:
         """Part of mapped rows that keep their length."""
         if self.solves:

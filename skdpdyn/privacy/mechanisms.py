@@ -872,12 +872,13 @@ class Composition:
                 isinstance(name, str) for name in self.names
             ):
                 raise ValueError(f"names={self.names!r} must be one text for each of mechanisms")
-        for mechanism in self.mechanisms:
+        distinct = {id(mechanism): mechanism for mechanism in self.mechanisms}.values()
+        for mechanism in distinct:
             if isinstance(mechanism, Guarantee) or not hasattr(mechanism, "adjacency"):
                 raise ValueError(
                     f"mechanisms holds {mechanism!r}, which is no record: guarantees have compose()"
                 )
-        adjacencies = sorted({str(mechanism.adjacency) for mechanism in self.mechanisms})
+        adjacencies = sorted({str(mechanism.adjacency) for mechanism in distinct})
         if len(adjacencies) != 1:
             raise ValueError(
                 f"mechanisms={self.mechanisms!r} must hold at least one record, and all of one "
