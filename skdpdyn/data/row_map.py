@@ -119,11 +119,6 @@ class RowMap:
         """Whether numbers are only multiplied, so that each rounds relative to itself."""
         return self.is_diagonal and self.centre is None
 
-    @property
-    def matrix(self) -> np.ndarray:
-        """Return W for kernels: (n_features, n_features), or (1, n_features) if diagonal."""
-        return np.atleast_2d(self.weights)
-
     @cached_property
     def spread(self) -> float:
         """Bound on the norm of the parts of a mapped row, whose difference the row is; at least 1.
@@ -158,13 +153,10 @@ class RowMap:
 
     def ball(self, X) -> Ball:
         """Return the numbers of this map as kernels read them, for rows of the precision of X."""
-        unit, full = (_ZERO if self.unit else 0.0), float(not self._is_triangular)
+        below = () if self.is_diagonal else np.tril(self.weights, -1)
+        unit, full = (_ZERO if self.unit else 0.0), float(np.any(below))
         ball = ball_of(X, self.radius)
         return ball._replace(norm=self.norm, shrink=1 - self.error, unit=unit, full=full)
-
-    @cached_property
-    def _is_triangular(self) -> bool:
-        return self.is_diagonal or not np.any(np.tril(self.weights, -1))
 
     def factors(self, X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the numbers of each row: mapped it is ``scale * (W x) - offset * (W centre)``.

@@ -189,7 +189,7 @@ class ScoreEvaluation(PrivateEvaluation):
         below = np.cumsum(negative) - negative / 2
         above = n_positive - np.cumsum(positive) + positive / 2
         nothing = Estimate(math.nan, 0.0, 1.0)
-        if any(self._count(label).low <= 0 for label in (0, 1)):
+        if any(self.noisy.linear(self._select(0, label)).low <= 0 for label in (0, 1)):
             return nothing
         auc = float(positive @ below / (n_negative * n_positive))
         gradient = [
@@ -341,9 +341,6 @@ class ScoreEvaluation(PrivateEvaluation):
 
     def _by_label(self):
         return self.noisy.values.reshape(2, -1)
-
-    def _count(self, label):
-        return self.noisy.linear(self._select(0, label))
 
     def _middles(self):
         edges = np.concatenate([[0.0], self.thresholds, [1.0]])

@@ -48,8 +48,7 @@ def _square_norm(theta):
     return total + rest
 
 
-@strict
-def _project_in_place(theta, radius):
+def _project(theta, radius):
     square = _about_square_norm(theta)
     if square <= radius * radius * _CLEARLY_INSIDE:
         return
@@ -61,13 +60,9 @@ def _project_in_place(theta, radius):
             theta[j] *= shrink
 
 
-def _project(theta, radius):
-    _project_in_place(theta, radius)
-
-
 @cache
 def _compiled():
-    return entry(types.void(writable(np.float64), types.float64))(_project)
+    return entry(types.void(writable(np.float64), types.float64), fastmath=False)(_project)
 
 
 def project(theta, radius):

@@ -150,13 +150,13 @@ def strict(function: Callable) -> Any:
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)
 
 
-def entry(signature: Any) -> Callable:
+def entry(signature: Any, **options: Any) -> Callable:
     """Return a decorator of functions that Python calls: compiled for one explicit signature.
 
     The explicit signature is what lets a loss enter as a first-class function and still hit the
     disk cache.
     """
-    return lambda function: _compiled(function, signature)
+    return lambda function: _compiled(function, signature, **options)
 
 
 def component(signature: Any) -> Callable:
@@ -280,8 +280,8 @@ else:  # compiled
             state, function = cgutils.unpack_tuple(builder, args[0])
             of_state = ir.IntType(8).as_pointer()
             kind = ir.FunctionType(ir.DoubleType(), [of_state]).as_pointer()
-            call = builder.inttoptr(function, kind), [builder.inttoptr(state, of_state)]
-            return builder.call(*call)
+            state, function = builder.inttoptr(state, of_state), builder.inttoptr(function, kind)
+            return builder.call(function, [state])
 
         return types.float64(source_type), codegen
 

@@ -25,13 +25,6 @@ def add(total, term):
         total[1, j] += (before - (after - added)) + (one - added)
 
 
-@strict
-def settle(total):
-    """Make the first row of ``total`` the sum."""
-    for j in range(total.shape[1]):
-        total[0, j] += total[1, j]
-
-
 def _add_rows(total, terms):
     for i in range(terms.shape[0]):
         add(total, terms[i, : total.shape[1]])
@@ -57,10 +50,11 @@ class Total:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from skdpdyn.kernels.sums import Total
     >>> total = Total((1,))
     >>> for number in (1e16, 1.0, -1e16):
-    ...     total.add([number])
+    ...     total.add_rows(np.array([[number]]))
     >>> total.value()
     array([1.])
     """
@@ -68,10 +62,6 @@ class Total:
     def __init__(self, shape):
         self._shape = shape
         self.parts = np.zeros((2, math.prod(shape)))
-
-    def add(self, array):
-        """Add an array."""
-        self.add_rows(np.asarray(array, dtype=np.float64).reshape(1, -1))
 
     def add_rows(self, rows):
         """Add the rows of a C-ordered array, which may have columns more than the sum."""

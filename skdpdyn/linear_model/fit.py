@@ -16,7 +16,7 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
 from skdpdyn.linear_model.parts import AFTER, COLUMN_LEVELS, DIAGNOSTICS, LEVELS, PARTS, Learning
 from skdpdyn.linear_model.plan import Plan, plan
-from skdpdyn.linear_model.reading import Reading, read
+from skdpdyn.linear_model.reading import read
 from skdpdyn.linear_model.request import check_persons, checked, request_of
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import composition, least_noise
@@ -50,7 +50,12 @@ def fit(
         if groups is not None:
             check_persons(model, most_rows)
         planned = _planned(model, reading, most_rows)
-        _check_source(model, planned, reading)
+        solver = planned.request.solver
+        if reading.elsewhere and not (solver.streams or (reading.X.draws and solver.draws)):
+            raise ValueError(
+                f"solver={model.solver!r} needs all rows in memory, and X is a "
+                f"{type(reading.X).__name__}. Use solver='auto'"
+            )
         (generator,) = generators(model.random_state)
         warn_of_weak_budget(planned.budget, planned.request.n_samples)
         spending = Spending(planned.budget, planned.shares, generator)
@@ -195,16 +200,6 @@ def _check_spent(ran: Mechanism | None, planned: Plan) -> None:
     if cost and not (cost.mu <= known[0] and cost.failure <= known[1]):
         raise CalibrationError(
             "the parts of this fit cost more than it declares: please report this"
-        )
-
-
-def _check_source(model, planned: Plan, reading: Reading) -> None:
-    """Refuse a source of rows that the solver cannot use."""
-    solver = planned.request.solver
-    if reading.elsewhere and not (solver.streams or (reading.X.draws and solver.draws)):
-        raise ValueError(
-            f"solver={model.solver!r} needs all rows in memory, and X is a "
-            f"{type(reading.X).__name__}. Use solver='auto'"
         )
 
 

@@ -40,11 +40,6 @@ def checked_number(value: Any, name: str, valid: Callable[[Any], Any], requireme
     return number
 
 
-def checked_probability(value: Any) -> float:
-    """Return a sampling probability, in (0, 1]."""
-    return checked_number(value, "sampling_probability", lambda x: 0 < x <= 1, "in (0, 1]")
-
-
 def is_named(value: Any, *names: Any) -> bool:
     """Return whether a parameter is one of these names; an array never is."""
     return isinstance(value, str) and value in names

@@ -148,7 +148,7 @@ def _noise(make: Callable[..., Any]) -> Callable[[Any, _Reading], Guarantee]:
         multiplier = _multiplier(event.noise_multiplier)
         if multiplier == 0:
             return reading.all_of()
-        return make(multiplier / reading.moved, adjacency=reading.adjacency)
+        return make(multiplier / reading.moved, reading.adjacency)
 
     return read
 
@@ -157,14 +157,6 @@ def _multiplier(value: Any) -> float:
     if not value >= 0:
         raise ValueError(f"noise_multiplier={value!r} must be a number >= 0")
     return float(value)
-
-
-def _gaussian(multiplier: float, adjacency: Any) -> GaussianDP:
-    return GaussianDP(1 / multiplier, adjacency)
-
-
-def _laplace(multiplier: float, adjacency: Any) -> Guarantee:
-    return perturbation(Laplace(noise_multiplier=multiplier, adjacency=adjacency))
 
 
 def _discrete_laplace(event: Any, reading: _Reading) -> Guarantee:
@@ -273,10 +265,6 @@ def _selection(event: Any, reading: _Reading) -> Guarantee:
     return selection(Selection(trial=trial, expected_trials=event.mean, shape=event.shape))
 
 
-def _zcdp(event: Any, reading: _Reading) -> Guarantee:
-    return RenyiDP(LinearCurve(event.rho, event.xi), reading.adjacency)
-
-
 def _composed(event: Any, reading: _Reading) -> Guarantee:
     parts = map(reading.of, event.events)
     return reduce(lambda one, other: one.compose(other), parts, reading.nothing())
@@ -314,8 +302,10 @@ def repeated(guarantee: Guarantee, count: int) -> Guarantee:
 _READERS: dict[str, Callable[[Any, _Reading], Guarantee]] = {
     "NoOpDpEvent": lambda event, reading: reading.nothing(),
     "NonPrivateDpEvent": lambda event, reading: reading.all_of(),
-    "GaussianDpEvent": _noise(_gaussian),
-    "LaplaceDpEvent": _noise(_laplace),
+    "GaussianDpEvent": _noise(lambda noise, to: GaussianDP(1 / noise, to)),
+    "LaplaceDpEvent": _noise(
+        lambda noise, to: perturbation(Laplace(noise_multiplier=noise, adjacency=to))
+    ),
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "RandomizedResponseDpEvent": _randomized_response,
     "SingleEpochTreeAggregationDpEvent": _tree,
@@ -324,7 +314,9 @@ _READERS: dict[str, Callable[[Any, _Reading], Guarantee]] = {
     "SampledWithoutReplacementDpEvent": _fixed_size,
     "MixtureOfGaussiansDpEvent": _mixture,
     "RepeatAndSelectDpEvent": _selection,
-    "ZCDpEvent": _zcdp,
+    "ZCDpEvent": lambda event, reading: RenyiDP(
+        LinearCurve(event.rho, event.xi), reading.adjacency
+    ),
     "ComposedDpEvent": _composed,
     "SelfComposedDpEvent": _self_composed,
 }

@@ -341,7 +341,10 @@ def privacy_report(
         attacker[f"true positive rate at {100 * rate:g}% false positives"] = tpr
     theorem = {"bound": bound, "hypotheses checked on": type(mechanism).__name__}
     theorem |= _contents(mechanism)
-    others = {name: _other(other, delta) for name, other in (alternatives or {}).items()}
+    others = {
+        name: str(one) if isinstance(one, UnsupportedMechanismError) else float(one.epsilon(delta))
+        for name, one in (alternatives or {}).items()
+    }
     sections = {
         "spent": spent,
         "attacker": attacker,
@@ -566,9 +569,3 @@ def _contents(record: Any) -> dict[str, Any]:
         for field in fields(record)
         if field.name != "names"
     }
-
-
-def _other(other: Guarantee, delta: float) -> Any:
-    return (
-        str(other) if isinstance(other, UnsupportedMechanismError) else float(other.epsilon(delta))
-    )

@@ -193,8 +193,10 @@ def _gradients(
         return lambda k, theta: rows.gradient(objective, theta, chosen(k))
     if not isinstance(batches, FixedBatches) or batches.permutation is not None:
         raise ValueError(f"{type(rows).__name__} are read in order: use a solver for such rows")
-    parts = _in_order(rows, batches.size, n_steps)
-    return lambda k, theta: _of_part(objective, next(parts), theta)
+    parts, places = _in_order(rows, batches.size, n_steps), np.arange(batches.size)
+    return lambda k, theta: (part := next(parts)).gradient(
+        objective, theta, places[: part.shape[0]]
+    )
 
 
 def _in_order(rows: Rows, size: int, n_steps: int) -> Iterator[Rows]:
@@ -205,10 +207,6 @@ def _in_order(rows: Rows, size: int, n_steps: int) -> Iterator[Rows]:
         if k == n_steps - 1:
             next(parts, None)  # which may refuse it
         yield part
-
-
-def _of_part(objective, part, theta):
-    return part.gradient(objective, theta, np.arange(part.shape[0]))
 
 
 def _released(move, std, generator, distribution, n_threads):
