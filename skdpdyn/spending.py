@@ -281,7 +281,8 @@ class Spending:
         """Return the record of all that was released, and of training; None if of nothing."""
         if self._names == [TRAINING]:
             return self._records[0]
-        return Composition(self._records, names=self._names) if self._names else None
+        parts = tuple(self._records)
+        return Composition(parts, names=tuple(self._names)) if parts else None
 
 
 def warn_of_weak_budget(budget: Budget, n_samples: int) -> None:

@@ -137,7 +137,7 @@ class RowMap:
         length = self.radius + (0.0 if self.centre is None else float(np.linalg.norm(self.centre)))
         return max(1.0, largest * length / self.norm) * (1 + 4 * self.n_features * _EPS)
 
-    @cached_property
+    @property
     def error(self) -> float:
         """Bound on the rounding of a mapped row and of its norm.
 

@@ -371,7 +371,10 @@ def checked(model: "PrivateLinearModel") -> dict[str, Any]:
     norm = 1.0 if is_auto(model.data_norm) else model.data_norm
     _positive("data_norm", norm, "a public bound on the norm of a row")
     meanings = {
-        "alpha": (_non_negative, "'auto' or the strength of the penalty"),
+        "alpha": (
+            lambda *of: 0.0 if as_float(of[1]) == 0 else _positive(*of, ">= 0"),
+            "'auto' or the strength of the penalty",
+        ),
         "clip": (_positive, "'auto' or a bound on the norm of a record's gradient"),
         "intercept_scaling": (_positive, "'auto' or the intercept column's constant"),
     }
@@ -469,7 +472,3 @@ def _positive(name, value, meaning, least="> 0"):
             f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data"
         )
     return number
-
-
-def _non_negative(name, value, meaning):
-    return 0.0 if as_float(value) == 0 else _positive(name, value, meaning, ">= 0")
