@@ -206,20 +206,20 @@ MUTATIONS = [
     ),
     Mutation(
         "less noise than a share pays for",
-        "noise = sensitivity * self.noise_multiplier(name) * np.asarray(scale)",
-        "noise = self.noise_multiplier(name) * np.asarray(scale)",
+        "noise = sensitivity * multiplier * np.asarray(scale)",
+        "noise = multiplier * np.asarray(scale)",
         "tests/test_spent.py -k 'summary or evaluate'",
     ),
     Mutation(
         "noise off the diagonal halved",
-        "scale = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)",
-        "scale = np.where(upper[0] == upper[1], 1.0, 0.5 * math.sqrt(0.5)",
+        "np.full(matrix.shape, math.sqrt(0.5))",
+        "np.full(matrix.shape, 0.5 * math.sqrt(0.5))",
         "tests/test_spent.py -k matrix",
     ),
     Mutation(
         "noise on a matrix scaled for its other half",
-        "self.release(name, matrix[upper], sensitivity, scale)",
-        "self.release(name, matrix[upper], sensitivity / 2, scale)",
+        "self.release(name, matrix[upper], sensitivity, scale[upper])",
+        "self.release(name, matrix[upper], sensitivity / 2, scale[upper])",
         "tests/test_spent.py -k summary",
     ),
     Mutation(
