@@ -240,35 +240,45 @@ def _four_sums(left, at, along, across, right, place, stride, count):
 
 @inner
 def _turn(z, width, n_features, matrix, full, turned, length):
-    """Write W z, of W transposed, and squares of lengths: four rows and eight columns at a time."""
-    for r in range(0, _BLOCK, 4):
-        at, s, t, u, v = r * width, filled(0.0), filled(0.0), filled(0.0), filled(0.0)
-        for i in range(0, width, 8):
-            j = 0 if full else i  # W is an upper triangle
-            a, b, c, d = _four_sums(
-                z, at + j, 1, width, matrix, j * width + i, width, n_features - j
-            )
+    """Write W z and squares of lengths: four rows and eight columns at a time.
+
+    Eight columns of the transpose of W lie side by side in ``matrix``, as all rows read them.
+    """
+    for i in range(0, width, 8):
+        j = 0 if full else i  # W is an upper triangle
+        for r in range(0, _BLOCK, 4):
+            at, of_eight = r * width, i * width + j * 8
+            a, b, c, d = _four_sums(z, at + j, 1, width, matrix, of_eight, 8, n_features - j)
             store(turned, at + i, a)
             store(turned, at + width + i, b)
             store(turned, at + 2 * width + i, c)
             store(turned, at + 3 * width + i, d)
-            s, t = multiply_add(a, a, s), multiply_add(b, b, t)
-            u, v = multiply_add(c, c, u), multiply_add(d, d, v)
-        length[r], length[r + 1], length[r + 2], length[r + 3] = (
-            total(s),
-            total(t),
-            total(u),
-            total(v),
-        )
+    for r in range(_BLOCK):
+        squares = filled(0.0)
+        for i in range(0, width, 8):
+            v = load(turned, r * width + i)
+            squares = multiply_add(v, v, squares)
+        length[r] = total(squares)
 
 
 @inner
-def _add_products(left, z, width, n_columns, out):
+def _side_by_side(column):
+    """Return where eight columns of all rows of a block begin, for one that is among them."""
+    return np.int64(column) // 8 * 8 * _BLOCK + np.int64(column) % 8
+
+
+@inner
+def _append(number, r, column, packed):
+    packed[_side_by_side(column) + r * 8] = number
+
+
+@inner
+def _add_products(left, packed, width, n_columns, out):
     """Add the products of rows to the upper triangle of ``out``: four of its rows at a time."""
     one = filled(1.0)
     for i in range(0, n_columns, 4):
         for j in range(np.int64(i) // 8 * 8, width, 8):
-            a, b, c, d = _four_sums(left, i, width, 1, z, j, width, _BLOCK)
+            a, b, c, d = _four_sums(left, _side_by_side(i), 8, 1, packed, j * _BLOCK, 8, _BLOCK)
             to = i * width + j
             store(out, to, multiply_add(a, one, load(out, to)))
             to += width
@@ -277,6 +287,16 @@ def _add_products(left, z, width, n_columns, out):
             store(out, to, multiply_add(c, one, load(out, to)))
             to += width
             store(out, to, multiply_add(d, one, load(out, to)))
+
+
+@inner
+def _pack(mapped, width, of, length, packed):
+    """Write all rows of a block, divided as the map says, eight columns after the other."""
+    zero = filled(0.0)
+    for r in range(_BLOCK):
+        g = filled(_divided(length[r], of))
+        for j in range(0, width, 8):
+            store(packed, j * _BLOCK + r * 8, multiply_add(load(mapped, r * width + j), g, zero))
 
 
 @inner
@@ -346,33 +366,28 @@ def _of_dense(
                     out[_place(grid, length[r])] += _counted(row_weight, first + r, of.grain)
             if counts:
                 continue
-            mapped = turned if matrix.size else z
+            mapped, packed = (turned, z) if matrix.size else (z, turned)
             if what == SQUARES:
                 _add_squares(mapped, width, size, of, length, weight, out)
                 continue
-            if matrix.size or of.norm > 0.0:
-                for r in range(size):
-                    at, g = r * width, filled(_divided(length[r], of))
-                    for j in range(0, width, 8):
-                        store(z, at + j, multiply_add(load(mapped, at + j), g, zero))
             if what == ROWS:
                 for r in range(size):
+                    g = _divided(length[r], of)
                     for j in range(n_features):
-                        out[(first + r) * n_features + j] = z[r * width + j]
-            else:
-                for r in range(size):
-                    at = r * width + n_features
-                    if of.constant > 0.0:
-                        z[at] = of.constant
-                    if y.size:
-                        at += np.int64(of.constant > 0.0)
-                        z[at] = of.target * _clipped(y[first + r])
-                if row_weight.size:
-                    for r in range(_BLOCK):
-                        at, w = r * width, filled(weight[r])
-                        for j in range(0, width, 8):
-                            store(turned, at + j, multiply_add(load(z, at + j), w, zero))
-                _add_products(turned if row_weight.size else z, z, width, n_columns, out)
+                        out[(first + r) * n_features + j] = mapped[r * width + j] * g
+                continue
+            _pack(mapped, width, of, length, packed)
+            for r in range(size):
+                if of.constant > 0.0:
+                    _append(of.constant, r, n_features, packed)
+                if y.size:
+                    _append(of.target * _clipped(y[first + r]), r, n_columns - 1, packed)
+            if row_weight.size:
+                for r in range(_BLOCK):
+                    for j in range(r * 8, width * _BLOCK, 8 * _BLOCK):
+                        row = multiply_add(load(packed, j), filled(weight[r]), zero)
+                        store(mapped, j, row)
+            _add_products(mapped if row_weight.size else packed, packed, width, n_columns, out)
         if totals.size:
             add(totals, out[: totals.shape[1]])
     return within
@@ -576,6 +591,7 @@ class RowPass:
         if weights is not None and weights.ndim == 2:
             matrix = np.zeros((width, width))
             matrix[:n_features, :n_features] = weights.T
+            matrix = matrix.reshape(width, -1, 8).swapaxes(0, 1)
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
         mapped = float(centre is not None or weights is not None)
         ball = ball._replace(columns=float(n_features), mapped=mapped)
