@@ -594,6 +594,8 @@ class RowPass:
             matrix = matrix.reshape(width, -1, 8).swapaxes(0, 1)
         rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
         mapped = float(centre is not None or weights is not None)
+        if mapped and what == SUM and not is_sparse:
+            raise ValueError("rows are added up without a map")
         ball = ball._replace(columns=float(n_features), mapped=mapped)
         self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
         self._what, self._grid, self._kept = (
