@@ -372,7 +372,7 @@ def checked(model: "PrivateLinearModel") -> dict[str, Any]:
     _positive("data_norm", norm, "a public bound on the norm of a row")
     meanings = {
         "alpha": (
-            lambda *of: 0.0 if as_float(of[1]) == 0 else _positive(*of, ">= 0"),
+            lambda of, x, means: 0.0 if as_float(x) == 0 else _positive(of, x, means, ">= 0"),
             "'auto' or the strength of the penalty",
         ),
         "clip": (_positive, "'auto' or a bound on the norm of a record's gradient"),
