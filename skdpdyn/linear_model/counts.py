@@ -91,7 +91,7 @@ class CountUnits(TargetUnits):
         learning.flatness = min(usual / unit, 1.0)
         count = residual_limit(learning.target.attributes["target_bounds_"][1])
         learning.steepness = rules.steepness_of_rates(usual * count, unit * count, part)
-        learning.enough = rules.ENOUGH_STEPS_OF_RATES
+        learning.enough = rules.enough_steps_of_rates(request.strength)
         n_parameters = learning.plan.objective.n_parameters
         learning.time = rules.time_of_rare(request.strength, learning.flatness, n_parameters)
         learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)

@@ -236,7 +236,7 @@ class NoisyGD(Solver):
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = min(rules.most_steps(strength), learnt.enough)
-        alike = learnt.enough == rules.ENOUGH_STEPS
+        alike = math.isfinite(learnt.enough)
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
         # n steps with momentum b, 1 + b times as long, move as far as n (1 + b)/(1 - b) plain ones
         some = rules.momentum_steps(alike) / 4
