@@ -17,7 +17,6 @@ from skdpdyn.privacy import Adjacency, Budget, NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.needs import needs
 from skdpdyn.privacy.schedules import (
-    MIN_STEPS,
     cooled,
     curvature_aware_schedule,
     largest_step_size,
@@ -96,7 +95,7 @@ class NoisyGD(Solver):
 
     On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 steps or more, as
     long as a curvature that was learnt privately allows. Where more than 16 would be needed, steps
-    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 140. Their
+    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 190. Their
     privacy is that of composition, whatever the curvature and the momentum.
 
     Parameters
@@ -236,14 +235,9 @@ class NoisyGD(Solver):
         mean = 0.75 if cooling else 1.0  # mean factor of the step sizes
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = min(rules.most_steps(strength), learnt.enough)
-        alike = math.isfinite(learnt.enough)
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
-        # n steps with momentum b, 1 + b times as long, move as far as n (1 + b)/(1 - b) plain ones
-        some = rules.momentum_steps(alike) / 4
-        with_momentum = some + math.sqrt(some * (some + 2 * plain))
-        n_steps = max(math.ceil(min(plain, with_momentum)), MIN_STEPS)
-        momentum = max((plain - n_steps) / (plain + n_steps), 0.0)
-        step_size = longest * min(plain / n_steps, 1 + momentum)
+        n_steps, momentum, length = rules.with_momentum(plain, math.isfinite(learnt.enough))
+        step_size = longest * min(plain / n_steps, length)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,
             noise_multiplier=noise_multiplier,
