@@ -34,6 +34,9 @@ from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Whole
 from skdpdyn.privacy.stored import stored
 
 Few: TypeAlias = Annotated[int, count(largest=10**5)]  # noise on integers: an outcome is a number
+Steepness: TypeAlias = Annotated[
+    float, number(lambda a: 0 < a < EXTREME, f"a number > 0 and < {EXTREME}")
+]
 Momentum: TypeAlias = Annotated[float, number(lambda x: 0 <= x < 1, "a number in [0, 1)")]
 Release: TypeAlias = Annotated[str, choice("last", "all")]
 Noise: TypeAlias = Annotated[str, choice("gaussian", "gamma")]
@@ -235,9 +238,7 @@ class DiscreteLaplace(Checked):
     0.16133
     """
 
-    noise_parameter: Annotated[
-        float, number(lambda a: 0 < a < EXTREME, f"a number > 0 and < {EXTREME}")
-    ]
+    noise_parameter: Steepness
     sensitivity: Few = 1
     adjacency: Neighbours = Adjacency.REPLACE_ONE
 
