@@ -333,6 +333,7 @@ def test_fields_say_what_they_hold_and_refuse_all_else(kind):
     assert {one.name for one in fields(kind) if hints[one.name] in plain} <= known.keys()
     if known:
         assert issubclass(kind, Checked)
+        assert " at 0x" not in str(inspect.signature(kind))  # which help shows
         made = inspect.getsource(kind.__post_init__)
         assert kind.__post_init__ is Checked.__post_init__ or "super().__post_init__()" in made
     for name, check in known.items():

@@ -10,7 +10,7 @@ from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy.checks import as_float, checked_number, is_auto
-from skdpdyn.privacy.fields import Checked, number
+from skdpdyn.privacy.fields import Check, Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Neighbours, gdp_mu
 
 
@@ -57,7 +57,7 @@ class Budget(Checked):
     epsilon: Annotated[
         float, number(lambda x: 0 < x < math.inf, "a finite number > 0: the privacy budget")
     ]
-    delta: Annotated[float, _delta]
+    delta: Annotated[float, Check(_delta, "in [0, 1)")]
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     reserved: float = 0.0
 

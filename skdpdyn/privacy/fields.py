@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
 
@@ -21,22 +21,38 @@ from skdpdyn.privacy.checks import (
     checked_number,
 )
 
-Check: TypeAlias = Callable[[Any, str], Any]  # of a value and its name: what to keep, or an error
+
+@dataclass(frozen=True)
+class Check:
+    """A check of a value and its name, which returns what to keep, or raises; help shows words."""
+
+    kept: Callable[[Any, str], Any]
+    words: str
+
+    def __call__(self, value: Any, name: str) -> Any:
+        """Return what to keep."""
+        return self.kept(value, name)
+
+    def __repr__(self) -> str:
+        return self.words
 
 
 def number(valid: Callable[[float], bool], requirement: str) -> Check:
     """Return the check of a number for which ``valid`` holds; it never does of NaN."""
-    return lambda value, name: checked_number(value, name, valid, requirement)
+    return Check(lambda value, name: checked_number(value, name, valid, requirement), requirement)
 
 
 def count(least: int = 1, largest: int = MAX_STEPS) -> Check:
     """Return the check of an integer between two others."""
-    return lambda value, name: checked_count(value, name, least, largest)
+    return Check(
+        lambda value, name: checked_count(value, name, least, largest), f"an integer >= {least}"
+    )
 
 
 def choice(*names: str, others: str = "") -> Check:
     """Return the check of one of several names."""
-    return lambda value, name: checked_choice(value, name, names, others)
+    words = " or ".join(map(repr, names))
+    return Check(lambda value, name: checked_choice(value, name, names, others), words)
 
 
 def _by_step(value: Any, name: str) -> Any:
@@ -67,10 +83,11 @@ Tame: TypeAlias = Annotated[
 Probability: TypeAlias = Annotated[float, number(lambda p: 0 < p <= 1, "in (0, 1]")]
 Failure: TypeAlias = Annotated[float, number(lambda p: 0 <= p < 1, "in [0, 1)")]
 Count: TypeAlias = Annotated[int, count()]
-Flag: TypeAlias = Annotated[bool, checked_flag]
+Flag: TypeAlias = Annotated[bool, Check(checked_flag, "True or False")]
 
-
-BySteps: TypeAlias = Annotated[float | np.ndarray, _by_step]
+BySteps: TypeAlias = Annotated[
+    float | np.ndarray, Check(_by_step, "numbers > 0, one or one a step")
+]
 
 
 class Checked:

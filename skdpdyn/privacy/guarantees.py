@@ -35,7 +35,7 @@ from skdpdyn.privacy.checks import (
     checked_order,
     checked_rate,
 )
-from skdpdyn.privacy.fields import Checked, Cost, Failure, choice, number
+from skdpdyn.privacy.fields import Check, Checked, Cost, Failure, choice, number
 from skdpdyn.privacy.stored import stored, stored_part
 
 _COVERED, _LARGEST_MU = 801, 1e3  # epsilons at which a mu must cover a profile, and the most of it
@@ -75,7 +75,9 @@ class Adjacency(StrEnum):
         return repr(self.value)
 
 
-Neighbours: TypeAlias = Annotated[Named, lambda value, name: Adjacency(value)]
+Neighbours: TypeAlias = Annotated[
+    Named, Check(lambda value, name: Adjacency(value), "'add_remove' or 'replace_one'")
+]
 
 
 def checked_unit(unit: Any, name: str = "unit") -> str:
@@ -85,7 +87,7 @@ def checked_unit(unit: Any, name: str = "unit") -> str:
     return unit
 
 
-Unit: TypeAlias = Annotated[str, checked_unit]
+Unit: TypeAlias = Annotated[str, Check(checked_unit, "a word")]
 
 
 _NUMERICAL: list[type] = []
@@ -459,7 +461,7 @@ def checked_guarantee(value: Any, name: str) -> "Guarantee":
     return value
 
 
-Whole: TypeAlias = Annotated[Guarantee, checked_guarantee]
+Whole: TypeAlias = Annotated[Guarantee, Check(checked_guarantee, "its answers too")]
 
 
 def check_units(*guarantees: Guarantee) -> None:
@@ -656,8 +658,12 @@ def adjacency_of(*curves: Any) -> Adjacency | None:
     return found.pop() if found else None
 
 
-Curve: TypeAlias = Annotated[Any, lambda curve, name: checked_curves((curve,), name)[0]]
-Curves: TypeAlias = Annotated[tuple[Any, ...], checked_curves]
+Curve: TypeAlias = Annotated[
+    Any, Check(lambda curve, name: checked_curves((curve,), name)[0], "a function of the order")
+]
+Curves: TypeAlias = Annotated[
+    tuple[Any, ...], Check(checked_curves, "functions of the order, at least one")
+]
 
 
 @stored_part
