@@ -224,6 +224,7 @@ DRAWING = {
     "draw_gamma": {"noise.py"},
     # digits, batches, trials, seeds
     "random": {
+        "kernels/jit.py",
         "kernels/release.py",
         "kernels/normals.py",
         "kernels/draws.py",
@@ -242,8 +243,8 @@ DRAWING = {
         "model_selection/_candidates.py",
         "model_selection/private_search.py",
     },
-    # records of audits, which are made up
-    "uniform": {"audit.py"},
+    # records of audits, which are made up; digits
+    "uniform": {"audit.py", "kernels/release.py"},
     "choice": {"audit.py"},
     "spawn": {"noise.py"},
     "urandom": {"noise.py"},
