@@ -683,6 +683,7 @@ WIDENED = {
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("label", WIDENED)
 def test_rounding_and_failures_keep_to_the_laws(label):
     guarantee = WIDENED[label]
@@ -793,6 +794,7 @@ ROUNDS = [
 ]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("record", ROUNDS, ids=lambda record: type(record).__name__)
 def test_every_accountant_pays_for_the_rounding_of_the_record(record):
     """What rounds pays for at least a part of it, by every theorem that covers the run at all."""

@@ -283,6 +283,7 @@ def test_poisson_composes_like_the_product_law(adjacency):
         assert exact - 1e-6 <= guarantee.delta(epsilon) <= exact * (1 + 1e-3) + 1e-6
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("q", [0.1, 0.6])
 @pytest.mark.parametrize("epsilon", EPSILONS)

@@ -89,6 +89,7 @@ def test_sensitivities_are_the_papers(data_norm, adjacency):
     assert sensitivity(short, objective, adjacency) == pytest.approx(moves / (beta * 500), rel=1e-5)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("n_epochs", [1, 5])
 @pytest.mark.parametrize("batch_size", [1, 7, 40, 50, 10**6])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3, 0.3])
@@ -180,6 +181,7 @@ def extreme(adjacency, data_norm, n_samples=25, place=0):
     return X, y, X2, y2
 
 
+@pytest.mark.every_case
 @each_method
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
@@ -367,6 +369,7 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
 # --- the noise ------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 30.0])
 @pytest.mark.parametrize("method", METHODS)
