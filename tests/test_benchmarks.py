@@ -198,4 +198,5 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
         "sparse",
         "PrivateSoftmaxRegression",
         "class_weight",
-    }  # parts of exposures leave more room than that
+        "exposures",
+    }

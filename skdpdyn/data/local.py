@@ -156,7 +156,7 @@ class LocalRows(Rows):
         if y.ndim == 2:
             y, exposure = y[:, 0], np.ascontiguousarray(y[:, 1])
         rows.y, rows.exposure = np.ascontiguousarray(y, dtype=self.dtype), exposure
-        rows.weight = np.empty(0)
+        rows.weight, rows.common = np.empty(0), 1.0  # as before any change
         for name, arguments in changes:
             rows = getattr(rows, name)(*arguments)
         return rows

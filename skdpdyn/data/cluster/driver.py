@@ -314,8 +314,11 @@ class ClusterRows(TargetsElsewhere):
 
     def summed(self, statistic):
         """See `Rows.summed`: chunks are added up where their rows are."""
-        cuts, shape = self._cuts(self.moment_edges()), (statistic.n_sums(self.shape[1]),)
-        sums = _added(self._asked("summed", statistic, of_parts=cuts), shape)
+        edges, shape = self.moment_edges(), (statistic.n_sums(self.shape[1]),)
+        starts = self._starts[:-1]
+        before = starts - edges[np.searchsorted(edges, starts, side="right") - 1]
+        pieces = list(zip(self._cuts(edges), before.tolist(), strict=True))
+        sums = _added(self._asked("summed", statistic, of_parts=pieces), shape)
         return statistic.answer(sums, self.shape[1])
 
     def _asked(self, name, *arguments, of_parts=None, opened=()):

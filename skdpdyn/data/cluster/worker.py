@@ -4,7 +4,7 @@ Nothing leaves but sums and codes: no error, no text and no row.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -102,15 +102,20 @@ class Holder:
         """Set the map that rows go through."""
         self._rows = [rows.with_map(row_map) for rows in self._rows]
 
-    def summed(self, edges, statistic):
-        """Yield a statistic of each partition's pieces of chunks."""
-        for rows, of_part in zip(self._rows, edges, strict=True):
+    def summed(self, pieces, statistic):
+        """Yield a statistic of each partition's pieces of chunks.
+
+        Of its first chunk some rows may stand before the partition.
+        """
+        for rows, (edges, before) in zip(self._rows, pieces, strict=True):
             sums = []
-            for first, last in pairwise(of_part.tolist()):
+            for first, last in pairwise(edges.tolist()):
                 self._go_on()
                 total = Total((statistic.n_sums(rows.shape[1]),))
-                rows.part(first, last).add_to(total, statistic, np.array([0, last - first]))
+                here = replace(statistic, part=max(statistic.part - before, 0.0))
+                rows.part(first, last).add_to(total, here, np.array([0, last - first]))
                 sums.append(total.value())
+                before = 0
             yield sums
 
     def gradients(self, edges, what):
