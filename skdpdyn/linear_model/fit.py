@@ -103,15 +103,17 @@ def _run(model, planned, reading, spending, unit):
         _check_spent(ran, planned)
     forget_fit(model)
     model._publish_plan(replace(planned, mechanism=ran), reading.target.leaks, unit)
-    told = {"n_iter_": 0} if record is None else request.solver.fitted_attributes(record)
-    if request.solves:
-        told = {
-            "noise_multiplier_": spending.noise_multiplier(TRAINING),
-            "solver_": "sufficient_statistics",
-        }
-    for name, value in (_public(model, learning) | told).items():
+    for name, value in (_public(model, learning) | _ran(request, record, spending)).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
+
+
+def _ran(request, record, spending):
+    """Return attributes that say how training ran: by steps, or by one release that was solved."""
+    if request.solves:
+        noise_multiplier = spending.noise_multiplier(TRAINING)
+        return {"noise_multiplier_": noise_multiplier, "solver_": "sufficient_statistics"}
+    return {"n_iter_": 0} if record is None else request.solver.fitted_attributes(record)
 
 
 def _learning(planned, reading, n_jobs):
