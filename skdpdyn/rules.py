@@ -497,11 +497,12 @@ Longer training gains nothing there (MAGIC and California at epsilon 10, 50 colu
 
 
 def enough_steps_of_rates(strength: float) -> float:
-    """Return the same of counts, whose curvature is hardly anywhere below that at the base rate.
+    """Return how many plain steps are enough for counts.
 
-    It grows with the logarithm of the strength, so that what is left undone vanishes. At 500,000
-    records of 5 columns, epsilon 1 and 10, coefficients are within 1 and 0.3 % where logarithms of
-    rates have a deviation of 1; with 12 they stay 2 and 1 % short, and with 34 noise is as large.
+    They are fewer, for the curvature is hardly anywhere below that at the base rate. They grow with
+    the logarithm of the strength, so that what is left undone vanishes. At 500,000 records of 5
+    columns, epsilon 1 and 10, coefficients are within 1 and 0.3 % where logarithms of rates have a
+    deviation of 1; with 12 they stay 2 and 1 % short, and with 34 noise is as large.
     """
     return 15.0 + 2.0 * math.log10(max(1.0, strength / 5e3))
 

@@ -269,6 +269,7 @@ def _side_by_side(column):
 
 @inner
 def _append(number, r, column, packed):
+    """Write a number into a column of a packed row."""
     packed[_side_by_side(column) + r * 8] = number
 
 

@@ -317,7 +317,7 @@ class ClassShares(TargetUnits):
 
 
 class MarginShares(ClassShares):
-    """The same for margins: they are within 1 of 0, and no probabilities that could be off."""
+    """Shares of classes for margins, which are within 1 of 0 and are no probabilities."""
 
     has_probabilities = False
 
