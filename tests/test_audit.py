@@ -98,7 +98,7 @@ def test_a_true_claim_passes_a_canary():
 
 
 def test_noise_that_is_not_what_it_says_is_found():
-    """By the draws of a replay: a release that adds half of the noise it is asked for."""
+    """By the draws of a replay: a release that adds half of the noise; fails in 1e-6 of runs."""
 
     def quiet(point, scale, *more):
         return release(point, np.asarray(scale) / 2, *more)
@@ -106,7 +106,7 @@ def test_noise_that_is_not_what_it_says_is_found():
     release = audit.release
     with patch.object(audit, "release", quiet):
         found = audit.over_drawn(3.0, CHANCE)
-    assert found > 1.9
+    assert found > 1.86
     assert audit.over_drawn(3.0, CHANCE) < 1
 
 
