@@ -376,7 +376,7 @@ def test_rows_outside_the_ball_are_mapped_in_fit_and_in_prediction(case):
 @each
 def test_nothing_but_the_parameters_depends_on_the_records(case):
     """Two data sets, with the same noise and with fresh noise: all else that the fitted
-    estimators hold is equal.
+    estimators hold is equal. One number in 10,000 is equal by chance: none may be of a seed.
     """
     (X, y), (X2, y2) = case.data(), case.data(seed=5)
     for seed in (0, None):
@@ -385,8 +385,8 @@ def test_nothing_but_the_parameters_depends_on_the_records(case):
             case.model(random_state=seed).fit(7 * X2, y2[::-1]),
         )
         assert_same_state(public_state(first), public_state(second))
-        assert not np.any(first.coef_ == second.coef_)
-        assert not np.any(first.intercept_ == second.intercept_)
+        equal = np.append(first.coef_ == second.coef_, first.intercept_ == second.intercept_)
+        assert np.sum(equal) < (3 if seed is None else 1)
 
 
 @each

@@ -356,11 +356,11 @@ def test_planted_bug_a_solver_that_protects_nobody(toy, case, adjacency, monkeyp
 @pytest.mark.smoke
 @law
 def test_fresh_fits_differ_and_seeds_repeat_their_bits(problem):
-    """Equal doubles by chance: failure probability below 1e-9."""
+    """One number in 10,000 is equal by chance, three of a model with probability below 1e-9."""
     case, name, options = problem
     X, y = case.data(20)
     fresh, again = (parameters(model(case, name, options).fit(X, y)) for _ in range(2))
-    assert not np.any(fresh == again)
+    assert np.sum(fresh == again) < 3
     first, same, other = (
         parameters(model(case, name, options, random_state=seed).fit(X, y)) for seed in (0, 0, 1)
     )
