@@ -116,7 +116,8 @@ def slow_half_normal(source):
                 choice = source.draw()
                 while choice >= BASE // m * m:
                     choice = source.draw()
-                if choice % m == 0 or (choice % m == 1 and not Uniform(source) < fraction):
+                part = choice // (BASE // m)
+                if part == 0 or (part == 1 and not Uniform(source) < fraction):
                     break
                 last, n = following, n + 1
             if n % 2:

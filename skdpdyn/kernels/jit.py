@@ -145,6 +145,11 @@ def inner(function: Callable) -> Any:
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
+def inlined(function: Callable) -> Any:
+    """Decorate short functions as `inner` does, copied to where they are called."""
+    return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
 def strict(function: Callable) -> Any:
     """Decorate functions as `inner` does, but keep IEEE 754 arithmetic in the order written."""
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)

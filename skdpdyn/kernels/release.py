@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from skdpdyn.kernels.jit import (
     entry,
+    inlined,
     inner,
     readonly,
     source_of,
@@ -39,7 +40,7 @@ LEAST_SCALE, LARGEST_SCALE = (
 )  # well inside the normal doubles, with room for the lattice
 
 
-@inner
+@inlined
 def digit(source):
     """Draw one uniform digit, the leading bits of a uniform double."""
     return int(uniform(source) * 1048576.0)
@@ -59,14 +60,14 @@ def is_less(a, b, source):
         i += 1
 
 
-@inner
-def below(n, source):
-    """Draw a uniform integer of 0, ..., n - 1, by rejection. n is at most 2^20."""
-    limit = BASE - BASE % n
+@inlined
+def choice(n, source):
+    """Draw 0 or 1 with probability 1/n each, and else 2, by rejection. n is at most 2^20."""
+    share = BASE // n
     drawn = digit(source)
-    while drawn >= limit:
+    while drawn >= n * share:
         drawn = digit(source)
-    return drawn % n
+    return int(drawn >= share) + int(drawn >= 2 * share)
 
 
 @inner
@@ -84,7 +85,7 @@ def descends_evenly(first, source):
         even, last = not even, following
 
 
-@inner
+@inlined
 def half_decay(source):
     """Return True with probability exp(-1/2): the same with 1/2 for the first number."""
     last = digit(source)
@@ -103,42 +104,51 @@ def half_decay(source):
         even, last = not even, following
 
 
-@inner
-def gaussian_decay(whole, fraction, source):
-    """Return True with probability exp(-fraction * (2 whole + fraction) / (2 whole + 2)).
+@inlined
+def gaussian_decay(whole, first, source):
+    """Run Karney's algorithm B on first digits alone, which nearly always decide.
 
-    It is Karney's algorithm B. First digits nearly always decide, and need no lists.
+    It returns True with probability exp(-x (2 whole + x) / (2 whole + 2)), for a fraction x that
+    begins with ``first``. Where two digits are equal, `gaussian_decay_of_all` goes on.
+
+    Returns
+    -------
+    decided, even : bool
+        Whether first digits decide; the answer, if they do.
+    last, following : int
+        The two that are equal. Otherwise those of x and of the number that decides whether to go on
+        are.
     """
-    even, last = True, fraction[0]
-    following = digit(source)
+    even, last, following = True, first, digit(source)
     while following < last:
-        if not _goes_on(whole, fraction, source):
-            return even
+        drawn = choice(2 * whole + 2, source)
+        if drawn == 0:
+            return True, even, last, following
+        if drawn == 1:
+            factor = digit(source)
+            if factor >= first:
+                return factor > first, even, last, following
         even, last, following = not even, following, digit(source)
-    if following > last:
-        return even
+    return following > last, even, last, following
+
+
+@inner
+def gaussian_decay_of_all(whole, fraction, even, last, following, source):
+    """Go on where `gaussian_decay` stopped undecided, by all digits."""
+    is_drawn = following < last
     numbers = fraction if last == fraction[0] else [last]  # the first, or a later one
     following_numbers = [following]
-    while is_less(following_numbers, numbers, source):
-        if not _goes_on(whole, fraction, source):
+    while is_drawn or is_less(following_numbers, numbers, source):
+        drawn = 1 if is_drawn else choice(2 * whole + 2, source)
+        factor = [fraction[0] if is_drawn else digit(source)] if drawn == 1 else [0]
+        if drawn == 0 or (drawn == 1 and not is_less(factor, fraction, source)):
             return even
         even, numbers, following_numbers = not even, following_numbers, [digit(source)]
+        is_drawn = False
     return even
 
 
-@inner
-def _goes_on(whole, fraction, source):
-    """Return True with probability (2 whole + fraction) / (2 whole + 2)."""
-    choice = below(2 * whole + 2, source)
-    if choice != 1:
-        return choice > 1
-    first = digit(source)
-    if first == fraction[0]:
-        return is_less([first], fraction, source)
-    return first < fraction[0]
-
-
-@inner
+@inlined
 def all_half_decay(n, source):
     """Return True with probability exp(-n/2)."""
     passed = 0
@@ -147,16 +157,20 @@ def all_half_decay(n, source):
     return passed == n
 
 
-@inner
+@inlined
 def all_gaussian_decay(whole, fraction, source):
-    """Return True with probability exp(-fraction * (2 whole + fraction) / 2)."""
-    passed = 0
-    while passed <= whole and gaussian_decay(whole, fraction, source):
-        passed += 1
-    return passed > whole
+    """Return True with probability exp(-x (2 whole + x) / 2) for the fraction x."""
+    first = fraction[0]
+    for _ in range(whole + 1):
+        decided, even, last, following = gaussian_decay(whole, first, source)
+        if not decided:
+            even = gaussian_decay_of_all(whole, fraction, even, last, following, source)
+        if not even:
+            return False
+    return True
 
 
-@inner
+@inlined
 def half_normal(fraction, source):
     """Draw the absolute value of a standard normal: return its whole part, write its fraction.
 
