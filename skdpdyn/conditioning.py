@@ -43,7 +43,6 @@ MATRIX, MATRIX_NORM = "second moments", "mapped lengths"
 CURVATURE = "curvature"
 RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # crude bounds of a column may be far too wide
 RANGES = "column ranges"
-_BEYOND = 4.0  # first threshold for lengths, over their root mean square
 # relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
 # Largest spread of a map. The norm is raised to keep it, so that sums round little
@@ -321,7 +320,7 @@ class Conditioner:
             scales, rms = self._scales(weighted, spending, spread)
             largest = 2.0 if mean is not None else 1.0
             weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
-            high = min(largest * float(scales.max()), _BEYOND * rms)
+            high = min(largest * float(scales.max()), rules.longest_kept(self.quantile) * rms)
             norm = self._quantile(NORM, weighted, high, spending, self.quantile)
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
@@ -375,7 +374,7 @@ class Conditioner:
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
             if self.softness is not None:
-                return _softened(variances, vectors, self.softness)
+                return _softened(variances, vectors, self.softness, self.quantile)
             # The operator norm of the noise is about std sqrt(2 d)
             least = max(
                 self.threshold * std * math.sqrt(2 * n_features),
@@ -384,7 +383,8 @@ class Conditioner:
             scales = np.sqrt(least / np.maximum(variances, least))
             # as good as the symmetric root: noise is the same in every direction
             matrix = np.linalg.qr((vectors * scales).T, mode="r")
-        high = min(float(scales.max()), _BEYOND * math.sqrt(n_features * least))
+        rms = math.sqrt(n_features * least)
+        high = min(float(scales.max()), rules.longest_kept(self.quantile) * rms)
         # equal: true without the noise, too
         return matrix, high, least, bool(variances.min() >= 2 * least)
 
@@ -397,12 +397,13 @@ class Conditioner:
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
 
 
-def _softened(variances, vectors, softness):
+def _softened(variances, vectors, softness, quantile):
     """Return what `Conditioner._matrix` does, of soft weights in place of a threshold."""
     variances = np.maximum(variances, 0.0)
     scales = np.sqrt(softness / (variances + softness))
     left = variances * scales**2
-    high = min(float(scales.max()), _BEYOND * math.sqrt(float(np.sum(left))))
+    rms = math.sqrt(float(np.sum(left)))
+    high = min(float(scales.max()), rules.longest_kept(quantile) * rms)
     return np.linalg.qr((vectors * scales).T, mode="r"), high, float(left.max()), True
 
 
