@@ -720,6 +720,30 @@ MUTATIONS = [
         "return np.ones(squares.size), np.sqrt(0.99 * squares)",
         "tests/test_additive.py -k adds_up",
     ),
+    Mutation(
+        "equal first digits of a normal decide",
+        "return following > last, even, last, following",
+        "return True, even, last, following",
+        "tests/test_release.py -k bit_for_bit",
+    ),
+    Mutation(
+        "equal first digits of a factor decide",
+        "return factor > first, even, last, following",
+        "return True, even, last, following",
+        "tests/test_release.py -k bit_for_bit",
+    ),
+    Mutation(
+        "a choice of n is not even",
+        "while drawn >= n * share:",
+        "while drawn < 0:",
+        "tests/test_release.py -k bit_for_bit",
+    ),
+    Mutation(
+        "long rows never keep their length",
+        "return max(4.0, 1 / math.sqrt(max(1 - quantile, 1e-9)))",
+        "return 4.0",
+        "tests/test_consistency.py -k long_rows",
+    ),
 ]
 
 

@@ -205,6 +205,17 @@ def test_release_bit_for_bit_where_digits_tie(seed):
             )
 
 
+@pytest.mark.parametrize("digits", [(3, 5), (5, 3)])
+def test_release_bit_for_bit_where_the_factor_ties(digits):
+    """The fraction is proposed, 0 is below it, and the factor has its first digit."""
+    first = BASE // 4
+    proposed = [0, 0, 1, first, 0, BASE // 2, first, *digits, BASE - 1]
+    numbers = [drawn << 33 for drawn in (*proposed, 0, 1, 3 * first, BASE - 1, 4, 6)]
+    got = release([0.25], 1.0, scripted(numbers))[0]
+    expected = slow_release(0.25, 1.0, Digits(generator=scripted(numbers)))
+    assert Fraction(got) / pitch_of(1.0) == expected
+
+
 @pytest.mark.parametrize("scale", [1.0, 1.5, 0.7])
 def test_release_bit_for_bit_next_to_a_boundary(scale):
     """Fractions of the normal that leave the sum 2^-187 from a boundary, on either side."""
