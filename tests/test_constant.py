@@ -70,3 +70,17 @@ def test_rates_that_drown_in_noise_are_told_of_too():
     with pytest.warns(PrivacyUtilityWarning, match="drowns in its own noise"):
         model.fit(X, rare)
     assert not np.any(model.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+def test_no_warning_asks_for_once_as_many_records():
+    """A rate may drown in its noise though it is large in its own unit: then no factor is known."""
+    counts, texts = COUNTS[:500] * (np.arange(500) % 6 == 0), set()
+    for seed in range(60):
+        model = PrivatePoissonRegressor(target_bounds=(0, 8), random_state=seed)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", PrivacyUtilityWarning)
+            model.fit(X[:500], counts)
+        texts |= {str(warning.message).partition("Slopes need ")[2] for warning in heard}
+    assert any(text.startswith("more records, or a larger epsilon") for text in texts)
+    assert not any(text.startswith("1 times") for text in texts)

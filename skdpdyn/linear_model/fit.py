@@ -142,10 +142,14 @@ def _settle_for_constant(learning):
         else f"n_samples={request.n_samples} times mu={request.mu:.3g} pays for no more than a "
         "base rate:"
     )
+    needed = (
+        f"{missing:.2g} times as many records, or that much of a larger epsilon, at least"
+        if missing >= 1.05
+        else "more records, or a larger epsilon"
+    )
     warn(
-        f"{why} predictions are the same for all rows. Slopes need {missing:.2g} times as many "
-        "records, or that much of a larger epsilon, at least; skdpdyn.planning.plan says what "
-        "models of that size score",
+        f"{why} predictions are the same for all rows. Slopes need {needed}; "
+        "skdpdyn.planning.plan says what models of that size score",
         PrivacyUtilityWarning,
     )
     start = np.zeros(learning.plan.objective.n_parameters)
