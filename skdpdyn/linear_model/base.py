@@ -58,7 +58,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     noise_multiplier_ : float or ndarray of shape (n_steps,)
         Standard deviation of the noise on the gradient sum, over its sensitivity; an array if it
         varies by step, as in "noisy_sgd". For a solver without steps: of the noise that is added
-        once; absent if noise is added several times, as in "sufficient_statistics".
+        once; absent if noise is added several times, as with ``solver="sufficient_statistics"``.
     sigma_ : float or ndarray of shape (n_steps,)
         Noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). "noisy_gd"
         has it (the value of the first step), and so does "noisy_sgd" unless it draws batches
@@ -170,8 +170,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Where training starts, in units of X and y: a private model, one of scikit-learn, or
             coefficients of the shape of ``coef_``. It must be public, or paid for by a guarantee of
             its own: of a model of the same records, both are charged (`total_privacy` adds them
-            up). Training is then shorter, and the penalty pulls towards it. None: the base rate,
-            where it is bought, or 0.
+            up). With few records training is then shorter, and the penalty pulls towards it. None:
+            the base rate, where it is bought, or 0.
         clip : float or "auto", default="auto"
             Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
             gradient is the gradient of another convex loss, so every privacy bound holds. "auto": a
@@ -318,8 +318,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         shortened = getattr(getattr(self, "conditioning_", None), "shortened", None)
         if shortened is None:
             return ()
-        part = f"about {100 * shortened:.2g} % of the rows are shortened"
-        return (f"the rule that {part}: coefficients are those of the shortened rows",)
+        part = f"about {100 * shortened:.2g} % of the rows within data_norm are shortened"
+        meaning = "and all longer ones: coefficients are those of the shortened rows"
+        return (f"the rule that {part}, {meaning}",)
 
     def fit(
         self,

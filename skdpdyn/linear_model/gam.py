@@ -159,7 +159,10 @@ class AdditiveModel(PrivateLinearModel):
 
     @property
     def shapes_(self) -> dict[str, Shape]:
-        """What was learnt of each column and pair, with the noise of training; free of charge."""
+        """What was learnt of each column and pair, with the noise of training; free of charge.
+
+        It is computed at each access: keep it under a name where there are many columns.
+        """
         check_is_fitted(self)
         return shapes_of(self)
 

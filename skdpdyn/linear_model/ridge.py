@@ -37,6 +37,11 @@ class PrivateRidge(PrivateLinearRegressor):
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
         ``data_norm``. "auto": the gradient at a residual of 2.5/d for d columns, intercept
         included, but at least 1/16; larger if n mu is above 40 d; at most 1/4.
+    solver : "auto", str or Solver, default="auto"
+        The algorithm. "auto": full-batch noisy gradients, "noisy_gd", or with many records of dense
+        rows one noisy sum, see above; ``solver_`` is then "sufficient_statistics". Or a key of
+        `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
+        ``NoisyGD(n_steps=200)``.
 
     References
     ----------
