@@ -11,19 +11,28 @@ import pytest
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import (
     ApproximateDP,
+    Budget,
     CyclicBatches,
+    DiscreteLaplace,
     GaussianDP,
+    Laplace,
     NoisyGradientDescent,
+    OnePass,
     PoissonSubsampled,
     PrivacyLossDP,
     ProfileMixture,
+    RandomizedResponse,
     RenyiDP,
     SubsampledDP,
+    TruncatedPoisson,
     WithoutReplacement,
     calibrate,
+    contraction,
     iteration,
     langevin,
     last_iterate,
+    least_noise,
+    perturbation,
     privacy_report,
     subsampling,
     tightest,
@@ -209,3 +218,51 @@ def test_a_report_takes_what_tightest_returns():
     best = tightest(m)
     report = privacy_report(m, best, delta=1e-6, bound=best.bound, alternatives=best.alternatives)
     assert np.isfinite(report.as_dict()["spent"]["epsilon"])
+
+
+FRESH = {"n_samples": 10, "noise_multiplier": 1.0, "step_size": 1.0, "strong_convexity": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Budget(1.0, 1e-5, reserved=1e-5), r"reserved=1e-05 must be in \[0, delta\)"),
+        (lambda: Budget.for_samples(1.0, "auto", n_samples=0), "n_samples=0 must be an integer"),
+        (lambda: DiscreteLaplace(noise_parameter=5e-324), "noise_parameter=5e-324 must be"),
+        (
+            lambda: RandomizedResponse(noise_parameter=1e-320, n_answers=10**6),
+            "noise_parameter=1e-320 must be",
+        ),
+        (
+            lambda: WithoutReplacement(**FRESH, batch_size=2, n_epochs=10**18, smoothness=None),
+            "n_epochs times the steps of one=5000000000000000000 must be an integer",
+        ),
+        (
+            lambda: least_noise(lambda noise: Laplace(noise_multiplier=noise), 1e300, 1e-5),
+            "no noise can be computed for so extreme a budget",
+        ),
+        (
+            lambda: least_noise(lambda noise: Laplace(noise_multiplier=noise), 5e-324, 1e-5),
+            "no noise can be computed for so extreme a budget",
+        ),
+    ],
+)
+def test_numbers_beyond_doubles_are_refused_by_name(make, message):
+    with pytest.raises((ValueError, CalibrationError), match=message):
+        make()
+
+
+def test_numbers_at_the_edge_of_doubles_are_answered():
+    run = {"n_samples": 5, "sampling_probability": 1e-100, "batch_size": 2, "n_steps": 1}
+    assert subsampling(TruncatedPoisson(noise_multiplier=1.0, **run)).delta(1e300) == 0
+    descent = {"step_size": 1e-20, "lipschitz": 1e-10, "smoothness": 1e-10, "diameter": 0.9}
+    one_pass = contraction(OnePass(n_samples=1000, noise=1e100, **descent))
+    assert 0 < one_pass.epsilon(5e-324) < 1e-100
+    assert perturbation(DiscreteLaplace(noise_parameter=1e-139)).epsilon(5e-324) == 1e-139
+
+
+@pytest.mark.parametrize("n_samples", [np.int32(70_000), np.int32(65_536), np.int64(4 * 10**9 + 1)])
+def test_squares_of_numpy_integers_do_not_overflow(n_samples):
+    """As int32, 70,000^2 is 605,032,704: delta would be eight times 1/n^2."""
+    budget = Budget.for_samples(1.0, "auto", n_samples=n_samples)
+    assert budget.delta == 1 / int(n_samples) ** 2

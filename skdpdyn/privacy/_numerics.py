@@ -11,6 +11,8 @@ from scipy import optimize, special
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Array, Floats
 
+_HALVES = 2000  # of an interval: from the largest double to the least takes as many
+
 
 def gdp_log_delta(epsilon: float, mu: float) -> float:
     """Return the logarithm of the delta of mu-GDP at one ``epsilon`` >= 0.
@@ -77,7 +79,9 @@ def solve_epsilon(log_delta: Any, delta: float, upper: float) -> float:
     root = (
         upper
         if excess(upper) == 0
-        else optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps)
+        else optimize.brentq(
+            excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=_HALVES
+        )
     )
     return min(smallest_safe(root, safe, towards=math.inf), upper)
 

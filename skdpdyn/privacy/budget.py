@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy.checks import as_float, checked_number, is_auto
+from skdpdyn.privacy.checks import as_float, checked_count, checked_number, is_auto
 from skdpdyn.privacy.fields import Check, Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Neighbours, gdp_mu
 
@@ -63,7 +63,9 @@ class Budget(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_number(self.reserved, "reserved", lambda x: 0 <= x <= self.delta, "in [0, delta]")
+        checked_number(
+            self.reserved, "reserved", lambda x: x == 0 or 0 < x < self.delta, "in [0, delta)"
+        )
 
     @classmethod
     def for_samples(
@@ -97,6 +99,7 @@ class Budget(Checked):
             If a number is out of its range, or ``delta="auto"`` and there is a single record.
         """
         if is_auto(delta):
+            n_samples = checked_count(n_samples, "n_samples")  # whose square an int32 may not hold
             if n_samples == 1:
                 raise ValueError(
                     "n_samples=1: delta='auto' is 1/n^2 = 1, which protects nothing. Give "

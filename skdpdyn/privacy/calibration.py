@@ -32,6 +32,7 @@ SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unsp
 NUMERICAL_SLACK = 1e-4  # for numerical composition, which is computed to a twentieth of it
 # relative error of epsilon during most of a search; step of a slope that such errors do not blur
 ROUGH, _STEP = 2e-3, 0.02
+_LARGEST_LOG = 700.0  # of noise, or of its inverse: e to that power is a double
 _REFINEMENTS = 40  # of a root, by fine values: two or three serve where there is no jump
 
 
@@ -407,6 +408,8 @@ def least_noise(
         return judged(noise_multiplier, accuracy)[1].epsilon(budget.delta)
 
     def excess(log_noise: float, accuracy: float | None = None) -> float:
+        if not abs(log_noise) < _LARGEST_LOG:
+            raise CalibrationError(extreme)
         return math.log(max(spent(math.exp(log_noise), accuracy) / budget.epsilon, 1e-9))
 
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
@@ -500,7 +503,7 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
         low, high, width = high, high + width, 2 * width
         if high > 350:
             return None
-    while rough(low) < 0 and low > -350:
+    while rough(low) < 0:
         low, high, width = low - width, low, 2 * width
     root = optimize.brentq(rough, low, high, xtol=tolerance)
     slope = min((rough(root + _STEP) - rough(root)) / _STEP, -1e-3)

@@ -322,7 +322,7 @@ class Tilted:
 
     def delta(self, epsilon: float) -> float:
         """Return delta at ``epsilon``."""
-        if math.isinf(epsilon):
+        if math.isinf(epsilon / self.interval):
             return self.infinity
         index = math.floor(epsilon / self.interval) + 1 - self.low
         index = min(max(index, 0), self.probs.size)

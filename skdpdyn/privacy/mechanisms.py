@@ -35,7 +35,7 @@ from skdpdyn.privacy.stored import stored
 
 Few: TypeAlias = Annotated[int, count(largest=10**5)]  # noise on integers: an outcome is a number
 Steepness: TypeAlias = Annotated[
-    float, number(lambda a: 0 < a < EXTREME, f"a number > 0 and < {EXTREME}")
+    float, number(lambda a: 1 / EXTREME < a < EXTREME, f"a number > {1 / EXTREME} and < {EXTREME}")
 ]
 Momentum: TypeAlias = Annotated[float, number(lambda x: 0 <= x < 1, "a number in [0, 1)")]
 Release: TypeAlias = Annotated[str, choice("last", "all")]
@@ -292,7 +292,9 @@ class RandomizedResponse(Checked):
     1.098612
     """
 
-    noise_parameter: Probability
+    noise_parameter: Annotated[
+        float, number(lambda p: 1 / EXTREME < p <= 1, f"a number > {1 / EXTREME} and <= 1")
+    ]
     n_answers: Count
     adjacency: Neighbours = Adjacency.REPLACE_ONE
 
@@ -973,6 +975,7 @@ def _check_batches(record: Mechanism) -> None:
         raise ValueError(
             f"batch_size={record.batch_size} must be at most n_samples={record.n_samples}"
         )
+    checked_count(record.n_steps, "n_epochs times the steps of one", largest=MAX_STEPS)
 
 
 def _check_descent(record: Mechanism) -> None:

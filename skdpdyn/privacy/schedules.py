@@ -107,7 +107,7 @@ def curvature_aware_schedule(
     step_size = step_size or min(
         largest_step_size(strong_convexity, smoothness, bound), time / MIN_STEPS
     )
-    return max(1, min(math.ceil(time / step_size * (1 - 1e-12)), max_steps)), step_size
+    return max(1, math.ceil(min(time / step_size * (1 - 1e-12), max_steps))), step_size
 
 
 def cooled(n_steps: int) -> Array:
@@ -180,20 +180,15 @@ def worst_case_steps(
     n_steps : float
         The minimiser as a real number; round it up.
     """
-    if not strong_convexity > 0:
+    forgotten = min(step_size * strong_convexity, 1 - 1e-16)
+    if not forgotten > 1e-300:
         raise CalibrationError(
             f"strong_convexity={strong_convexity}: the worst-case number of steps is finite "
             "only above 0"
         )
-    distance = lipschitz / strong_convexity
-    spread = (
-        math.sqrt(n_features)
-        * Adjacency(adjacency).sum_sensitivity(lipschitz)
-        / (n_samples * mu * strong_convexity)
-    )
-    return math.log1p((distance / spread) ** 2) / -math.log1p(
-        -min(step_size * strong_convexity, 1 - 1e-16)
-    )
+    # R / A, of which both are over the strong convexity
+    ratio = n_samples * mu * lipschitz / Adjacency(adjacency).sum_sensitivity(lipschitz)
+    return math.log1p(min(ratio, 1e150) ** 2 / n_features) / -math.log1p(-forgotten)
 
 
 def theorem4_schedule(
@@ -240,6 +235,8 @@ def theorem4_schedule(
             * (smoothness / strong_convexity) ** 2
             * math.log((n * epsilon) ** 2 / (4 * log_term * n_features))
         )
+        if not (step_size > 0 and n_steps < math.inf):
+            raise ArithmeticError("a number is beyond the doubles")
     except (ArithmeticError, ValueError) as error:
         raise CalibrationError(
             f"epsilon={epsilon}, strong_convexity={strong_convexity}, smoothness={smoothness}: "
