@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.conditioning import Conditioning
+from skdpdyn.exceptions import CalibrationError
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
@@ -300,3 +301,12 @@ def test_both_are_charged():
     )
     total = total_privacy(pipeline.fit(X, y))
     assert total.mu == pytest.approx(math.hypot(pipeline[0].privacy_.mu, pipeline[1].privacy_.mu))
+
+
+@pytest.mark.parametrize("epsilon", [1e24, 1e40])
+def test_a_budget_so_large_that_sums_are_beyond_the_lattice(epsilon):
+    """Sums would be cut off at 2^40 times their noise: coefficients of 8e15 in place of 1 and 2."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))
+    model = PrivateRidge(epsilon=epsilon, delta=1e-6, target_bounds=(-2.0, 2.0))
+    with pytest.raises(CalibrationError, match="no noise can be computed for so extreme a budget"):
+        model.fit(X, X @ [1.0, 2.0])

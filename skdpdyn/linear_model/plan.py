@@ -17,6 +17,8 @@ from skdpdyn.privacy.checks import is_auto
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.spending import ROUNDS_DOWN, TRAINING, Share, Spent, scaled_to, total_of
 
+_LARGEST_STRENGTH = 2.0**39  # sums of all records are beyond what `largest_point` takes from here
+
 
 @dataclass(frozen=True)
 class Plan(Spent):
@@ -62,6 +64,10 @@ def plan(request: Request) -> Plan:
     """
     shares, left = _shares(request)
     budget, adjacency = request.budget, request.budget.adjacency
+    if shares and not request.strength < _LARGEST_STRENGTH:
+        raise CalibrationError(
+            f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
+        )
     training = budget.part(left * ROUNDS_DOWN**2) if shares and left else budget
     objective = _objective(request, training)
     if request.adapts or request.constant:
