@@ -27,6 +27,7 @@ from skdpdyn.privacy import (
     TruncatedPoisson,
     WithoutReplacement,
     calibrate,
+    composition,
     contraction,
     iteration,
     langevin,
@@ -218,6 +219,16 @@ def test_a_report_takes_what_tightest_returns():
     best = tightest(m)
     report = privacy_report(m, best, delta=1e-6, bound=best.bound, alternatives=best.alternatives)
     assert np.isfinite(report.as_dict()["spent"]["epsilon"])
+
+
+@pytest.mark.parametrize("noise", [1e-200, 5.0, 1e161, 1e200, 1e307])
+def test_schedules_whose_rates_no_float_can_square(noise):
+    """The norm of rates of 1e-200 came out as 0, a run without any cost."""
+    descent = NoisyGradientDescent(n_steps=4, noise_multiplier=[noise] * 4, step_size=0.1)
+    cyclic = CyclicBatches(
+        n_samples=4, batch_size=2, n_epochs=4, noise_multiplier=[noise] * 8, step_size=0.1
+    )
+    assert composition(descent).mu == composition(cyclic).mu == 2 / noise
 
 
 FRESH = {"n_samples": 10, "noise_multiplier": 1.0, "step_size": 1.0, "strong_convexity": 0.0}

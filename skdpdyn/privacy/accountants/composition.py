@@ -1,6 +1,7 @@
 """Composition: the budget pays for every step, so any part of the path may be released."""
 
-from typing import NoReturn
+import math
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -57,10 +58,16 @@ def composition(mechanism: Mechanism) -> NoReturn:
     raise UnsupportedMechanismError(f"composition has no theorem for {type(mechanism).__name__}")
 
 
+def _norm(rate: Any, axis: int | None = None) -> Any:
+    """Return norms of rates, whose squares may be beyond double precision."""
+    unit = 2.0 ** (math.frexp(rate.max())[1] - 1)
+    return unit * np.linalg.norm(rate / unit, axis=axis)
+
+
 @composition.register
 def _(mechanism: NoisyGradientDescent) -> GaussianDP:
     rate = 1 / np.asarray(mechanism.noise_multiplier)
-    mu = float(np.linalg.norm(rate)) if rate.ndim else float(rate * np.sqrt(mechanism.n_steps))
+    mu = float(_norm(rate)) if rate.ndim else float(rate * np.sqrt(mechanism.n_steps))
     return GaussianDP(mu, mechanism.adjacency)
 
 
@@ -81,7 +88,7 @@ def _(mechanism: CyclicBatches) -> GaussianDP:
     if rate.ndim == 0:
         return GaussianDP(rate * np.sqrt(mechanism.n_epochs), mechanism.adjacency)
     by_position = rate.reshape(mechanism.n_epochs, mechanism.n_batches)
-    return GaussianDP(np.linalg.norm(by_position, axis=0).max(), mechanism.adjacency)
+    return GaussianDP(_norm(by_position, axis=0).max(), mechanism.adjacency)
 
 
 @composition.register
