@@ -135,9 +135,10 @@ def kept_length_of_curves(strength: float, n_features: int) -> float:
     """Return the part of mapped rows that keep their length where curves are learnt by squares.
 
     Predictions shorten no row, so that they are exactly additive, which costs R^2 .04 where half
-    of the rows are shortened in training.
+    of the rows are shortened in training. On six skewed columns at epsilon 1,000 curves are off by
+    14 % of their deviation with 0.9, 3 % with 0.999.
     """
-    return 0.9
+    return 1 - 0.1 * min(1.0, 40 * n_features / strength)
 
 
 def kept_length_of_rates(strength: float, n_features: int) -> float:
@@ -502,6 +503,14 @@ ENOUGH_STEPS = 64.0
 
 Longer training gains nothing there (MAGIC and California at epsilon 10, 50 columns alike at
 1,000,000 rows). What they leave undone is exp(-90), and more of them would keep more noise.
+"""
+
+
+STEPS_OF_SLOW = 6.4
+"""The number of plain steps for each time that rows curve the loss less than the intercept does.
+
+Rows that all have one scale are short beside the longest one if there are many columns, or a few
+long rows that keep their length. exp(-9) of their coefficients is left undone.
 """
 
 

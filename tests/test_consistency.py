@@ -16,6 +16,7 @@ from scipy.special import expit, log_expit, xlogy
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from skdpdyn import (
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -215,6 +216,18 @@ def test_long_rows_bend_less_as_the_budget_grows(name, most):
     longest = float(np.max(np.linalg.norm(X, axis=1)))
     model = truth.model(epsilon=1000.0, delta=1e-11, random_state=0, data_norm=longest).fit(X, y)
     assert np.linalg.norm(np.atleast_2d(model.coef_) - best) <= most * np.linalg.norm(best)
+
+
+def test_curves_are_found_by_a_large_budget():
+    """Columns are skewed, so that few rows are long. With short rows or few steps 0.14 and more."""
+    rng = np.random.default_rng(0)
+    X = rng.beta(1, 4, (N, 6))
+    curves = np.sin(6 * X[:, 0]) + 3 * (X[:, 1] - 0.3) ** 2 + 2 * np.abs(X[:, 2] - 0.2) + X[:, 3]
+    y = curves + 0.3 * rng.normal(size=N)
+    model = PrivateGAMRegressor(
+        1000.0, 1e-11, bounds=(0, 1), target_bounds=(-2, 6), random_state=0
+    ).fit(X, y)
+    assert np.std(model.predict(X) - curves) <= 0.04 * np.std(curves)
 
 
 @pytest.mark.slow

@@ -428,7 +428,9 @@ class Curvature(Part):
             learning.top = learn_curvature(learning.rows, scaling, spending)
         elif learning.plan.request.adapts and not learning.plan.request.solves:
             row_map = learning.rows.map
-            learning.top = min(1 + scaling**2, max(scaling**2, row_map.moment / row_map.norm**2))
+            of_rows = row_map.moment / row_map.norm**2
+            learning.top = min(1 + scaling**2, max(scaling**2, of_rows))
+            learning.enough = max(learning.enough, rules.STEPS_OF_SLOW * learning.top / of_rows)
 
 
 class Products(Part):
