@@ -81,20 +81,22 @@ PLANTED = {
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found_by_both_kinds(bug):
-    """A canary misses one by chance alone: 200 fits, a mu of 4.9 for a claim of 2.4."""
+    """A canary misses one by chance alone, with a probability below 1e-6: 500 fits, a mu of 4.5 or
+    more for a claim of 2.4.
+    """
     model, planted = PLANTED[bug]
     with planted:
-        for kind, n_trials in (("replay", None), ("canary", 200)):
-            found = audit.audit(model, (20, 2), kind=kind, n_trials=n_trials)
+        for kind, n_trials in (("replay", None), ("canary", 500)):
+            found = audit.audit(model, (20, 2), kind=kind, n_trials=n_trials, confidence=0.9)
             assert not found.passed, found
             assert "MORE THAN CLAIMED" in str(found)
 
 
 def test_a_true_claim_passes_a_canary():
-    """Failure probability 1e-6."""
+    """Failure probability 1e-6, and less than that for a canary that sees nothing."""
     found = audit.audit(one_step, (20, 2), kind="canary", n_trials=200, confidence=1 - CHANCE)
     assert found.passed, found
-    assert 1.0 < found.findings[-1].measured < 8.0  # it sees the record, as it may
+    assert 0.0 < found.findings[-1].measured < 8.0  # it sees the record, as it may
 
 
 def test_noise_that_is_not_what_it_says_is_found():

@@ -21,7 +21,7 @@ Y = X @ [1.0, -2.0, 0.5] + RNG.gamma(2.0, 0.5, 20_000)
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
 def test_the_part_below_is_the_quantile(quantile):
     """Within 5 points, which noise passes with a probability below 1e-6, and near scikit-learn."""
-    model = PrivateQuantileRegressor(quantile=quantile, target_bounds=(-3, 7)).fit(X, Y)
+    model = PrivateQuantileRegressor(10.0, quantile=quantile, target_bounds=(-3, 7)).fit(X, Y)
     assert np.mean(model.predict(X) >= Y) == pytest.approx(quantile, abs=0.05)
     public = QuantileRegressor(quantile=quantile, alpha=0).fit(X[:2000], Y[:2000])
     score = d2_pinball_score(Y, public.predict(X), alpha=quantile)
