@@ -66,7 +66,7 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
     >>> X = rng.uniform(-0.5, 0.5, (20_000, 2))
     >>> y = X @ [3.0, -2.0] + rng.normal(size=20_000)
     >>> model = PrivateQuantileRegressor(quantile=0.9, target_bounds=(-5.0, 5.0)).fit(X, y)
-    >>> bool(0.87 < np.mean(y <= model.predict(X)) < 0.93), round(model.epsilon_, 6)
+    >>> bool(0.86 < np.mean(y <= model.predict(X)) < 0.94), round(model.epsilon_, 6)
     (True, 1.0)
     """
 

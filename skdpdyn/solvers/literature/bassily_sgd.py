@@ -53,10 +53,10 @@ class BassilySGD(Solver):
     >>> from skdpdyn.solvers import BassilySGD
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = BassilySGD(n_steps=2000)
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)
+    >>> model = PrivateLogisticRegression(8.0, alpha=0.1, classes=[False, True], solver=solver)
     >>> model = model.fit(X, X[:, 0] > 0)
     >>> bool(model.score(X, X[:, 0] > 0) > 0.8), model.n_iter_, round(model.noise_multiplier_, 1)
-    (True, 2000, 0.6)
+    (True, 2000, 0.4)
     """
 
     def __init__(self, n_steps: int | str = "auto", radius: Any = "auto") -> None:
