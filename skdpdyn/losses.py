@@ -70,20 +70,27 @@ def _squared_residual(raw_prediction, y, out):
         out[i] = raw_prediction[i] - y[i]
 
 
-def _softmax_residual(raw_prediction, y, out):
-    """Write softmax(raw_prediction) - onehot(y), column by column."""
-    n_classes, n_samples = out.shape
+@inner
+def _powers(raw_prediction, largest):
+    """Write exp(raw_prediction) over that of each column's largest one, in place."""
+    n_classes, n_samples = raw_prediction.shape
     for i in range(n_samples):
-        out[0, i] = raw_prediction[0, i]
+        largest[i] = raw_prediction[0, i]
     for c in range(1, n_classes):
         for i in range(n_samples):
-            out[0, i] = raw_prediction[c, i] if raw_prediction[c, i] > out[0, i] else out[0, i]
+            largest[i] = raw_prediction[c, i] if raw_prediction[c, i] > largest[i] else largest[i]
     for c in range(n_classes):
         for i in range(n_samples):
-            raw_prediction[c, i] -= out[0, i]
+            raw_prediction[c, i] -= largest[i]
     power = raw_prediction.ravel()
     for j in range(power.size):
         power[j] = _exp(power[j])
+
+
+def _softmax_residual(raw_prediction, y, out):
+    """Write softmax(raw_prediction) - onehot(y), column by column."""
+    n_classes, n_samples = out.shape
+    _powers(raw_prediction, out[0])
     for i in range(n_samples):
         out[0, i] = 0.0
     for c in range(n_classes):

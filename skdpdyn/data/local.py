@@ -319,23 +319,34 @@ class LocalRows(Rows):
             part = slice(first, first + _AT_ONCE)
             norms = np.ones(limit[part].size)
             if not known:
-                numbers = (
-                    (scale[part], offset[part])
-                    if kept
-                    else self.part(first, part.stop)._lengths(objective.data_norm)
-                )
-                scale[part], moved, of_rows = self._divided(*numbers)
+                of_rows = self._divide(part, scale, offset, None if kept else objective.data_norm)
                 norms = norms if long else of_rows
-                if has_centre:
-                    offset[part] = moved
             compiled(norms, self.exposure[part], limit[part], *of_limit)
 
         for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
-        self._scaled, weight = (self.map, self.X, scale, offset), self.weight
-        if self.exposure.size:
-            weight = self.exposure * weight if weight.size else self.exposure
-        return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
+        self._scaled = self.map, self.X, scale, offset
+        return BoundedRows(
+            scale, limit, offset if has_centre else np.empty(0), self._weight_of_gradients()
+        )
+
+    def _weight_of_gradients(self):
+        if not self.exposure.size:
+            return self.weight
+        return self.exposure * self.weight if self.weight.size else self.exposure
+
+    def _divide(self, part, scale, offset, data_norm):
+        """Write divisors of some rows in place of their lengths; return norms.
+
+        ``data_norm``: None where the lengths are there.
+        """
+        lengths = scale[part], offset[part]
+        if data_norm is not None:
+            lengths = self.part(part.start, part.stop)._lengths(data_norm)
+        scale[part], moved, norms = self._divided(*lengths)
+        if self.map is not None and self.map.centre is not None:
+            offset[part] = moved
+        return norms
 
     def _taken(self):
         """Take what is known of each row under this map, which is then no longer known."""

@@ -408,9 +408,8 @@ def least_noise(
         return judged(noise_multiplier, accuracy)[1].epsilon(budget.delta)
 
     def excess(log_noise: float, accuracy: float | None = None) -> float:
-        if not abs(log_noise) < _LARGEST_LOG:
-            raise CalibrationError(extreme)
-        return math.log(max(spent(math.exp(log_noise), accuracy) / budget.epsilon, 1e-9))
+        noise = _exponential(log_noise, extreme)
+        return math.log(max(spent(noise, accuracy) / budget.epsilon, 1e-9))
 
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
     extreme = f"{stated}: no noise can be computed for so extreme a budget"
@@ -438,6 +437,13 @@ def least_noise(
     except CalibrationError:
         raise CalibrationError(extreme) from None
     return judged(noise, None)[0]
+
+
+def _exponential(log_noise: float, extreme: str) -> float:
+    """Return the noise, or refuse what is no double."""
+    if not abs(log_noise) < _LARGEST_LOG:
+        raise CalibrationError(extreme)
+    return math.exp(log_noise)
 
 
 def _check_pure(guarantee: Guarantee, delta: float) -> None:
