@@ -361,6 +361,8 @@ class Tilted:
             high = max((self.log_moment - target) / self.tilt, high)
         while not excess(high) <= 0:  # the interval may be 1e-320
             low, high, growth = high, growth * high, min(growth * growth, 4.0)
+        if math.isinf(high):  # `outside` is more than delta
+            return math.inf
         epsilon = optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14)
         # The root is known to 1e-14, which is more than all of it where it is next to 0
         return smallest_safe(epsilon, lambda x: self.delta(x) <= delta, math.inf, scale=1e-9)
