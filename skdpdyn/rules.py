@@ -125,8 +125,9 @@ def kept_length(strength: float, n_features: int, is_bounded: bool) -> float:
 def longest_kept(quantile: float) -> float:
     """Return the largest length that rows may keep, over their root mean square.
 
-    No more than 1 - quantile of all rows are longer, whatever their tails (Chebyshev): with 4 at
-    any strength, coefficients of columns with three finite moments stay 3 % too long for ever.
+    No more than 1 - quantile of all rows are longer, whatever their tails (Chebyshev). With 4 at
+    any strength, coefficients stay 3 % too large for columns of Student's t with 3 degrees of
+    freedom.
     """
     return max(4.0, 1 / math.sqrt(max(1 - quantile, 1e-9)))
 
@@ -507,10 +508,11 @@ Longer training gains nothing there (MAGIC and California at epsilon 10, 50 colu
 
 
 STEPS_OF_SLOW = 6.4
-"""The number of plain steps for each time that rows curve the loss less than the intercept does.
+"""The number of plain steps over the ratio of the largest curvature to that of the rows.
 
-Rows that all have one scale are short beside the longest one if there are many columns, or a few
-long rows that keep their length. exp(-9) of their coefficients is left undone.
+The length of a step suits the largest curvature, which may be the intercept's. The rows have less
+where columns are many, or where a few long rows keep their length. exp(-9) of their coefficients is
+left undone.
 """
 
 

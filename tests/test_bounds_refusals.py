@@ -277,3 +277,19 @@ def test_squares_of_numpy_integers_do_not_overflow(n_samples):
     """As int32, 70,000^2 is 605,032,704: delta would be eight times 1/n^2."""
     budget = Budget.for_samples(1.0, "auto", n_samples=n_samples)
     assert budget.delta == 1 / int(n_samples) ** 2
+
+
+def test_the_largest_loss_of_a_composition_leaves_nothing_to_delta():
+    steps = {"n_samples": 40, "noise": 2.0, "step_size": 0.5, "smoothness": 0.5, "diameter": 1.0}
+    one = contraction(OnePass(**steps, lipschitz=1.0, distribution="laplace"))
+    both = ApproximateDP(0.3).compose(one)
+    assert 0 < both.epsilon(0.0) < math.inf
+    assert both.delta(both.epsilon(0.0)) == 0
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_rate_next_to_0_is_answered():
+    parts = ((SubsampledDP(GaussianDP(1 / 3), 5e-324), 40),)
+    guarantee = PrivacyLossDP(parts, accuracy=5e-6)
+    assert guarantee.epsilon(1e-6) == 0
+    assert 0 <= guarantee.delta(1.0) <= 1e-15

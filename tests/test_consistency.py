@@ -205,7 +205,7 @@ def test_a_large_budget_finds_what_no_privacy_finds(name, scales):
 
 @pytest.mark.parametrize(("name", "most"), [("numbers", 0.06), ("10 %", 0.012)])
 def test_long_rows_bend_less_as_the_budget_grows(name, most):
-    """Columns have three moments at the most.
+    """Columns are of Student's t with 3 degrees of freedom.
 
     Where lengths above four root mean squares are never kept, 0.107 and 0.020 stay for ever.
     """

@@ -116,8 +116,8 @@ def gaussian_decay(whole, first, source):
     decided, even : bool
         Whether first digits decide; the answer, if they do.
     last, following : int
-        The two that are equal. Otherwise those of x and of the number that decides whether to go on
-        are.
+        Where nothing is decided, either these two first digits are equal, or those of x and of the
+        number that it is compared with, the factor.
     """
     even, last, following = True, first, digit(source)
     while following < last:

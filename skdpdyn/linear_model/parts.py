@@ -127,7 +127,7 @@ class RowsMap(Part):
 
 
 class Distributions(Part):
-    """How the values of each column of numbers are distributed, a further scale of its curve.
+    """The distribution of the values of each column of numbers, a further scale of its curve.
 
     One noisy count a cell. A record is in one cell of each of p columns, so that it adds a vector
     of norm sqrt(p), and two records, none of whose coordinates is negative, differ by sqrt(2 p).

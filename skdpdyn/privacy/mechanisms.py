@@ -37,7 +37,7 @@ Few: TypeAlias = Annotated[int, count(largest=10**5)]  # noise on integers: an o
 Steepness: TypeAlias = Annotated[
     float, number(lambda a: 1 / EXTREME < a < EXTREME, f"a number > {1 / EXTREME} and < {EXTREME}")
 ]
-Share: TypeAlias = Annotated[
+Chance: TypeAlias = Annotated[
     float, number(lambda p: 1 / EXTREME < p <= 1, f"a number > {1 / EXTREME} and <= 1")
 ]
 Momentum: TypeAlias = Annotated[float, number(lambda x: 0 <= x < 1, "a number in [0, 1)")]
@@ -295,7 +295,7 @@ class RandomizedResponse(Checked):
     1.098612
     """
 
-    noise_parameter: Share
+    noise_parameter: Chance
     n_answers: Count
     adjacency: Neighbours = Adjacency.REPLACE_ONE
 

@@ -349,7 +349,8 @@ class PrivacyLossDP(Guarantee):
         losses = self._losses(others, float(np.max(delta, initial=0.0)))
         if losses is not None:
             delta = np.minimum(delta, losses.delta(epsilon, delta))
-        return delta
+        largest = self._largest_loss()
+        return delta if largest == math.inf else np.where(epsilon >= largest, 0.0, delta)
 
     def _epsilon(self, delta: float) -> float:
         if self.failure:
