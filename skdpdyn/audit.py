@@ -29,7 +29,6 @@ from skdpdyn.data.local import rows_of
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyWeakWarning, UnsupportedMechanismError
 from skdpdyn.noise import generators, release
 from skdpdyn.privacy import (
-    Allocated,
     Composition,
     CyclicBatches,
     Gaussian,
@@ -283,11 +282,6 @@ def _(record: OnePass, n_calls: int) -> list[float]:
 
 
 @allowed.register
-def _(record: Allocated, n_calls: int) -> list[float]:
-    return [_of_batch(record)] * n_calls  # as in each batch that a record may be in
-
-
-@allowed.register
 def _(record: PoissonSubsampled, n_calls: int) -> list[float]:
     if n_calls == record.n_steps:
         return [_of_batch(record)] * n_calls
@@ -298,7 +292,7 @@ def _(record: PoissonSubsampled, n_calls: int) -> list[float]:
     return [_of_batch(record) * float(np.sum(step_size)) / step_size[-1]]
 
 
-def _of_batch(record: PoissonSubsampled | Allocated) -> float:
+def _of_batch(record: PoissonSubsampled) -> float:
     """Return what a record that is in the batch of a step moves its sum by: C, or 2 C."""
     return float(record.adjacency.sum_sensitivity(1.0) / record.noise_multiplier)
 

@@ -40,18 +40,6 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
-        "records take turns in allocated batches",
-        "batch = generator.integers(self.n_batches, size=n_samples, dtype=kind)",
-        "batch = np.arange(n_samples, dtype=kind) % self.n_batches",
-        "tests/test_allocated.py -k uniform_batch",
-    ),
-    Mutation(
-        "noise of allocated batches is exact in the last step alone",
-        "exact = steps.needs_exact or isinstance(mechanism, Allocated)",
-        "exact = steps.needs_exact",
-        "tests/test_spent.py -k allocated",
-    ),
-    Mutation(
         "a cut batch keeps its first rows",
         "batch = np.sort(generator.permutation(batch)[:most])",
         "batch = batch[:most]",

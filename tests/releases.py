@@ -545,7 +545,6 @@ WAYS_OUT = {
     "noisy_sgd without_replacement": fit(
         by(NoisySGD("without_replacement", batch_size=16, n_epochs=2))
     ),
-    "noisy_sgd allocated": fit(by(NoisySGD("allocated", batch_size=16, n_epochs=2))),
     "noisy_sgd one_pass": fit(by(NoisySGD("one_pass"))),
     "noisy_sgd random stop": fit(by(NoisySGD("one_pass", stopping="random"))),
     "noisy_sgd laplace": fit(

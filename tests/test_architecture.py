@@ -49,7 +49,6 @@ LAYERS = {
     "privacy/mechanisms.py": (2, 0),
     "privacy/schedules.py": (2, 0),
     "privacy/discrete.py": (2, 1),
-    "privacy/allocated.py": (2, 2),
     "privacy/accountants/__init__.py": (4, 0),
     "privacy/accountants/registry.py": (2, 1),
     "privacy/accountants/*.py": (3, 0),
@@ -70,7 +69,6 @@ LAYERS = {
     "kernels/__init__.py": (6, 0),
     "kernels/jit.py": (6, 0),
     "kernels/vectors.py": (6, 1),
-    "kernels/spreads.py": (6, 1),
     "kernels/dense.py": (6, 2),
     "kernels/csr.py": (6, 2),
     "kernels/statistics.py": (6, 3),
@@ -294,15 +292,11 @@ def test_every_module_has_a_number(module):
     )
 
 
-ON_USE = {("privacy/allocated.py", "skdpdyn.kernels.spreads.spread_sum")}
-"""The one kernel of a bound: it is loaded where allocated batches are accounted for."""
-
-
 @pytest.mark.smoke
 @each_module
 def test_imports_go_down(module):
     for line, name in module.imports():
-        if not _is_in(name, "skdpdyn") or (module.path, name) in ON_USE:
+        if not _is_in(name, "skdpdyn"):
             continue
         target = _module_of(name)
         if module.layer is None or target.layer is None:
@@ -354,8 +348,7 @@ def test_privacy_stands_on_its_own(module):
     foreign = [
         name
         for name in foreign
-        if (module.path, name) not in ON_USE
-        and not (_is_in(name, "skdpdyn.privacy") or _is_in(name, "skdpdyn.exceptions"))
+        if not (_is_in(name, "skdpdyn.privacy") or _is_in(name, "skdpdyn.exceptions"))
     ]
     assert not foreign, f"privacy imports nothing of skdpdyn but exceptions, not {foreign}"
     heavy = (

@@ -13,7 +13,6 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy import (
     ACCOUNTANTS,
-    Allocated,
     ApproximateDP,
     Composition,
     CyclicBatches,
@@ -95,7 +94,6 @@ RECORDS = {
         strong_convexity=0.1,
         smoothness=1.0,
     ),
-    "allocated": Allocated(n_batches=10, n_epochs=4, noise_multiplier=3.0),
     "poisson": PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40),
     "poisson, steps": PoissonSubsampled(
         sampling_probability=0.1, noise_multiplier=2.0, n_steps=40, step_size=0.5

@@ -206,27 +206,5 @@ class FixedBatches:
         return chosen
 
 
-@dataclass(frozen=True)
-class AllocatedBatches:
-    """Each row in one of ``n_batches``, uniformly, independently of other rows, anew each pass."""
-
-    n_batches: int
-
-    def drawn(self, n_samples, generator) -> Callable[[int], np.ndarray]:
-        """Return who is in a step, as a function of its number; steps come in their order."""
-        kind = np.uint16 if self.n_batches <= 2**16 else np.int64
-
-        def passes():
-            while True:
-                batch = generator.integers(self.n_batches, size=n_samples, dtype=kind)
-                index = np.argsort(batch, kind="stable")
-                yield from np.split(index, np.cumsum(np.bincount(batch, minlength=self.n_batches)))[
-                    :-1
-                ]
-
-        batches = passes()
-        return lambda step: next(batches)
-
-
-Batches = PoissonBatches | FreshBatches | FixedBatches | AllocatedBatches
+Batches = PoissonBatches | FreshBatches | FixedBatches
 """Any of the samplers."""

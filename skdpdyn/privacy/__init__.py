@@ -24,7 +24,6 @@ from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, Ren
 from skdpdyn.privacy.ledger import Ledger
 from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
-    Allocated,
     Composition,
     CyclicBatches,
     DiscreteGaussian,
@@ -50,7 +49,6 @@ from skdpdyn.privacy.serialization import from_json, to_json
 __all__ = [
     "ACCOUNTANTS",
     "Adjacency",
-    "Allocated",
     "ApproximateDP",
     "Assumed",
     "Budget",

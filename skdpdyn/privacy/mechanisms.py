@@ -665,59 +665,6 @@ class TruncatedPoisson(Checked):
 
 
 @stored
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Allocated(Stepwise):
-    """Passes over random batches: each record is in one uniform batch of every pass.
-
-    Records are allocated independently of each other and of other passes. Each step clips the
-    gradients of its batch and adds noise to their sum, which is divided by a public number, never
-    by the realised size of the batch; an empty batch adds its noise too. Any iterate may be
-    released. Not for batches of equal size, nor for a permutation.
-
-    Parameters
-    ----------
-    n_batches : int
-        Number of batches in a pass.
-    n_epochs : int
-        Number of passes.
-    noise_multiplier : float
-        Standard deviation of the noise on the sum, over the bound C on one record's gradient.
-        Positive. It is over C under both adjacencies.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        The neighbouring relation.
-    step_size : float, array-like of shape (n_batches * n_epochs,) or None, default=None
-        Step sizes, positive, if they are known. No bound depends on them.
-    diameter : float or None, default=None
-        Diameter of the ball that every step projects onto. None: no projection.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import Allocated, subsampling
-    >>> m = Allocated(n_batches=100, n_epochs=10, noise_multiplier=1.0, adjacency="add_remove")
-    >>> round(subsampling(m).epsilon(1e-5), 2)
-    1.7
-    """
-
-    n_batches: Count
-    n_epochs: Count
-    noise_multiplier: Positive
-    adjacency: Neighbours = Adjacency.REPLACE_ONE
-    step_size: BySteps | None = None
-    diameter: Positive | None = None
-
-    rounding = 0.0  # no field: noise is exact in every step
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_count(self.n_steps, "n_batches * n_epochs", largest=MAX_STEPS)
-
-    @property
-    def n_steps(self) -> int:
-        """Steps in all."""
-        return self.n_batches * self.n_epochs
-
-
-@stored
 @dataclass(frozen=True, kw_only=True)
 class OnePass(Checked):
     """Projected noisy stochastic gradient descent: one pass in a known order, one record a step.

@@ -11,7 +11,6 @@ from scipy import special
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
-from skdpdyn.privacy.allocated import AllocatedGaussian
 from skdpdyn.privacy.checks import MAX_STEPS, checked_count
 from skdpdyn.privacy.fields import Checked, Count, Failure, number
 from skdpdyn.privacy.guarantees import (
@@ -248,7 +247,7 @@ class RepeatedCurve(Checked):
         return adjacency_of(self.curve)
 
 
-_PAIRS = SampledGaussian, TruncatedGaussian, AllocatedGaussian, MixedGaussian
+_PAIRS = SampledGaussian, TruncatedGaussian, MixedGaussian
 ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
 Accuracy: TypeAlias = Annotated[float, number(lambda x: 0 < x < 1, "a number in (0, 1)")]
 
@@ -776,9 +775,8 @@ def _(part: TruncatedGaussian, tail: float) -> float:
     return max(largest_loss(one, tail) for one in {part.sampled, part.pushed[1]})
 
 
-@largest_loss.register(AllocatedGaussian)
-@largest_loss.register(MixedGaussian)
-def _(part: Any, tail: float) -> float:
+@largest_loss.register
+def _(part: MixedGaussian, tail: float) -> float:
     return part.largest_loss(tail)
 
 
@@ -791,7 +789,6 @@ def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 
 @loss_masses.register(SampledGaussian)
 @loss_masses.register(TruncatedGaussian)
-@loss_masses.register(AllocatedGaussian)
 @loss_masses.register(MixedGaussian)
 def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     delta = [_profile(part, direction, epsilon) for direction in _directions(part)]
@@ -805,7 +802,7 @@ def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 
 def _profile(part: Any, direction: str, epsilon: Array) -> Array:
     """Return delta of one direction at many epsilons."""
-    if isinstance(part, (AllocatedGaussian, MixedGaussian)):
+    if isinstance(part, MixedGaussian):
         return part.delta(direction, epsilon)
     if isinstance(part, SampledGaussian):
         return _hockey_stick(direction, part, epsilon)

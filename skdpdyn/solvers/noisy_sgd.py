@@ -12,13 +12,12 @@ from sklearn.base import clone
 from skdpdyn import rules
 from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
-from skdpdyn.kernels.draws import AllocatedBatches, FixedBatches, FreshBatches
+from skdpdyn.kernels.draws import FixedBatches, FreshBatches
 from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
-    Allocated,
     Budget,
     CyclicBatches,
     OnePass,
@@ -42,9 +41,8 @@ from skdpdyn.solvers.base import (
 )
 from skdpdyn.solvers.steps import Steps, descend
 
-_SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "allocated", "one_pass")
-_FRESH = "without_replacement", "allocated"
-Record = OnePass | CyclicBatches | WithoutReplacement | Allocated
+_SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
+Record = OnePass | CyclicBatches | WithoutReplacement
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
 # most batches of an epoch; longer runs take more epochs, because the privacy loss of every
 # position must be computed
@@ -71,10 +69,9 @@ class NoisySGD(Solver):
     Parameters
     ----------
     sampling : str, default="auto"
-        How records come into batches: "shuffled_once", "cyclic", "without_replacement",
-        "allocated" or "one_pass". "auto": "shuffled_once"; of a softmax, which is better
-        clipped than contracting, "without_replacement", unless there is a ``radius`` or
-        ``cooling``.
+        How records come into batches: "shuffled_once", "cyclic", "without_replacement" or
+        "one_pass". "auto": "shuffled_once"; of a softmax, which is better clipped than contracting,
+        "without_replacement", unless there is a ``radius`` or ``cooling``.
 
         - "shuffled_once": disjoint batches of one uniform permutation, drawn securely and never
           told, in the same order in every epoch; a record's place is unknown, so that its
@@ -85,18 +82,12 @@ class NoisySGD(Solver):
           `recursion` judging them (Ye and Shokri 2022). No projection. Needs the fewest epochs, but
           takes seconds to calibrate, and costs under add_remove as much as under replace_one. There
           are ``n_epochs * (n_samples // batch_size)`` steps, rounded down.
-        - "allocated": in every pass each record is in one random batch, independently of the
-          others and anew, so that sizes of batches vary about ``batch_size``, which sums are
-          divided by; `subsampling` judges them (Feldman and Shenfeld 2025). No convexity. It costs
-          as much as Poisson batches, but takes each record once a pass; under add_remove, less than
-          half of "without_replacement". Under replace_one calibration takes 15 s.
         - "one_pass": a record a step, in the order of the rows (Asoodeh, Diaz and Calmon 2020,
           Algorithm 1), the noise inside the step's gradient. As noisy as if nobody trusted the one
           who trains.
 
         A clipped softmax is no contraction, so that only `composition` and `subsampling` apply to
-        it: clip="auto" leaves the softmax unclipped for all but "without_replacement" and
-        "allocated".
+        it: clip="auto" leaves the softmax unclipped for all but "without_replacement".
     batch_size : "auto" or int, default="auto"
         Records in a batch. "auto": as follow from ``n_epochs`` and the training time, see
         `skdpdyn.privacy.schedules.curvature_aware_time`.
@@ -130,7 +121,6 @@ class NoisySGD(Solver):
 
     References
     ----------
-    V. Feldman, M. Shenfeld (2025), Privacy amplification by random allocation.
     F. Boninsegna (undated), The privacy analysis of the differential private stochastic gradient
     descent, Algorithm 2. J. Ye, R. Shokri (2022), Differentially private learning needs hidden
     state (or much faster convergence). S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification
@@ -202,7 +192,8 @@ class NoisySGD(Solver):
 
     def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: no clip for a softmax, unless batches are drawn afresh."""
-        return clip if loss.n_outputs == 1 or self._sampling(loss) in _FRESH else loss.lipschitz
+        fresh = self._sampling(loss) == "without_replacement"
+        return clip if loss.n_outputs == 1 or fresh else loss.lipschitz
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
@@ -231,16 +222,14 @@ class NoisySGD(Solver):
             max_steps=_MAX_STEPS if cooling else MAX_STEPS,
         )
         least_epochs = math.ceil(n_steps / _BATCHES)
-        if sampling in _FRESH:
-            least_epochs = max(least_epochs, _noisy_epochs(sampling, budget, n_steps))
+        if sampling == "without_replacement":
+            least_epochs = max(least_epochs, _noisy_epochs(budget, n_steps))
         batch_size, n_batches, n_epochs = self._batches(
             sampling, objective.n_samples, n_steps, least_epochs
         )
         n_run = n_epochs * n_batches
         step_size = given or min(largest, n_steps * planned / n_run)
         check_stable(step_size, objective)
-        if sampling == "allocated":
-            return self._allocated(n_batches, n_epochs, step_size, budget.adjacency)
         run = {
             "n_samples": objective.n_samples,
             "batch_size": batch_size,
@@ -277,8 +266,7 @@ class NoisySGD(Solver):
             last, verbose = int(generator.integers(1, mechanism.n_samples + 1)), 0
             of_steps = steps.step_size[:last], steps.noise_std[:last]
             steps = replace(steps, step_size=of_steps[0], noise_std=of_steps[1])
-        exact = steps.needs_exact or isinstance(mechanism, Allocated)
-        objective = replace(objective, exact=exact)
+        objective = replace(objective, exact=steps.needs_exact)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
     def fitted_attributes(self, mechanism: Record) -> dict[str, Any]:
@@ -296,7 +284,7 @@ class NoisySGD(Solver):
                 "noise_multiplier_": mechanism.noise_multiplier,
                 "n_iter_": mechanism.n_steps,
             }
-        if not isinstance(mechanism, Allocated) and mechanism.sensitivity is not None:
+        if mechanism.sensitivity is not None:
             attributes["sigma_"] = (
                 attributes["noise_multiplier_"]
                 * mechanism.sensitivity
@@ -346,7 +334,7 @@ class NoisySGD(Solver):
                 f"batch_size={self.batch_size!r}, n_epochs={self.n_epochs!r}: "
                 "sampling='one_pass' takes a record a step, once"
             )
-        if sampling in (*_FRESH, "one_pass") and cooling:
+        if sampling in ("without_replacement", "one_pass") and cooling:
             raise ValueError(f"cooling=True needs disjoint batches, not sampling={sampling!r}")
         if sampling == "without_replacement" and radius < math.inf:
             raise ValueError(
@@ -424,18 +412,6 @@ class NoisySGD(Solver):
             **run,
         )
 
-    def _allocated(self, n_batches, n_epochs, step_size, adjacency):
-        """Return the records of allocated batches."""
-        radius = checked_radius(self.radius)
-        return lambda noise: Allocated(
-            n_batches=n_batches,
-            n_epochs=n_epochs,
-            noise_multiplier=noise,
-            adjacency=adjacency,
-            step_size=step_size,
-            diameter=None if math.isinf(radius) else 2 * radius,
-        )
-
     def _one_pass(self, objective, step_size, adjacency):
         if not objective.contracts:
             raise ValueError(
@@ -476,11 +452,9 @@ class NoisySGD(Solver):
         return record
 
 
-def _noisy_epochs(sampling, budget, n_steps):
+def _noisy_epochs(budget, n_steps):
     """Return the passes whose batches are so noisy that drawing them amplifies nearly in full."""
-    allocated = sampling == "allocated"
-    noise = rules.batch_noise(is_poisson=allocated) * budget.mu * math.sqrt(n_steps)
-    return math.ceil(noise / (budget.adjacency.sum_sensitivity(1.0) if allocated else 1))
+    return math.ceil(rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps))
 
 
 def _fresh(objective, step_size, n_steps, run):
@@ -543,15 +517,6 @@ def _(mechanism: CyclicBatches, objective, generator):
 @_run_of.register
 def _(mechanism: WithoutReplacement, objective, generator):
     return FreshBatches(mechanism.batch_size), _steps_of(mechanism, objective, math.inf)
-
-
-@_run_of.register
-def _(mechanism: Allocated, objective, generator):
-    divisor = objective.n_samples / mechanism.n_batches
-    step_size = np.full(mechanism.n_steps, mechanism.step_size)
-    noise_std = step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor)
-    steps = Steps(step_size, noise_std, divisor, radius_of(mechanism.diameter))
-    return AllocatedBatches(mechanism.n_batches), steps
 
 
 def _steps_of(mechanism, objective, radius):

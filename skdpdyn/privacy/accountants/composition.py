@@ -11,7 +11,6 @@ from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.discrete import LaplaceDP
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import (
-    Allocated,
     CyclicBatches,
     Gaussian,
     NoisyGradientDescent,
@@ -29,10 +28,10 @@ def composition(mechanism: Mechanism) -> NoReturn:
 
     Each step that a record takes part in is a Gaussian mechanism with mu_k = sensitivity / noise;
     together mu^2 = sum of mu_k^2 (Dong, Roth and Su 2022, Corollary 3.3), exactly. It only needs a
-    bounded sensitivity: no convexity, any step size, any release. With disjoint or
-    allocated batches, a record is in one batch per epoch (the worst position counts); with other
-    sampled batches it may be in all.
-    One pass with Laplace noise has its profile, pure with epsilon = sensitivity / scale.
+    bounded sensitivity: no convexity, any step size, any release. With disjoint
+    batches, a record is in one batch per epoch (the worst position counts); with sampled batches
+    it may be in all. One pass with Laplace noise has its profile, pure with epsilon = sensitivity /
+    scale.
 
     Parameters
     ----------
@@ -108,14 +107,6 @@ def _(mechanism: PoissonSubsampled) -> GaussianDP:
         moved * np.sqrt(mechanism.n_steps) / mechanism.noise_multiplier,
         mechanism.adjacency,
         min(failure, 1 - 2**-53),
-    )
-
-
-@composition.register
-def _(mechanism: Allocated) -> GaussianDP:
-    moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C, one batch of a pass
-    return GaussianDP(
-        moved * np.sqrt(mechanism.n_epochs) / mechanism.noise_multiplier, mechanism.adjacency
     )
 
 

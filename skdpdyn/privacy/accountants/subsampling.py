@@ -9,11 +9,9 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.allocated import AllocatedGaussian
 from skdpdyn.privacy.fields import Checked, Cost, Positive, Probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import (
-    Allocated,
     PoissonSubsampled,
     TruncatedPoisson,
     WithoutReplacement,
@@ -36,10 +34,6 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
       steps without sampling.
     - `TruncatedPoisson`: the same, but for batches that are cut, where the record may push out
       another (arXiv 2508.15089; the pair is proven in `numerical.TruncatedGaussian`).
-    - `Allocated`: a pass is dominated by noise around one of the B unit vectors of its batches,
-      drawn uniformly, against none (add_remove, both directions: Feldman and Shenfeld 2025) or
-      against the opposite vectors (replace_one; both are proven in `skdpdyn.privacy.allocated`,
-      with an upper bound on its profile).
     - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon
       - 1)/q)), q = b/n, with the mu of a record *replaced* in the batch also under add_remove,
       since a batch without the record has another in its place.
@@ -49,7 +43,7 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
 
     Parameters
     ----------
-    mechanism : PoissonSubsampled, TruncatedPoisson, Allocated or WithoutReplacement
+    mechanism : PoissonSubsampled, TruncatedPoisson or WithoutReplacement
         Record of the run.
 
     Returns
@@ -61,11 +55,6 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
     ------
     UnsupportedMechanismError
         For any other record.
-
-    References
-    ----------
-    V. Feldman, M. Shenfeld (2025), Privacy amplification by random allocation. The same (2026),
-    arXiv 2602.17284: its exact accounting.
 
     Examples
     --------
@@ -116,16 +105,6 @@ def _(mechanism: TruncatedPoisson) -> PrivacyLossDP:
     )
     part = TruncatedGaussian(mechanism.n_samples, mechanism.batch_size, step)
     return PrivacyLossDP(((part, mechanism.n_steps),), mechanism.adjacency)
-
-
-@subsampling.register
-def _(mechanism: Allocated) -> Guarantee:
-    check_computable("subsampling", noise_multiplier=mechanism.noise_multiplier)
-    part = AllocatedGaussian(mechanism.n_batches, mechanism.noise_multiplier, mechanism.adjacency)
-    if mechanism.n_batches == 1:
-        mu = part._gaussian_bound() * math.sqrt(mechanism.n_epochs)
-        return GaussianDP(mu, mechanism.adjacency)
-    return PrivacyLossDP(((part, mechanism.n_epochs),), mechanism.adjacency)
 
 
 @subsampling.register
