@@ -11,7 +11,6 @@ from skdpdyn.losses import _exp  # any kernel: they all are stored in one way
 
 NEEDED = ("numpy", "scipy", "numba", "scikit-learn")
 OPTIONAL = (
-    "array-api-compat",
     "dask",
     "distributed",
     "matplotlib",

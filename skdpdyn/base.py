@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.frames import Frame
-from skdpdyn.data.gpu import like, on_device, on_host
 from skdpdyn.data.rows import check_indices
 from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
@@ -50,6 +49,7 @@ _FILL_TARGETS = "Give records without a target a public value"
 _MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
 # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not
 # private
+_ON_DEVICE = "Rows are summed in the host's memory: pass X.cpu() or cupy.asnumpy(X)"
 _COPY = "Rows are lent to be read: have each step copy what it changes, by copy=True for one"
 _ADVICE = {
     "Expected 2D array, got 1D array instead": _RESHAPE,
@@ -65,6 +65,8 @@ _ADVICE = {
     "Input contains NaN": f"{_FILL_ROWS}. {_FILL_TARGETS}",
     "boolean value of NA is ambiguous": _MISSING,
     "float() argument must be a string or a real number, not 'NAType'": _MISSING,
+    "can't convert cuda": _ON_DEVICE,
+    "Implicit conversion to a NumPy array is not allowed": _ON_DEVICE,
     "setting an array element with a sequence": (
         "X must be a 2D array of numbers, and y an array of labels or of numbers"
     ),
@@ -257,7 +259,6 @@ def scored(
 ) -> float:
     """Return a metric of scikit-learn, or an error that quotes no label."""
     refuse_unreadable(y, sample_weight)
-    y, predictions, sample_weight = map(on_host, (y, predictions, sample_weight))
     with config_context(array_api_dispatch=False):
         return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
 
@@ -294,10 +295,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: _Method) -> _Method:
-    """Have a method that takes rows answer for a Dask collection by another, block by block.
-
-    For an array of another library it answers in that library, on the device of the rows.
-    """
+    """Have a method that takes rows answer for a Dask collection by another, block by block."""
 
     @wraps(method)
     def answer(self, X: Any, *arguments: Any) -> Any:
@@ -305,8 +303,7 @@ def by_blocks(method: _Method) -> _Method:
             from skdpdyn.data.cluster.dask import mapped  # an extra, and slow to load
 
             return mapped(partial(answer, self), X)
-        found = method(self, X, *arguments)
-        return like(found, X) if on_device(X) else found
+        return method(self, X, *arguments)
 
     return answer  # type: ignore[return-value]
 
@@ -347,7 +344,6 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     refuse_collections(estimator, X, *y)
     refuse_dates(X)
     refuse_unreadable(X, *y)
-    X, y = on_host(X), tuple(map(on_host, y))
     try:
         # kernels take numpy's arrays: convert those of other libraries, whatever the user's setting
         with config_context(array_api_dispatch=False):

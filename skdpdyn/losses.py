@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -118,35 +118,6 @@ def _poisson_residual(raw_prediction, y, out):
         out[i] = _exp(raw_prediction[i]) - y[i]
 
 
-def _exp_of_arrays(xp, t):
-    return xp.exp(xp.clip(t, -_MAX_EXPONENT, _MAX_EXPONENT))
-
-
-def _logistic_of_arrays(xp, raw_prediction, y):
-    return 1.0 / (1.0 + _exp_of_arrays(xp, -raw_prediction)) - y
-
-
-def _squared_of_arrays(xp, raw_prediction, y):
-    return raw_prediction - y
-
-
-def _softmax_of_arrays(xp, raw_prediction, y):
-    largest = xp.max(raw_prediction, axis=0, keepdims=True)
-    power = _exp_of_arrays(xp, raw_prediction - largest)
-    classes = xp.arange(power.shape[0], dtype=y.dtype, device=y.device)
-    return power / xp.sum(power, axis=0) - xp.astype(y == classes[:, None], power.dtype)
-
-
-def _hinge_of_arrays(xp, raw_prediction, y):
-    sign = 2.0 * y - 1.0
-    share = (1.0 + HINGE_WIDTH - sign * raw_prediction) * (0.5 / HINGE_WIDTH)
-    return -sign * xp.clip(share, 0.0, 1.0)
-
-
-def _poisson_of_arrays(xp, raw_prediction, y):
-    return _exp_of_arrays(xp, raw_prediction) - y
-
-
 @cache
 def _raises(function):
     return any(
@@ -199,9 +170,6 @@ class Loss:
         prediction that it is given and after clipping. None: off by (16 + 2 n_outputs) max(1,
         smoothness) (1 + abs(r)) eps, which is more and serves all losses that are sums, products
         and exponentials.
-    of_arrays : callable or None, default=None
-        ``of_arrays(xp, raw_prediction, y)`` returns what ``derivative`` writes, by functions ``xp``
-        of the array API, for rows on a GPU; it is off by no more. None: such rows are refused.
 
     Raises
     ------
@@ -222,7 +190,6 @@ class Loss:
     clipped: bool = False
     typical: float | None = None
     rounding: float | None = None
-    of_arrays: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.derivative):
@@ -276,7 +243,6 @@ logistic: Final = Loss(
     smoothness=0.25,
     at_zero=math.log(2),
     rounding=4.0,
-    of_arrays=_logistic_of_arrays,
 )
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
@@ -288,7 +254,6 @@ squared: Final = Loss(
     at_zero=0.5,
     quadratic=True,
     rounding=0.0,
-    of_arrays=_squared_of_arrays,
 )
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
@@ -299,7 +264,6 @@ hinge: Final = Loss(
     smoothness=1 / (2 * HINGE_WIDTH),
     at_zero=1.0,
     rounding=4.0,
-    of_arrays=_hinge_of_arrays,
 )
 """Hinge loss with a smoothed kink (Chaudhuri, Monteleoni and Sarwate 2011), for y in {0, 1}.
 
@@ -337,7 +301,6 @@ def poisson(largest: float) -> Loss:
         clipped=True,
         typical=1.0,
         rounding=100 * (largest + 1),  # of an exponential of up to 708
-        of_arrays=_poisson_of_arrays,
     )
 
 
@@ -364,7 +327,6 @@ def softmax(n_classes: int) -> Loss:
         trace=1 - 1 / n_classes,  # trace of diag(p) - pp' is 1 - |p|^2
         rank=n_classes - 1,  # residuals add up to 0
         rounding=16.0 + 2 * n_classes,
-        of_arrays=_softmax_of_arrays,
     )
 
 
@@ -377,16 +339,6 @@ def _pinball_residual(quantile):
             share = (raw_prediction[i] - y[i] + PINBALL_WIDTH) * (0.5 / PINBALL_WIDTH)
             share = share if share > 0.0 else 0.0  # NaN becomes 0
             out[i] = (share if share < 1.0 else 1.0) - quantile
-
-    return residual
-
-
-def _pinball_of_arrays(quantile):
-    """Return the same derivative by functions of the array API."""
-
-    def residual(xp, raw_prediction, y):
-        share = (raw_prediction - y + PINBALL_WIDTH) * (0.5 / PINBALL_WIDTH)
-        return xp.clip(share, 0.0, 1.0) - quantile
 
     return residual
 
@@ -418,7 +370,6 @@ def pinball(quantile: float) -> Loss:
         at_zero=steepest * (1 - PINBALL_WIDTH) + steepest**2 * PINBALL_WIDTH,
         typical=1.0,  # steps that the kink alone would allow are ten times too short elsewhere
         rounding=8.0,
-        of_arrays=_pinball_of_arrays(quantile),
     )
 
 

@@ -19,25 +19,6 @@ up as norms do. Errors are carried for one step only, so that c_k may exceed 1.
 Sums of gradients are arranged so that G_k hardly grows with the number of records, see
 `skdpdyn.chunks.in_order`; G_k and c_k of a Poisson batch are those of `largest_batch`.
 
-Products of another library, which sum rows on a GPU, add terms up in an order that nobody states.
-Theorem (Jeannerod and Rump 2013). In whatever order and tree m products x_i y_i are added up, their
-computed sum is off by at most m u times the sum of their sizes, to first order in u = eps/2. Proof.
-A sum of n floats is off by (n - 1) u times the sum of their sizes at most. By induction: let the
-last addition be that of the computed sums of k floats, whose sizes add up to A, and of n - k
-others, to B. It rounds by at most u times its exact result and, as both are floats, by neither's
-size. If B <= u A, that is at most B (1 + (n - k - 1) u) <= (n - k) u A, and alike if A <= u B.
-Otherwise it is at most u (A + B + (k - 1) u A + (n - k - 1) u B) <= u ((n - k) A + k B). With what
-the induction gives for both parts, that is (n - 1) u (A + B). Each product rounds by u times its
-size before; one that is contracted into an addition (fused multiply-add) does not, which leaves
-more than that addition takes. So a chunk of m rows on a GPU rounds as m rows that are summed one
-after the other, and a raw prediction as one here; sums of chunks are added up on the host, as
-everywhere. Where a bound leaves room for the rounding of one record's own row alone (counts, and
-sums that pay for themselves), a row's products must further be a function of the row and its place.
-`skdpdyn.data.gpu` tests that of a library, and gives no batches, where places change.
-
-C.-P. Jeannerod, S. Rump (2013), Improved error bounds for inner products in floating-point
-arithmetic, SIAM J. Matrix Anal. Appl. 34.
-
 Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within
 `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal ones that they are coupled to; iterates stay within
 the public radius that E_k is computed for, because every step projects onto that ball, which is

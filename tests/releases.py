@@ -5,10 +5,9 @@ package needs a way out here that comes to it: `test_bits.py` reads the package.
 """
 
 import io
-import os
 import sys
 import warnings
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -19,7 +18,6 @@ import numpy as np
 from randomgen import AESCounter
 from reference import gradients
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 
 import skdpdyn
@@ -191,25 +189,6 @@ class InOrder(StreamedRows):
 def streamed(model):
     """Return a way out: a model, fitted to rows that are read in order."""
     return lambda n_features: lambda data: model().fit(InOrder(data))
-
-
-@contextmanager
-def dispatching():
-    """Have scikit-learn leave arrays of other libraries where they are."""
-    with patch.dict(os.environ, SCIPY_ARRAY_API="1"), config_context(array_api_dispatch=True):
-        yield
-
-
-def on_device(model):
-    """Return a way out: a model, fitted to arrays of another library than numpy."""
-
-    def run(data):
-        import array_api_strict as xp
-
-        with dispatching():
-            return model().fit(xp.asarray(data.X), xp.asarray(data.y))
-
-    return lambda n_features: run
 
 
 def of_sparse(model):
@@ -538,7 +517,6 @@ WAYS_OUT = {
     "PrivateRidge started": started(partial(ridge, conditioning=0.3), "target"),
     "noisy_gd, sparse": of_sparse(by(NoisyGD(n_steps=3))),
     "noisy_gd, streamed": streamed(by(NoisyGD(n_steps=3))),
-    "noisy_gd, on a device": on_device(by(NoisyGD(n_steps=3))),
     "noisy_gd, persons": fit(by(NoisyGD(n_steps=3)), **PERSONS),
     "noisy_sgd shuffled_once": fit(by(NoisySGD("shuffled_once", batch_size=16, n_epochs=2))),
     "noisy_sgd cyclic": fit(by(NoisySGD("cyclic", batch_size=16, n_epochs=2))),
@@ -572,9 +550,6 @@ WAYS_OUT = {
         by(SufficientStatistics(), partial(ridge, **unconditioned)), "target"
     ),
     "PrivateLogisticRegression conditioned": fit(
-        partial(logistic, conditioning=0.3, class_weight="private")
-    ),
-    "PrivateLogisticRegression conditioned, on a device": on_device(
         partial(logistic, conditioning=0.3, class_weight="private")
     ),
     "PrivateLogisticRegression conditioned, sparse": of_sparse(partial(logistic, conditioning=0.3)),

@@ -16,7 +16,6 @@ from skdpdyn.base import (
     warn_of_own_rows,
 )
 from skdpdyn.data.cluster import is_collection
-from skdpdyn.data.gpu import like, on_device, on_host
 from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.counts import CountUnits, loss_of_counts
@@ -45,7 +44,6 @@ def score_of_rates(y: Any, rates: np.ndarray, sample_weight: Any, exposure: Any)
             sample_weight = of_rows * (1 if sample_weight is None else sample_weight)
         return d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1)
 
-    exposure = on_host(exposure)
     return scored(d2_of_counts, y, rates, sample_weight)
 
 
@@ -205,8 +203,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             return rates
         if is_collection(X):
             raise ValueError("exposure=...: X is a Dask collection. Multiply predict(X) by it")
-        of_rows = exposures(exposure, rates)
-        return rates * (like(of_rows, X) if on_device(X) else of_rows)
+        return rates * exposures(exposure, rates)
 
     @by_blocks
     def _rates(self, X):

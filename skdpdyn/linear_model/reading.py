@@ -14,7 +14,6 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.files import TabledRows, table_of
-from skdpdyn.data.gpu import DeviceRows, on_device
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
@@ -106,9 +105,7 @@ def read(
     Sets what scikit-learn's validation sets of columns on the estimator. Frees the resources of a
     source of rows at the end.
     """
-    elsewhere = type(X) is not np.ndarray and (
-        is_collection(X) or isinstance(X, Rows) or on_device(X)
-    )
+    elsewhere = type(X) is not np.ndarray and (is_collection(X) or isinstance(X, Rows))
     if model.family.expand is not None and elsewhere:
         raise TypeError(
             f"{type(model).__name__} takes arrays and frames in memory, and X is a "
@@ -121,8 +118,6 @@ def read(
         exposure = None
     if isinstance(X, Rows):
         X, target = X, _source(model, X, y, groups, exposure)
-    elif elsewhere:
-        X, target = _on_device(model, X, y, groups, exposure)
     else:
         X, target = _arrays(model, X, y, groups, exposure)
     with closing(X) if isinstance(X, Rows) else nullcontext():
@@ -135,7 +130,8 @@ def _source(model, X, y, groups, exposure):
     name = type(X).__name__
     if y is not None:
         raise ValueError(f"y must be None: X is a {name}, which has targets")
-    _refuse_groups(groups, name)
+    if groups is not None:
+        raise ValueError(f"groups needs all rows in memory, and X is a {name}. Use groups=None")
     if exposure is not None:
         raise ValueError(
             f"exposure must be None: X is a {name}, which has exposures beside its targets"
@@ -149,23 +145,6 @@ def _source(model, X, y, groups, exposure):
     target = model.family.targets.read(model, None)
     _know_columns(model, X.shape[1], getattr(X, "feature_names", None))
     return target
-
-
-def _refuse_groups(groups, name):
-    if groups is not None:
-        raise ValueError(f"groups needs all rows in memory, and X is a {name}. Use groups=None")
-
-
-def _on_device(model, X, y, groups, exposure):
-    """Return rows that stay where they are, and the target, of which nothing is kept."""
-    _refuse_groups(groups, type(X).__name__)
-    if y is None:
-        raise ValueError(f"{type(model).__name__} requires y to be passed: it is None")
-    rows, targets = DeviceRows(X, y, exposure), model.family.targets
-    _know_columns(model, rows.shape[1], None)
-    public = targets.public(model) is not None
-    target = targets.read(model, None if public else rows.seen_targets(is_regressor(model)))
-    return rows, replace(target, values=None, exposure=None)
 
 
 def _arrays(model, X, y, groups, exposure):

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from skdpdyn.base import quoting_no_records, refuse_unreadable
-from skdpdyn.data.gpu import namespace, on_host
 from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.losses import Loss
@@ -362,13 +361,7 @@ def are_bounds(low: float, high: float) -> bool:
 
 
 def numbers_of(y: Any) -> Any:
-    """Return the targets of a regression as float64, or raise an error that says what they are.
-
-    On a device nothing raises: what is no finite number becomes NaN, see `DeviceRows`.
-    """
-    if (xp := namespace(y)) is not np:
-        y = xp.astype(y, xp.float64)
-        return y + (y - y)
+    """Return the targets of a regression as float64, or raise an error that says what they are."""
     if y.dtype.kind not in "biuf":
         raise ValueError("y holds no numbers: regression needs a target of numbers")
     y = y.astype(np.float64, copy=False)
@@ -384,9 +377,8 @@ def numbers_of(y: Any) -> Any:
 def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
     """Return targets clipped to their bounds and mapped to [-1, 1] by (centre, half_range)."""
     centre, half_range = units
-    xp = namespace(y)
     # bounds as close as their rounding
-    return xp.clip((xp.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
+    return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
 
 
 def outside(y: Any, bounds: Any) -> Any:
@@ -396,14 +388,11 @@ def outside(y: Any, bounds: Any) -> Any:
     """
     low, high = bounds
     room, y = ROUNDING * (high - low), numbers_of(y if y.ndim == 1 else y[:, 0])
-    found = (y < low - room) | (y > high + room)
-    return (xp := namespace(y)).where(found, xp.ones_like(y), xp.zeros_like(y))
+    return ((y < low - room) | (y > high + room)).astype(np.float64)
 
 
 def numbers_of_labels(y: Any, classes: Any) -> Any:
     """Return the position of each label in the sorted classes, as losses take it."""
-    if namespace(y) is not np:
-        return _codes_on_device(y, classes)
     return codes_of(y, classes).astype(np.float64)
 
 
@@ -433,18 +422,6 @@ def codes_of(y: Any, classes: Any) -> Any:
     return codes
 
 
-def _codes_on_device(y, classes):
-    """Return the position of each label, NaN if it is absent."""
-    xp = namespace(y)
-    integers = classes.dtype.kind in "iu" and xp.isdtype(y.dtype, "integral")
-    y = xp.astype(y, xp.int64 if integers else xp.float64)
-    classes = classes if classes.dtype.kind in "biuf" else np.array([math.nan])  # no text is there
-    labels = xp.astype(xp.asarray(classes, device=y.device), y.dtype)
-    codes = xp.clip(xp.searchsorted(labels, y), 0, classes.size - 1)
-    absent = xp.full(y.shape, math.nan, dtype=xp.float64, device=y.device)
-    return xp.where(xp.take(labels, codes) == y, xp.astype(codes, xp.float64), absent)
-
-
 def _codes(y, classes):
     """Return the index of each label in ``classes``, -1 if it is absent."""
     kinds = {y.dtype.kind, classes.dtype.kind}
@@ -463,17 +440,10 @@ def exposures(exposure: Any, y: Any) -> np.ndarray:
     if exposure is None:
         return np.ones(len(y))
     refuse_unreadable(exposure)
-    exposure = quoting_no_records(np.array, on_host(exposure), dtype=np.float64)
+    exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
     if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
         raise ValueError(NO_EXPOSURES)
     return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
-
-
-def _exposures_on_device(exposure, y):
-    """Return one exposure for each of the targets, NaN where it is none."""
-    xp = namespace(y)
-    absent = xp.where(exposure > 0, exposure - exposure, xp.full_like(exposure, math.nan))
-    return xp.clip(exposure + absent, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
 
 
 def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, Any]:
@@ -484,12 +454,9 @@ def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, 
     if counts is None:
         return None, None
     of_counts, of_exposures = units
-    if exposure is None:
-        exposure = 1 / of_exposures
-    else:
-        of_rows = exposures if namespace(counts) is np else _exposures_on_device
-        exposure = of_rows(exposure, counts) / of_exposures
-    return namespace(counts).clip(counts, *bounds) / of_counts / exposure, exposure
+    exposure = 1 if exposure is None else exposures(exposure, counts)
+    exposure = exposure / of_exposures
+    return np.clip(counts, *bounds) / of_counts / exposure, exposure
 
 
 def rates_beside_exposures(y: Any, bounds: Any, units: Any) -> np.ndarray:
@@ -497,4 +464,4 @@ def rates_beside_exposures(y: Any, bounds: Any, units: Any) -> np.ndarray:
     y = numbers_of(y)
     counts, exposure = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
     rates, exposure = rates_of(counts, exposure, bounds, units)
-    return (xp := namespace(y)).stack([rates, exposure * xp.ones_like(rates)], axis=1)
+    return np.column_stack([rates, np.broadcast_to(exposure, rates.shape)])
