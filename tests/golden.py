@@ -15,17 +15,23 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from releases import WAYS_OUT, fit, of_sparse, shown, table
 
 from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
+    progress,
 )
+from skdpdyn.preprocessing import Conditioning
 
 OPTIONS = {"epsilon": 1.0, "random_state": 0, "n_jobs": 2}
 MODELS = {
@@ -34,6 +40,11 @@ MODELS = {
     "svc": (partial(PrivateLinearSVC, classes=[0, 1], **OPTIONS), "y"),
     "ridge": (partial(PrivateRidge, target_bounds=(-1, 1), **OPTIONS), "target"),
     "counts": (partial(PrivatePoissonRegressor, target_bounds=(0, 9), **OPTIONS), "counts"),
+    "quantile": (partial(PrivateQuantileRegressor, target_bounds=(-1, 1), **OPTIONS), "target"),
+}
+ADDITIVE = {
+    "curves of classes": (partial(PrivateGAMClassifier, classes=[0, 1], **OPTIONS), "y"),
+    "curves": (partial(PrivateGAMRegressor, target_bounds=(-1, 1), **OPTIONS), "target"),
 }
 SOLVERS = "auto", "noisy_sgd", "dp_sgd"
 DEFAULTS = {
@@ -47,19 +58,45 @@ DEFAULTS |= {
     for name, (model, target) in MODELS.items()
 }
 """Defaults on records in several chunks, by two threads."""
+ROADS = {
+    f"{name} with {options}": fit(partial(model, verbose=1, **options), target)
+    for name, (model, target) in MODELS.items()
+    for options in (
+        {},
+        {"conditioning": None, "fit_intercept": False},
+        {"conditioning": 0.2, "solver": "noisy_sgd", "adjacency": "add_remove"},
+        {"conditioning": 0.2, "bound": "langevin", "diagnostics": True},
+        {"conditioning": Conditioning(second_moment=[0.1] * 3, norm=2.0), "alpha": 0.01},
+        {"fit_intercept": False, "clip": 0.5, "data_norm": 1.0},
+        {"epsilon": 30.0},
+    )
+} | {
+    f"{name} with {options}": fit(partial(model, bounds=(-1, 1), verbose=1, **options), target)
+    for name, (model, target) in ADDITIVE.items()
+    for options in ({}, {"interactions": None, "alpha": 0.01})
+}
+"""Each way in which a fit may learn, on records that pay for it and on some that do not."""
 
 
 def digests(way, n_features, n_records=40, dtype=np.float64):
     """Return a digest of each attribute that a way out shows, by its name."""
     one, _ = table(n_features, n_records)
     one.X = one.X.astype(dtype)
-    with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        warnings.simplefilter("ignore")
+    printed = StringIO()
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        redirect_stdout(printed),
+        redirect_stderr(StringIO()),
+        patch.object(progress, "_time_left", lambda seconds: ""),
+        patch.object(progress, "_bar", lambda total, unit: None),
+    ):
+        warnings.simplefilter("always")
         try:
             result = way(n_features)(one)
         except ValueError as refusal:  # of pairs of one column
             result = str(refusal)
     parts = result if isinstance(result, tuple) else (result,)
+    parts = *parts, [str(warning.message) for warning in caught], printed.getvalue()
     return {
         f"{place} {name}": hashlib.sha256(repr(shown(value)).encode()).hexdigest()[:16]
         for place, part in enumerate(parts)
@@ -77,6 +114,9 @@ def main():
     for name, way in DEFAULTS.items():
         for d, dtype in ((3, np.float64), (30, np.float32)):
             now[f"default {name} {d}"] = digests(way, d, 6000, dtype)
+    for name, way in ROADS.items():
+        for n_records in (60, 400, 30_000):
+            now[f"road {name} {n_records}"] = digests(way, 3, n_records)
     if options.task == "write":
         options.file.write_text(json.dumps(now, indent=1))
         return
