@@ -183,18 +183,6 @@ def milliseconds(function, repeats=5):
     return np.median(times)
 
 
-def peers():
-    """Print how many cases of dp_accounting's own suites pass, and why the others do not."""
-    from accounting_peers import cases, reason
-
-    for suite in ("pld", "rdp"):
-        found = cases(suite)
-        failed = [(name, failure) for name, failure in found if failure is not None]
-        print(f"dp_accounting's {suite} suite: {len(found) - len(failed)} of {len(found)} pass")
-        for name, failure in failed:
-            print(f"    {name}: {reason(name, failure)}")
-
-
 def main(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -203,12 +191,8 @@ def main(argv=None):
     parser.add_argument("--settings", type=int, default=200, help="of Poisson batches")
     parser.add_argument("--pairs", type=int, default=0, help="of runs, one harder than the other")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--peers", action="store_true", help="dp_accounting's own suites alone")
     options = parser.parse_args(argv)
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
-    if options.peers:
-        peers()
-        return
     rng = np.random.default_rng(options.seed)
     excesses(options.settings, rng)
     batches(options.settings, rng)

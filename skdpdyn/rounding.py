@@ -176,7 +176,7 @@ def _total(values, n_steps):
 def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> int:
     """Return how many records no Poisson batch of a run exceeds, but with a probability of 1e-100.
 
-    Larger ones are cut, and that is accounted for, see `skdpdyn.privacy.TruncatedPoisson`. By
+    Larger ones are cut, and that is accounted for, see `skdpdyn.privacy.PoissonSubsampled`. By
     Bernstein's inequality: a batch of mean size b exceeds b + t with a probability of at most
     exp(-t^2 / (2 b + 2 t / 3)).
 

@@ -10,8 +10,6 @@ from accounting_oracle import NotConverged, sampled_epsilon
 from skdpdyn.privacy import (
     ApproximateDP,
     Composition,
-    DiscreteDP,
-    DiscreteLaplace,
     GaussianDP,
     LaplaceDP,
     OutputPerturbation,
@@ -135,13 +133,12 @@ def drawn_losses(rng):
 
 DRAWN = {
     "GaussianDP": lambda rng: GaussianDP(rng.exponential(), failure=rng.uniform()),
-    "RenyiDP": lambda rng: RenyiDP(LinearCurve(rng.exponential(), rng.uniform())),
+    "RenyiDP": lambda rng: RenyiDP(LinearCurve(rng.exponential())),
     "ApproximateDP": lambda rng: ApproximateDP(rng.exponential(), rng.uniform()),
     "ProfileMixture": drawn_mixture,  # before, 9 of 300 were not: divided by their sum once more
     "SubsampledDP": lambda rng: SubsampledDP(LaplaceDP(rng.exponential()), rng.uniform()),
     "RoundedDP": lambda rng: RoundedDP(drawn_mixture(rng), rng.exponential()),
     "LaplaceDP": lambda rng: LaplaceDP(rng.exponential()),
-    "DiscreteDP": lambda rng: DiscreteDP(DiscreteLaplace(noise_parameter=rng.exponential())),
     "ContractedDP": lambda rng: ContractedDP(rng.exponential(), rng.exponential(), 3),
     "PerturbedObjectiveDP": lambda rng: PerturbedObjectiveDP(rng.exponential(), rng.uniform()),
     "PrivacyLossDP": drawn_losses,

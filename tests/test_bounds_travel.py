@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from contextlib import suppress
 
 import matplotlib as mpl
@@ -25,6 +26,7 @@ from skdpdyn.privacy import (
     CyclicBatches,
     Gaussian,
     GaussianDP,
+    LaplaceDP,
     NoisyGradientDescent,
     ObjectivePerturbation,
     OnePass,
@@ -315,6 +317,15 @@ def test_events_say_the_same_under_their_relation(adjacency):
     assert pld_epsilon(poisson) == pytest.approx(poisson.epsilon(1e-6), rel=1e-3)
     both = poisson.compose(gaussian)
     assert pld_epsilon(both) == pytest.approx(both.epsilon(1e-6), rel=1e-3)
+    laplace = LaplaceDP(0.5, adjacency)
+    assert pld_epsilon(laplace) == pytest.approx(laplace.epsilon(1e-6), rel=1e-3)
+
+
+def test_events_need_an_extra_that_the_error_names(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    for ask in (lambda: GaussianDP(1.0).dp_event, lambda: LaplaceDP(1.0).neighboring_relation):
+        with pytest.raises(ImportError, match=r'pip install "skdpdyn\[events\]"'):
+            ask()
 
 
 def test_relations():

@@ -2,6 +2,7 @@
 steps.
 """
 
+import itertools
 import math
 import pickle
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from problems import generator
-from scipy import sparse, stats
+from scipy import integrate, sparse, stats
 from scipy.special import expit
 from sklearn.base import clone
 from spending import spent
@@ -27,7 +28,6 @@ from skdpdyn.privacy import (
     PoissonSubsampled,
     PrivacyLossDP,
     SubsampledDP,
-    TruncatedPoisson,
     WithoutReplacement,
     composition,
     from_json,
@@ -474,14 +474,55 @@ def test_batches_whose_rounding_is_paid_for_are_cut_and_accounted_as_such():
     free = subsampling(replace(whole, rounding=0.0)).rdp(orders)
     assert np.all((free <= at_orders) & (at_orders <= free * (1 + 1e-9)))
     hard = replace(record, largest_batch=510, rounding=0.0)
-    same = TruncatedPoisson(
-        n_samples=10**5,
-        sampling_probability=0.005,
-        batch_size=510,
-        noise_multiplier=4.0,
-        n_steps=100,
-    )
-    assert subsampling(hard) == subsampling(same)
     assert np.all(subsampling(hard).rdp(orders) > free)
     with pytest.raises(ValueError, match="give both"):
         replace(record, n_samples=None)
+
+
+# --- batches that are cut -------------------------------------------------------------------------
+
+
+def cut(adjacency="add_remove", **changes):
+    run = {"n_samples": 200, "sampling_probability": 0.05, "largest_batch": 12, "n_steps": 20}
+    return PoissonSubsampled(adjacency=adjacency, **run | {"noise_multiplier": 2.0} | changes)
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_cut_batches(adjacency):
+    from dp_accounting.pld import PLDAccountant
+
+    epsilon = subsampling(cut(adjacency)).epsilon(1e-5)
+    guarantee = subsampling(cut(adjacency))
+    theirs = PLDAccountant(guarantee.neighboring_relation)
+    theirs.compose(guarantee.dp_event)
+    assert epsilon == pytest.approx(theirs.get_epsilon(1e-5), rel=2e-4)
+    plain = PoissonSubsampled(
+        sampling_probability=0.05, noise_multiplier=2.0, n_steps=20, adjacency=adjacency
+    )
+    never = subsampling(cut(adjacency, largest_batch=200))
+    assert never.epsilon(1e-5) == pytest.approx(subsampling(plain).epsilon(1e-5), rel=1e-5)
+    assert epsilon > never.epsilon(1e-5)
+
+
+def test_cut_batches_are_above_a_law_that_is_written_out():
+    """One step, three records, of which one at most is taken; the others' values are -1."""
+    q, noise = 0.6, 1.5
+    y = np.linspace(-16, 16, 40_001)
+
+    def law(value):  # of the record, which vanishes for None
+        total = np.zeros_like(y)
+        values = [-1, -1] if value is None else [-1, -1, value]
+        for taken in itertools.product((0, 1), repeat=len(values)):
+            weight = np.prod([q if one else 1 - q for one in taken])
+            drawn = list(itertools.compress(values, taken)) or [0]
+            for sum_ in drawn:
+                total += weight / len(drawn) * np.exp(-((y - sum_) ** 2) / 2 / noise**2)
+        return total / np.sqrt(2 * np.pi) / noise
+
+    one_of_three = {"n_samples": 3, "sampling_probability": q, "largest_batch": 1, "n_steps": 1}
+    for adjacency, other in (("add_remove", None), ("replace_one", -1.0)):
+        bound = subsampling(cut(adjacency, **one_of_three, noise_multiplier=noise))
+        for epsilon, pair in itertools.product((0.0, 0.5, 1.0), ((1.0, other), (other, 1.0))):
+            one, two = map(law, pair)
+            exact = integrate.trapezoid(np.maximum(one - math.exp(epsilon) * two, 0), y)
+            assert exact <= bound.delta(epsilon) <= 1

@@ -42,7 +42,6 @@ from skdpdyn.privacy import (
     Selection,
     SubsampledDP,
     check_report,
-    events,
     from_json,
     privacy_report,
     selection,
@@ -50,11 +49,10 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, checked_guarantee, composed, largest
+from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.literature import dialects
-from skdpdyn.privacy.mechanisms import RandomizedResponse
 from skdpdyn.privacy.rounded import RoundedDP, rounded
 
 DELTA = 1e-6
@@ -91,7 +89,6 @@ EXAMPLES = [
     ContractedDP(0.5, 0.5, 3),
     RoundedDP(ApproximateDP(0.5), 1e-9),
     LaplaceDP(0.5),
-    DiscreteDP(RandomizedResponse(noise_parameter=0.5, n_answers=2)),
 ]
 each_kind = pytest.mark.parametrize("guarantee", EXAMPLES, ids=lambda one: type(one).__name__)
 
@@ -178,7 +175,6 @@ CARRIED = {
     "skdpdyn.privacy.literature.dialects.subsampling_lemma": lambda: dialects.subsampling_lemma(
         PURE, 0.1, "fixed_size"
     ),
-    "skdpdyn.privacy.events.repeated": lambda: events.repeated(PURE, 3),
     "skdpdyn.model_selection.totals.total_privacy": lambda: total_privacy(GAUSSIAN, PURE),
 }
 # these take a record or public numbers, of which a fit says whom they protect
@@ -186,7 +182,6 @@ FROM_RECORDS = (
     "skdpdyn.privacy.accountants",
     "skdpdyn.privacy.literature",
     "skdpdyn.privacy.ledger",
-    "skdpdyn.privacy.events.from_dp_event",  # of events, which know of no unit
 )
 
 

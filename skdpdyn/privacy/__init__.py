@@ -17,17 +17,14 @@ from skdpdyn.privacy.accountants import (
 from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
-from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
-from skdpdyn.privacy.events import from_dp_event
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
+from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.ledger import Ledger
 from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
     Composition,
     CyclicBatches,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Gaussian,
     Laplace,
     NoisyGradientDescent,
@@ -35,9 +32,7 @@ from skdpdyn.privacy.mechanisms import (
     OnePass,
     OutputPerturbation,
     PoissonSubsampled,
-    RandomizedResponse,
     Selection,
-    TruncatedPoisson,
     Vocabulary,
     WithoutReplacement,
 )
@@ -54,9 +49,6 @@ __all__ = [
     "Budget",
     "Composition",
     "CyclicBatches",
-    "DiscreteDP",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
     "Filter",
     "Gaussian",
     "GaussianDP",
@@ -71,11 +63,9 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDP",
     "ProfileMixture",
-    "RandomizedResponse",
     "RenyiDP",
     "Selection",
     "SubsampledDP",
-    "TruncatedPoisson",
     "Vocabulary",
     "WithoutReplacement",
     "calibrate",
@@ -83,7 +73,6 @@ __all__ = [
     "check_report",
     "composition",
     "contraction",
-    "from_dp_event",
     "from_json",
     "iteration",
     "kifer",

@@ -8,7 +8,7 @@ Gaussian noise and is what most accountants return.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache, reduce
 from typing import Annotated, Any, NoReturn, TypeAlias
@@ -78,6 +78,15 @@ class Adjacency(StrEnum):
 Neighbours: TypeAlias = Annotated[
     Named, Check(lambda value, name: Adjacency(value), "'add_remove' or 'replace_one'")
 ]
+
+
+def dp_accounting() -> Any:
+    """Return the package ``dp_accounting``, whose events say a guarantee to other libraries."""
+    try:
+        import dp_accounting
+    except ImportError:
+        raise ImportError('dp_event needs dp-accounting: pip install "skdpdyn[events]"') from None
+    return dp_accounting
 
 
 def checked_unit(unit: Any, name: str = "unit") -> str:
@@ -192,7 +201,10 @@ class Guarantee(Checked, ABC):
 
     @property
     def dp_event(self) -> Any:
-        """The guarantee as a ``dp_accounting`` event, for ``neighboring_relation``."""
+        """The guarantee as a ``dp_accounting`` event, for ``neighboring_relation``.
+
+        It needs the extra ``events``.
+        """
         raise UnsupportedMechanismError(f"{type(self).__name__} has no dp_accounting event")
 
     @property
@@ -305,8 +317,7 @@ class Guarantee(Checked, ABC):
     def compose(self, other: "Guarantee") -> "Guarantee":
         """Return the guarantee of releasing both, each chosen in view of the other's outcome.
 
-        In closed form where there is one; else numerically, as a `PrivacyLossDP` (needs
-        ``dp_accounting``).
+        In closed form where there is one; else numerically, as a `PrivacyLossDP`.
 
         Parameters
         ----------
@@ -600,25 +611,18 @@ class GaussianDP(Guarantee):
     @property
     def dp_event(self) -> Any:
         """``GaussianDpEvent(1 / mu)``, for an accountant of ``neighboring_relation``."""
-        import dp_accounting
-
         if self.failure:
             raise UnsupportedMechanismError(
                 f"failure={self.failure!r}: no dp_accounting event says that a guarantee may fail "
                 "with some probability. Use its epsilon and delta"
             )
-        return (
-            dp_accounting.GaussianDpEvent(1 / self.mu)
-            if self.mu > 0
-            else dp_accounting.NoOpDpEvent()
-        )
+        events = dp_accounting()
+        return events.GaussianDpEvent(1 / self.mu) if self.mu > 0 else events.NoOpDpEvent()
 
     @property
     def neighboring_relation(self) -> Any:
         """Always ADD_OR_REMOVE_ONE, under which dp_accounting reads the event as mu."""
-        import dp_accounting
-
-        return dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+        return dp_accounting().NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if type(other) is not GaussianDP:
@@ -669,21 +673,18 @@ Curves: TypeAlias = Annotated[
 @stored_part
 @dataclass(frozen=True)
 class LinearCurve(Checked):
-    """The Renyi curve offset + rate * order of an (offset, rate)-zCDP mechanism."""
+    """The Renyi curve rate * order of a rate-zCDP mechanism."""
 
     rate: Cost
-    offset: Cost = field(default=0.0, metadata={"optional": True})
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
-        return self.offset + self.rate * order
+        return self.rate * order
 
     @property
     def dp_event(self) -> Any:
-        """``ZCDpEvent(rate, offset)``."""
-        import dp_accounting
-
-        return dp_accounting.ZCDpEvent(self.rate, self.offset)
+        """``ZCDpEvent(rate)``."""
+        return dp_accounting().ZCDpEvent(self.rate)
 
 
 @stored_part

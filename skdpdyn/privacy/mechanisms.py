@@ -27,19 +27,11 @@ from skdpdyn.privacy.fields import (
     Stepwise,
     Tame,
     choice,
-    count,
     number,
 )
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Whole
 from skdpdyn.privacy.stored import stored
 
-Few: TypeAlias = Annotated[int, count(largest=10**5)]  # noise on integers: an outcome is a number
-Steepness: TypeAlias = Annotated[
-    float, number(lambda a: 1 / EXTREME < a < EXTREME, f"a number > {1 / EXTREME} and < {EXTREME}")
-]
-Chance: TypeAlias = Annotated[
-    float, number(lambda p: 1 / EXTREME < p <= 1, f"a number > {1 / EXTREME} and <= 1")
-]
 Momentum: TypeAlias = Annotated[float, number(lambda x: 0 <= x < 1, "a number in [0, 1)")]
 Release: TypeAlias = Annotated[str, choice("last", "all")]
 Noise: TypeAlias = Annotated[str, choice("gaussian", "gamma")]
@@ -217,86 +209,6 @@ class Laplace(Checked):
     """
 
     noise_multiplier: Positive
-    adjacency: Neighbours = Adjacency.REPLACE_ONE
-
-
-@stored
-@dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace(Checked):
-    """Integers with discrete Laplace noise, of bounded sensitivity in the L1 norm.
-
-    Parameters
-    ----------
-    noise_parameter : float
-        The a of the noise, which is x with a probability proportional to exp(-a abs(x)). Positive.
-    sensitivity : int, default=1
-        Largest change of the integers by one record, in the L1 norm.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        The neighbouring relation of the sensitivity.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import DiscreteLaplace, perturbation
-    >>> round(perturbation(DiscreteLaplace(noise_parameter=0.5)).delta(0.2), 6)
-    0.16133
-    """
-
-    noise_parameter: Steepness
-    sensitivity: Few = 1
-    adjacency: Neighbours = Adjacency.REPLACE_ONE
-
-
-@stored
-@dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian(Checked):
-    """One integer with discrete Gaussian noise.
-
-    Parameters
-    ----------
-    scale : float
-        The sigma of the noise, which is x with a probability proportional to exp(-x^2 / (2
-        sigma^2)). In [1e-4, 1e4].
-    sensitivity : int, default=1
-        Largest change of the integer by one record.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        The neighbouring relation of the sensitivity.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import DiscreteGaussian, perturbation
-    >>> round(perturbation(DiscreteGaussian(scale=2.0)).epsilon(1e-6), 6)
-    2.275793
-    """
-
-    scale: Annotated[float, number(lambda x: 1e-4 <= x <= 1e4, "in [1e-4, 1e4]")]
-    sensitivity: Few = 1
-    adjacency: Neighbours = Adjacency.REPLACE_ONE
-
-
-@stored
-@dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Checked):
-    """One of several answers, which is replaced by a uniformly random one with some probability.
-
-    Parameters
-    ----------
-    noise_parameter : float
-        That probability, in (0, 1].
-    n_answers : int
-        Number of possible answers.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        The neighbouring relation. "add_remove": for a record that vanishes, the answer is uniformly
-        random.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import RandomizedResponse, perturbation
-    >>> round(perturbation(RandomizedResponse(noise_parameter=0.5, n_answers=2)).epsilon(0.0), 6)
-    1.098612
-    """
-
-    noise_parameter: Chance
-    n_answers: Count
     adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
@@ -589,8 +501,8 @@ class PoissonSubsampled(Stepwise):
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
         `skdpdyn.rounding`. 0: exact arithmetic.
     n_samples, largest_batch : int or None, default=None
-        Number of records, and the most of a batch: of a larger one, so many are drawn uniformly, as
-        in `TruncatedPoisson`. None: no batch is cut.
+        Number of records, and the most of a batch: of a larger one, so many are drawn uniformly,
+        and a record may push out another. None: no batch is cut.
 
     Examples
     --------
@@ -619,49 +531,6 @@ class PoissonSubsampled(Stepwise):
                 f"n_samples={self.n_samples!r}, largest_batch={self.largest_batch!r}: give both, "
                 "where batches are cut, or neither"
             )
-
-
-@stored
-@dataclass(frozen=True, kw_only=True)
-class TruncatedPoisson(Checked):
-    """DP-SGD with Poisson batches, of which a larger one is cut to a uniformly random part.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of records n.
-    sampling_probability : float
-        Probability q in (0, 1] that a step takes a record, independently of all else.
-    batch_size : int
-        Most records of a batch: of a larger one, so many are drawn uniformly.
-    noise_multiplier : float
-        Standard deviation of the noise on the sum, over the bound C on one record's gradient.
-        Positive. It is over C under both adjacencies.
-    n_steps : int
-        Number of steps.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        The neighbouring relation.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import TruncatedPoisson, subsampling
-    >>> m = TruncatedPoisson(
-    ...     n_samples=1000,
-    ...     sampling_probability=0.05,
-    ...     batch_size=60,
-    ...     noise_multiplier=1.0,
-    ...     n_steps=100,
-    ... )
-    >>> round(subsampling(m).epsilon(1e-5), 2)
-    9.51
-    """
-
-    n_samples: Count
-    sampling_probability: Probability
-    batch_size: Count
-    noise_multiplier: Positive
-    n_steps: Count
-    adjacency: Neighbours = Adjacency.REPLACE_ONE
 
 
 @stored

@@ -25,6 +25,7 @@ from skdpdyn.privacy.guarantees import (
     Unit,
     adjacency_of,
     composes_numerically,
+    dp_accounting,
 )
 from skdpdyn.privacy.loss_grids import (
     MOST_COMPOSED,
@@ -37,7 +38,6 @@ from skdpdyn.privacy.loss_grids import (
     split,
     tilted,
 )
-from skdpdyn.privacy.mixtures import MixtureCurve
 from skdpdyn.privacy.sampled import Noise, Sampled, SampledCurve
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -48,7 +48,7 @@ class SampledGaussian(Checked):
     """One step of the Poisson-sampled Gaussian mechanism, by its dominating pair.
 
     add_remove: (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2), and the reverse. replace_one:
-    against (1-q) N(0, z^2) + q N(-1, z^2), which ``dp_accounting`` has as REPLACE_ONE.
+    against (1-q) N(0, z^2) + q N(-1, z^2).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class SampledGaussian(Checked):
 @stored_part
 @dataclass(frozen=True)
 class TruncatedGaussian(Checked):
-    """One step of `TruncatedPoisson`, by a dominating pair (arXiv 2508.15089).
+    """One step of Poisson batches that are cut, by a dominating pair (arXiv 2508.15089).
 
     Fix the other records, and let O be how many of them the step draws. With O < B, the step is a
     `SampledGaussian`. Given O >= B, the batch without the record is a uniform subset S of B others,
@@ -125,71 +125,6 @@ class TruncatedGaussian(Checked):
         return TruncatedCurve(self)
 
 
-@stored_part
-@dataclass(frozen=True)
-class MixedGaussian(Checked):
-    """Noise around a random one of several points, against noise around 0, both ways.
-
-    A likelihood ratio of several shifts >= 0 grows, so that sets beyond an edge are worst. At the
-    edge the ratio is e^epsilon, so that delta is a sum of profiles of the shifts there.
-
-    Parameters
-    ----------
-    weights, mus : tuple of float
-        Probabilities of the points, and their distances >= 0 from 0 over the noise.
-    adjacency : {"replace_one", "add_remove"}, default="add_remove"
-        "add_remove".
-    """
-
-    weights: tuple[float, ...]
-    mus: tuple[float, ...]
-    adjacency: Neighbours = Adjacency.ADD_REMOVE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        MixtureCurve(self.weights, self.mus)  # checks them
-        if self.adjacency is not Adjacency.ADD_REMOVE:
-            raise ValueError(f"adjacency={self.adjacency!r} must be 'add_remove'")
-
-    def _gaussian_bound(self) -> float:
-        return max(self.mus)
-
-    def _renyi_curve(self) -> None:
-        return None
-
-    def _log_ratios(self, x: Array) -> Array:
-        return np.multiply.outer(x, self.mus) - np.square(self.mus) / 2
-
-    def _log_ratio(self, x: Array) -> Any:
-        return special.logsumexp(self._log_ratios(x) + np.log(self.weights), axis=-1)
-
-    def largest_loss(self, tail: float) -> float:
-        """Return a loss that is exceeded with a probability of ``tail`` at most."""
-        reach = -float(special.ndtri_exp(math.log(tail)))
-        up, down = self._log_ratio(np.array([max(self.mus) + reach, -reach]))
-        return float(max(up, -down, 0.0))
-
-    def delta(self, direction: str, epsilon: Array) -> Array:
-        """Return delta in one direction at epsilons >= 0, rounded up."""
-        goal = epsilon if direction == "remove" else -epsilon
-        low = np.full(epsilon.shape, -_NOWHERE)
-        high = np.full(epsilon.shape, _NOWHERE + max(self.mus))
-        for _ in range(64):
-            middle = (low + high) / 2
-            below = self._log_ratio(middle) < goal
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        # the end at which the profile is that of a smaller epsilon
-        log_ratios = self._log_ratios(low if direction == "remove" else high)
-        weights = np.array(self.weights)
-        if direction == "add":
-            weights = weights * np.exp(epsilon[..., None] + log_ratios)
-            log_ratios = -log_ratios
-        far = np.exp(gdp_log_deltas(np.abs(log_ratios), np.array(self.mus)))
-        near = -np.expm1(np.minimum(log_ratios, 0.0)) + np.exp(np.minimum(log_ratios, 0.0)) * far
-        return np.minimum(np.sum(weights * near, axis=-1) + 1e-300, 1.0)
-
-
-_NOWHERE = 38.0  # standard deviations that are exceeded with a probability below 1e-300
 _ROOM = 1 + 1e-6  # for errors of incomplete beta functions
 _HARDLY = 1e-60  # probability of a cut below which it may cost all
 
@@ -247,7 +182,7 @@ class RepeatedCurve(Checked):
         return adjacency_of(self.curve)
 
 
-_PAIRS = SampledGaussian, TruncatedGaussian, MixedGaussian
+_PAIRS = SampledGaussian, TruncatedGaussian
 ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
 Accuracy: TypeAlias = Annotated[float, number(lambda x: 0 < x < 1, "a number in (0, 1)")]
 
@@ -446,8 +381,6 @@ class PrivacyLossDP(Guarantee):
     @property
     def dp_event(self) -> Any:
         """The parts as events, composed; of Gaussian and Poisson-sampled parts."""
-        import dp_accounting
-
         # PLDAccountant(REPLACE_ONE) reads a GaussianDpEvent as sensitivity 1 for adding, hence 2
         # for replacing
         if self.failure:
@@ -456,10 +389,10 @@ class PrivacyLossDP(Guarantee):
                 "with some probability. Use its epsilon and delta"
             )
         unit = self.adjacency.sum_sensitivity(1.0)
-        events = []
+        library, events = dp_accounting(), []
         for part, count in self.parts:
             if type(part) is GaussianDP:
-                events.append(dp_accounting.GaussianDpEvent(unit / part.mu))
+                events.append(library.GaussianDpEvent(unit / part.mu))
                 continue
             if type(part) is TruncatedGaussian:
                 event = _truncated_event(part)
@@ -471,15 +404,13 @@ class PrivacyLossDP(Guarantee):
                 raise UnsupportedMechanismError(
                     f"{type(part).__name__} has no dp_accounting event for {self.adjacency}"
                 )
-            events.append(dp_accounting.SelfComposedDpEvent(event, count))
-        return events[0] if len(events) == 1 else dp_accounting.ComposedDpEvent(events)
+            events.append(library.SelfComposedDpEvent(event, count))
+        return events[0] if len(events) == 1 else library.ComposedDpEvent(events)
 
     @property
     def neighboring_relation(self) -> Any:
         """REPLACE_ONE or ADD_OR_REMOVE_ONE, as our adjacency says."""
-        import dp_accounting
-
-        relations = dp_accounting.NeighboringRelation
+        relations = dp_accounting().NeighboringRelation
         return (
             relations.REPLACE_ONE
             if self.adjacency is Adjacency.REPLACE_ONE
@@ -775,11 +706,6 @@ def _(part: TruncatedGaussian, tail: float) -> float:
     return max(largest_loss(one, tail) for one in {part.sampled, part.pushed[1]})
 
 
-@largest_loss.register
-def _(part: MixedGaussian, tail: float) -> float:
-    return part.largest_loss(tail)
-
-
 @singledispatch
 def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     """Return a part's losses on a grid: one if both directions are alike, else (remove, add)."""
@@ -789,7 +715,6 @@ def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 
 @loss_masses.register(SampledGaussian)
 @loss_masses.register(TruncatedGaussian)
-@loss_masses.register(MixedGaussian)
 def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
     delta = [_profile(part, direction, epsilon) for direction in _directions(part)]
     for one in delta:  # both are P(A) - Q(A) there: `connect_dots` takes them to agree
@@ -802,8 +727,6 @@ def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
 
 def _profile(part: Any, direction: str, epsilon: Array) -> Array:
     """Return delta of one direction at many epsilons."""
-    if isinstance(part, MixedGaussian):
-        return part.delta(direction, epsilon)
     if isinstance(part, SampledGaussian):
         return _hockey_stick(direction, part, epsilon)
     cut, pushed = part.pushed
@@ -857,17 +780,14 @@ def _hockey_stick(direction: str, part: Any, epsilon: Array) -> Array:
 
 
 def _sampled_event(sampling_probability: float, noise_multiplier: float) -> Any:
-    import dp_accounting
-
-    return dp_accounting.PoissonSampledDpEvent(
-        sampling_probability, dp_accounting.GaussianDpEvent(noise_multiplier)
+    library = dp_accounting()
+    return library.PoissonSampledDpEvent(
+        sampling_probability, library.GaussianDpEvent(noise_multiplier)
     )
 
 
 def _truncated_event(part: TruncatedGaussian) -> Any:
-    from dp_accounting.dp_event import TruncatedSubsampledGaussianDpEvent
-
-    return TruncatedSubsampledGaussianDpEvent(
+    return dp_accounting().dp_event.TruncatedSubsampledGaussianDpEvent(
         part.n_samples,
         part.sampled.sampling_probability,
         part.batch_size,

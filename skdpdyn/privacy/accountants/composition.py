@@ -8,8 +8,8 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.discrete import LaplaceDP
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
     Gaussian,

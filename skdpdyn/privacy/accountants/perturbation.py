@@ -11,7 +11,6 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import gauss_legendre, gdp_log_deltas, smallest_safe, solve_epsilon
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.discrete import DiscreteDP, LaplaceDP
 from skdpdyn.privacy.fields import Checked, Cost, Count, Flag, Tame
 from skdpdyn.privacy.guarantees import (
     Adjacency,
@@ -22,13 +21,11 @@ from skdpdyn.privacy.guarantees import (
     RenyiDP,
     Unit,
 )
+from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
     Laplace,
     ObjectivePerturbation,
     OutputPerturbation,
-    RandomizedResponse,
     check_computable,
 )
 from skdpdyn.privacy.stored import stored, stored_part
@@ -45,8 +42,7 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
     - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
       Su 2022, Theorem 2.7); with the density proportional to exp(-norm(b) / s) it is pure, epsilon
       = sensitivity / s (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 6).
-    - `Laplace`, `DiscreteGaussian`, `DiscreteLaplace`, `RandomizedResponse`: exact profiles, proven
-      in `LaplaceDP` and `DiscreteDP`.
+    - `Laplace`: the exact profile, `LaplaceDP`.
     - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (`chaudhuri` prints 2
       J; the Jacobian costs it once). J is the record's ``tilt``.
     - With Gaussian noise and one output it has the profile `PerturbedObjectiveDP`, below the
@@ -71,7 +67,7 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
 
     Returns
     -------
-    GaussianDP, LaplaceDP, DiscreteDP, ApproximateDP, PerturbedObjectiveDP or RenyiDP
+    GaussianDP, LaplaceDP, ApproximateDP, PerturbedObjectiveDP or RenyiDP
 
     Raises
     ------
@@ -99,13 +95,6 @@ def _(mechanism: OutputPerturbation) -> Guarantee:
 @perturbation.register
 def _(mechanism: Laplace) -> LaplaceDP:
     return LaplaceDP(1 / mechanism.noise_multiplier, mechanism.adjacency)
-
-
-@perturbation.register(DiscreteGaussian)
-@perturbation.register(DiscreteLaplace)
-@perturbation.register(RandomizedResponse)
-def _(mechanism: Any) -> DiscreteDP:
-    return DiscreteDP(mechanism)
 
 
 @perturbation.register

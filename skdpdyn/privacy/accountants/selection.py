@@ -13,7 +13,7 @@ from skdpdyn.privacy._numerics import minimum_over_orders
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.fields import Checked, number
-from skdpdyn.privacy.guarantees import Curve, RenyiDP, Whole, adjacency_of
+from skdpdyn.privacy.guarantees import Curve, RenyiDP, Whole, adjacency_of, dp_accounting
 from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
 from skdpdyn.privacy.stored import stored_part
 
@@ -141,9 +141,9 @@ class SelectionCurve(Checked):
         event = getattr(self.trial, "dp_event", None)
         if event is None or self.shape < 0 or self.profile is not None:
             return None
-        from dp_accounting.dp_event import RepeatAndSelectDpEvent
-
-        return RepeatAndSelectDpEvent(event, self.expected_trials, self.shape)
+        return dp_accounting().dp_event.RepeatAndSelectDpEvent(
+            event, self.expected_trials, self.shape
+        )
 
     def with_accuracy(self, accuracy: float | None) -> Any:
         """Return the curve at another accuracy of the profile, see `Guarantee.with_accuracy`."""

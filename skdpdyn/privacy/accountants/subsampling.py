@@ -13,7 +13,6 @@ from skdpdyn.privacy.fields import Checked, Cost, Positive, Probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import (
     PoissonSubsampled,
-    TruncatedPoisson,
     WithoutReplacement,
     check_computable,
 )
@@ -29,11 +28,11 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
     - `PoissonSubsampled`, add_remove: the subsampled Gaussian (1-q) N(0,1) + q N(m,1) against
       N(0,1), both directions. replace_one: against (1-q) N(0,1) + q N(-m,1), a dominating pair: the
       other records fixed, both laws are such mixtures, with shifts of norm at most m, and the
-      shifts that are longest and opposite are worst. Composed by ``dp_accounting``, with a Renyi
-      curve (``.rdp``) by quadrature; ``epsilon`` and ``delta`` are the least of both and of the
+      shifts that are longest and opposite are worst. Composed numerically, with a Renyi curve
+      (``.rdp``) by quadrature; ``epsilon`` and ``delta`` are the least of both and of the
       steps without sampling.
-    - `TruncatedPoisson`: the same, but for batches that are cut, where the record may push out
-      another (arXiv 2508.15089; the pair is proven in `numerical.TruncatedGaussian`).
+      Where batches are cut, the record may push out another (arXiv 2508.15089; the pair is proven
+      in `numerical.TruncatedGaussian`).
     - `WithoutReplacement`, both adjacencies: the symmetrised profile q delta_mu(log(1 + (e^epsilon
       - 1)/q)), q = b/n, with the mu of a record *replaced* in the batch also under add_remove,
       since a batch without the record has another in its place.
@@ -43,7 +42,7 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
 
     Parameters
     ----------
-    mechanism : PoissonSubsampled, TruncatedPoisson or WithoutReplacement
+    mechanism : PoissonSubsampled or WithoutReplacement
         Record of the run.
 
     Returns
@@ -76,35 +75,16 @@ def _(mechanism: PoissonSubsampled) -> Guarantee:
     }
     check_computable("subsampling", **numbers)
     n_samples, largest = mechanism.n_samples, mechanism.largest_batch
+    step = SampledGaussian(**numbers, adjacency=mechanism.adjacency)
     if n_samples is not None and largest is not None:
-        return subsampling(
-            TruncatedPoisson(
-                n_samples=n_samples,
-                batch_size=largest,
-                n_steps=mechanism.n_steps,
-                adjacency=mechanism.adjacency,
-                **numbers,
-            )
-        )
+        cut = TruncatedGaussian(n_samples, largest, step)
+        return PrivacyLossDP(((cut, mechanism.n_steps),), mechanism.adjacency)
     if mechanism.sampling_probability == 1:
         moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
         return GaussianDP(
             moved * math.sqrt(mechanism.n_steps) / mechanism.noise_multiplier, mechanism.adjacency
         )
-    step = SampledGaussian(
-        mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency
-    )
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
-
-
-@subsampling.register
-def _(mechanism: TruncatedPoisson) -> PrivacyLossDP:
-    check_computable("subsampling", noise_multiplier=mechanism.noise_multiplier)
-    step = SampledGaussian(
-        mechanism.sampling_probability, mechanism.noise_multiplier, mechanism.adjacency
-    )
-    part = TruncatedGaussian(mechanism.n_samples, mechanism.batch_size, step)
-    return PrivacyLossDP(((part, mechanism.n_steps),), mechanism.adjacency)
 
 
 @subsampling.register
