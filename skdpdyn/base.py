@@ -458,13 +458,6 @@ class PrivateEstimatorMixin:
         """Whom ``privacy_`` is for: its unit."""
         return self.privacy_.unit
 
-    def __setstate__(self, state: Any) -> None:
-        state = dict(state)
-        unit = state.pop("privacy_unit_", "record")  # in 0.3, beside the guarantee
-        if unit != "record":
-            state["privacy_"] = state["privacy_"].with_unit(unit)
-        super().__setstate__(state)  # type: ignore[misc]
-
     def _publish_plan(self, plan, leaks, unit):
         """Set the attributes that say what a fit spent, and on whom: a ``unit``."""
         self.mechanism_, self.bound_ = plan.mechanism, plan.bound

@@ -175,13 +175,12 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             With ``missing="indicator"`` of twice as many columns: the scaled ones come first.
         """
         check_is_fitted(self, "bounds_")
-        missing = getattr(self, "missing_", "error")  # scalers of earlier versions lack it
-        finite = _finite(missing)
+        finite = _finite(self.missing_)
         X = validated(self, X, dtype=DTYPES, reset=False, ensure_all_finite=finite)
         low, high = self.bounds_.T  # float64: bounds that are close together stay apart
         start, stop = self.feature_range_
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
-        if missing == "indicator":
+        if self.missing_ == "indicator":
             absent = np.isnan(X)
             scaled = np.hstack([np.where(absent, min(max(0.0, start), stop), scaled), absent])
         return scaled.astype(X.dtype, copy=False)
@@ -203,9 +202,6 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.missing_ != "indicator":
             return names
         return np.concatenate([names, np.array([f"{name}_missing" for name in names], object)])
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__({"missing": "error"} | state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -812,16 +808,6 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             Equal to ``privacy_`` after such a fit of records; by persons, but for its unit.
         """
         return self._plan(*check_shape(n_samples, n_features))[0].guarantee
-
-    def __setstate__(self, state: Any) -> None:
-        # earlier versions had no such parameters
-        new = {
-            "bounds": None,
-            "crude_bounds": None,
-            "equalize": False,
-            "max_rows_per_person": "auto",
-        }
-        super().__setstate__(new | state)
 
     def _public_facts(self):
         return (

@@ -129,21 +129,17 @@ def test_json_keeps_every_bit(record):
 
 def test_json_refuses_what_it_does_not_know():
     assert from_json(to_json(GaussianDP(math.inf))).mu == math.inf
+    stored = to_json(GaussianDP(2.0))
+    nan = '{"type": "float", "value": "nan"}'
     for text, message in (
-        ('{"type": "os.system", "command": "ls"}', "is unknown"),
-        ('{"type": "GaussianDP", "sigma": 1}', "not a stored GaussianDP"),
-        ('{"type": "GaussianDP", "mu": -1, "adjacency": "replace_one"}', "mu=-1"),
-        (
-            (
-                '{"type": "GaussianDP", "mu": {"type": "float", "value": "nan"}, "adjacency": '
-                '"replace_one"}'
-            ),
-            "mu=nan",
-        ),
-        ('{"type": "GaussianDP", "mu": NaN, "adjacency": "replace_one"}', "NaN is no number"),
-        ('{"type": "GaussianDP", "mu": 2.0, "mu": 0.1, "adjacency": "replace_one"}', "comes twice"),
-        ('{"type": "float", "value": null}', "is unknown"),
-        ('{"type": "LinearCurve", "rate": 1.0}', "holds no record"),
+        ('{"version": 3, "type": "os.system", "command": "ls"}', "is unknown"),
+        ('{"version": 3, "type": "GaussianDP", "sigma": 1}', "not a stored GaussianDP"),
+        (stored.replace("2.0", "-1"), "mu=-1"),
+        (stored.replace("2.0", nan), "mu=nan"),
+        (stored.replace("2.0", "NaN"), "NaN is no number"),
+        (stored.replace("2.0", '2.0, "mu": 0.1'), "comes twice"),
+        ('{"version": 3, "type": "float", "value": null}', "is unknown"),
+        ('{"version": 3, "type": "LinearCurve", "rate": 1.0}', "holds no record"),
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ("[1, 2]", "holds no record"),
         ("3", "holds no record"),
@@ -153,31 +149,6 @@ def test_json_refuses_what_it_does_not_know():
     with pytest.raises(ValueError, match="cannot be stored"):
         to_json(RenyiDP(math.sqrt))
     assert all(kind.__dataclass_params__.frozen for kind in TYPES.values())
-
-
-def test_steps_stored_before_momentum_are_read():
-    """Documents as 0.2.0 wrote them, of version 1, had none, and those of 0.3.0rc1 had it."""
-    steps = (
-        '{"version": 1, "type": "NoisyGradientDescent", "n_steps": 4, "noise_multiplier": 1.5, '
-        '"step_size": 0.5, "strong_convexity": 0.0, "smoothness": null, "diameter": null, '
-        '"sensitivity": 0.1, "release": "last", "adjacency": "replace_one", "rounding": 0.0}'
-    )
-    record = NoisyGradientDescent(
-        n_steps=4, noise_multiplier=1.5, step_size=0.5, sensitivity=0.1, rounding=0.0
-    )
-    assert from_json(steps) == record
-    assert from_json(steps).momentum == 0.0
-    stored = json.loads(steps)
-    inner = {name: value for name, value in stored.items() if name != "version"}
-    whole = {"version": 1, "type": "Composition", "mechanisms": [inner]}
-    assert from_json(json.dumps(whole)) == Composition((record,))
-    # written with it, it is kept; lost since, it is refused
-    assert from_json(json.dumps({**stored, "momentum": 0.5})).momentum == 0.5
-    with pytest.raises(ValueError, match="not a stored NoisyGradientDescent"):
-        from_json(json.dumps({**stored, "version": 2}))
-    for field in ("rounding", "sensitivity"):  # of version 1, or before
-        with pytest.raises(ValueError, match="not a stored NoisyGradientDescent"):
-            from_json(json.dumps({name: value for name, value in stored.items() if name != field}))
 
 
 def documents():
@@ -442,7 +413,7 @@ def test_report_says_what_was_spent_and_assumed():
     assert stored["theorem"]["n_steps"] == 500
     assert stored["other bounds"]["composition"] > stored["spent"]["epsilon"]
     assert "no theorem" in stored["other bounds"]["recursion"]
-    assert from_json(json.dumps(stored["stored"]["mechanism"])) == m
+    assert from_dict(stored["stored"]["mechanism"]) == m
     text, page = str(report), report._repr_html_()
     for part in ("replace_one", "last_iterate", "advantage", "seed", "not protected against"):
         assert part in text
@@ -677,10 +648,12 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
         lambda: SubsampledDP(3, 0.1),
         lambda: SubsampledDP(GaussianDP(1.0), "0.1"),
         lambda: PrivacyLossDP(((Gaussian(1.0), 1),)),
-        lambda: from_json('{"type": ["a"]}'),
-        lambda: from_json('{"type": "RenyiDP", "curve": 3}'),
-        lambda: from_json('{"type": "LinearCurve", "rate": -1}'),
-        lambda: from_json('{"type": "RenyiDP", "curve": {"type": "SummedCurve", "curves": []}}'),
+        lambda: from_json('{"version": 3, "type": ["a"]}'),
+        lambda: from_json('{"version": 3, "type": "RenyiDP", "curve": 3}'),
+        lambda: from_json('{"version": 3, "type": "LinearCurve", "rate": -1}'),
+        lambda: from_json(
+            '{"version": 3, "type": "RenyiDP", "curve": {"type": "SummedCurve", "curves": []}}'
+        ),
     ):
         with pytest.raises(
             ValueError, match=r"must be|must hold|no record|not a stored|unknown|holds no"

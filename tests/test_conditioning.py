@@ -3,7 +3,6 @@ same in fit and prediction.
 """
 
 import math
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -255,21 +254,6 @@ def test_without_intercept_nothing_is_centred():
         fitted = model.fit(X, y)
         assert fitted.conditioning_.mean is None
         assert np.all(np.asarray(fitted.intercept_) == 0)
-
-
-def test_models_without_the_parameter_load():
-    """As version 0.1 stored them."""
-    X, y = data(200)
-    old = PrivateLogisticRegression(classes=[0, 1], conditioning=None, random_state=0).fit(X, y)
-    expected = old.decision_function(X)
-    del old.conditioning, old.conditioning_, old.solver_
-    loaded = pickle.loads(pickle.dumps(old))
-    np.testing.assert_array_equal(loaded.decision_function(X), expected)
-    assert loaded.get_params()["conditioning"] is None
-    assert np.isfinite(clone(loaded).fit(X, y).coef_).all()
-    scaler = PrivateScaler().fit(X)
-    del scaler.equalize
-    assert pickle.loads(pickle.dumps(scaler)).get_params()["equalize"] is False
 
 
 # --- as a step of a pipeline ----------------------------------------------------------------------

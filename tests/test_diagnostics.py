@@ -1,7 +1,5 @@
 """What public bounds change, bought on request: paid for in full, true, and told in the report."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numba import config
@@ -276,15 +274,3 @@ def test_everything_that_has_a_price_has_an_entry(tmp_path):
     costs = [model.privacy_, search.privacy_]
     assert ledger.epsilon > max(cost.epsilon(1e-4) for cost in costs)
     assert ledger.epsilon <= 8
-
-
-def test_a_model_of_an_earlier_version_has_none():
-    X, y = LOGISTIC.data(60)
-    fitted = LOGISTIC.model().fit(X, y)
-    state = fitted.__getstate__()
-    del state["diagnostics"]
-    old = LOGISTIC.model()
-    old.__setstate__(state)
-    assert old.diagnostics is False
-    assert old.privacy_report().as_dict() == fitted.privacy_report().as_dict()
-    assert pickle.loads(pickle.dumps(old)).fit(X, y).epsilon_ == fitted.epsilon_

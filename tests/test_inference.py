@@ -339,15 +339,6 @@ def test_seeds_leak_and_repeat():
     assert not np.array_equal(private_summary(model, X, Y, epsilon=5.0).coef, one.coef)
 
 
-def test_old_names_of_a_table_answer_with_a_warning():
-    summary = private_summary(logistic().fit(X, Y), X, Y, epsilon=5.0)
-    for old, new in (("p_value", "pvalues"), ("z", "tvalues")):
-        with pytest.warns(FutureWarning, match=f"{old} is called {new}"):
-            np.testing.assert_array_equal(getattr(summary, old), getattr(summary, new))
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        _ = summary.other
-
-
 def test_table():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["age", "<b>", "income of the last year"])

@@ -327,6 +327,8 @@ def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
     ("change", "message"),
     [
         (lambda content: content.update(version=3), "version 3"),
+        (lambda content: content.update(version=1), "version 1"),
+        (lambda content: content.update(costs=2), "version of its costs=2 must be 3"),
         (lambda content: content.update(format="diary"), "no ledger"),
         (lambda content: content["cap"].update(epsilon=-1), "epsilon=-1"),
         (lambda content: content["events"].pop(0), "cannot be settled there"),
@@ -794,24 +796,6 @@ def test_a_pipeline_is_planned_with_all_its_private_steps(path):
         entry.settle(total_privacy(pipeline.fit([[0.5, 0.1]] * 50, [0.5] * 50)))
     with pytest.raises(ValueError, match="StandardScaler"):
         ledger.reserve("leaks", make_pipeline(StandardScaler(), model), 50, 2)
-
-
-def test_books_of_the_first_version_are_of_records(ledger, path):
-    with ledger.reserve("fit", GaussianDP(0.1)):
-        pass
-
-    def as_before(content):
-        content["version"] = 1
-        for name in ("costs", "unit", "filter"):
-            del content[name]
-        for event in content["events"]:
-            del event["disjoint"], event["dates"], event["cost"]["unit"]
-
-    rewrite(path, as_before)
-    old = Ledger(path)
-    assert (old.unit, old.rules.filter, old.total) == ("record", None, GaussianDP(0.1))
-    old.reserve("next", GaussianDP(0.1))
-    assert json.loads(path.read_text())["version"] == books.VERSION
 
 
 @pytest.mark.parametrize(

@@ -144,15 +144,6 @@ def test_a_unit_is_a_word(unit):
         GaussianDP(1.0, unit=unit)
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_documents_from_before_units_are_of_records(version):
-    stored = '{"type": "GaussianDP", "mu": 0.5, "adjacency": "replace_one", "failure": 0.0}'
-    text = stored.replace("{", f'{{"version": {version}, ', 1) if version else stored
-    assert from_json(text) == GaussianDP(0.5)
-    with pytest.raises(ValueError, match="not a stored GaussianDP"):
-        from_json(stored.replace("{", '{"version": 3, ', 1))
-
-
 # what each function that takes a guarantee and returns one makes of one of a household
 GAUSSIAN = GaussianDP(0.3, unit="household")
 PURE = ApproximateDP(0.5, 1e-8, unit="household")
@@ -240,17 +231,6 @@ def test_a_unit_names_what_groups_hold(model, options):
         PrivateSearchCV(logistic(), {"clip": [0.5]}).fit(X, Y, **options)
     with pytest.raises(ValueError, match="unit="):
         evaluate(quietly(logistic().fit, X, Y), X, Y, epsilon=1.0, **options)
-
-
-def test_models_stored_by_0_3_keep_whom_they_protect():
-    model = logistic().fit(X, Y, groups=OWNERS)
-    state = {**model.__getstate__(), "privacy_unit_": "person"}
-    state["privacy_"] = model.privacy_.with_unit("record")
-    old = logistic()
-    old.__setstate__(state)
-    assert old.privacy_ == model.privacy_
-    assert old.privacy_unit_ == "person"
-    assert state["privacy_unit_"] == "person"  # the state itself is left alone
 
 
 # --- totals ---------------------------------------------------------------------------------------

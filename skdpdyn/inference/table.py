@@ -10,7 +10,6 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.evaluation.estimates import Estimate
-from skdpdyn.exceptions import warn
 from skdpdyn.inference.directions import Estimates
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import GaussianDP, privacy_report
@@ -18,8 +17,6 @@ from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
 from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
-
-_RENAMED = {"p_value": "pvalues", "z": "tvalues"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,14 +115,6 @@ class PrivateSummary:
             hidden=found.hidden,
             **public,
         )
-
-    def __getattr__(self, name: str) -> np.ndarray:
-        """Return what had another name until 0.4."""
-        if name not in _RENAMED:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        warn(f"{name} is called {_RENAMED[name]}; the old name goes in 0.5", FutureWarning)
-        found: np.ndarray = getattr(self, _RENAMED[name])
-        return found
 
     @property
     def answered(self) -> np.ndarray:

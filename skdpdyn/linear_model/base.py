@@ -391,10 +391,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the products of rows, mapped as in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
-        # models stored by version 0.1 lack it
-        conditioning = getattr(self, "conditioning_", None)
-        if conditioning is not None:
-            return self._conditioned_products(X, conditioning.row_map)
+        if self.conditioning_ is not None:
+            return self._conditioned_products(X, self.conditioning_.row_map)
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
         products = X @ self.coef_.T.astype(X.dtype, copy=False)
         return products * (scale[:, None] if products.ndim == 2 else scale)
@@ -505,16 +503,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return export(self, folder, formats, deployment or None)
 
-    def __setstate__(self, state: Any) -> None:
-        # version 0.1 lacked these parameters and what they do
-        new = {
-            "conditioning": None,
-            "start": None,
-            "max_rows_per_person": "auto",
-            "diagnostics": False,
-        }
-        super().__setstate__(new | state)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -605,9 +593,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         )
         self.classes = classes
         self.class_weight = class_weight
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__({"class_weight": None} | state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -354,9 +354,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             "expected. How many run is a secret, so that progress is not told"
         )
 
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__({"verbose": 0} | state)  # version 0.2 had no such parameter
-
     def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
         """Return what a search on data of this shape will spend, from public numbers alone.
 

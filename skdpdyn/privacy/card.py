@@ -1,6 +1,5 @@
 """The model card: what was promised, to whom, under which assumptions, and how to check it."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +7,7 @@ from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED
 from skdpdyn.privacy.deployment import fields_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.proofs import proof_of
-from skdpdyn.privacy.serialization import from_dict, to_dict
+from skdpdyn.privacy.serialization import from_dict, to_json
 from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, covering, neighbours_of, parts_of, shown
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _how_to_check(mechanism: Any, guarantee: Guarantee, sections: Mapping[str, A
             "```python",
             "from skdpdyn.privacy import from_json",
             "",
-            f"guarantee = from_json({json.dumps(to_dict(guarantee))!r})",
+            f"guarantee = from_json({to_json(guarantee)!r})",
         ]
     else:
         how = [

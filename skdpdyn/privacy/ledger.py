@@ -26,7 +26,7 @@ except ImportError:  # no POSIX system
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = "skdpdyn ledger"
-VERSION = 2  # 1 had neither units nor filters nor parts; its costs are documents of version 2
+VERSION = 2
 FOLLOWS: dict[
     str | None, tuple[str, ...]
 ] = {  # the state of an entry -> the states that it may take next
@@ -932,7 +932,7 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
     events: list[Event] = []
     last: dict[str, Event] = {}
     for stored in content["events"]:
-        cost = None if stored["cost"] is None else from_dict(stored["cost"], content["costs"])
+        cost = None if stored["cost"] is None else from_dict(stored["cost"])
         part, days = _part(stored.get("disjoint")), _days(stored.get("dates"))
         given = {"cost": cost, "leaks": tuple(stored["leaks"]), "disjoint": part, "dates": days}
         event = Event(**{**stored, **given})
@@ -955,21 +955,15 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
 
 
 def _checked_content(text: str) -> dict[str, Any]:
-    """Return what a ledger's file holds, of a version that is known and with its own checksum."""
+    """Return what a ledger's file holds, of this version and with its own checksum."""
     content = load_json(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError("it is no ledger")
-    version = content["version"]
-    if type(version) is not int or not 1 <= version <= VERSION:
-        raise ValueError(
-            f"it has version {version!r}, and this release reads versions 1 to {VERSION}"
-        )
+    if content["version"] != VERSION:
+        raise ValueError(f"it has version {content['version']!r}, and this release reads {VERSION}")
     if content.pop("checksum", None) != checksum(content):
         raise ValueError("its checksum is not that of its content")
-    if version == 1:
-        content |= {"costs": 2, "unit": "record", "filter": None}
-    if not 2 <= content["costs"] <= serialization.VERSION:
-        raise ValueError(f"its costs are documents of version {content['costs']!r}")
+    serialization.check_version(content["costs"], "version of its costs")
     return content
 
 

@@ -18,7 +18,14 @@ from skdpdyn.privacy.deployment import record_of
 from skdpdyn.privacy.display import page
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of, theorem_of
-from skdpdyn.privacy.serialization import VERSION, checksum, from_dict, load_json, to_dict
+from skdpdyn.privacy.serialization import (
+    VERSION,
+    check_version,
+    checksum,
+    from_dict,
+    load_json,
+    to_dict,
+)
 from skdpdyn.privacy.words import (
     LEAKS,
     NONE_SEEN,
@@ -268,7 +275,6 @@ def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
     ]
 
 
-_PERSON = "one person, with all rows"  # of reports before the guarantee itself had a unit
 _GROUPS_OF_UNITS = (
     "groups of {}s: what k of them have in common costs more, k mu where the guarantee has a mu; "
     "epsilon and delta grow faster"
@@ -379,8 +385,6 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     (1e-9, and the grid's accuracy for numerical composition). Entries that do not follow from the
     record, such as the list of public facts, are checked by the checksum.
 
-    Reports of versions 0.2 and 0.3.0rc1, which store no version, are recomputed in the same way.
-
     Whoever changes the record, all numbers and the checksum alike has written the report of
     another run: compare ``stored["mechanism"]`` with the model's own ``mechanism_``.
 
@@ -397,8 +401,7 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If a number does not agree, by its name; or if it is no report. Of a report without a
-        version, it says that an older one may have counted in another way.
+        If a number does not agree, by its name; or if it is no report, or one of another version.
 
     Examples
     --------
@@ -426,15 +429,8 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
         raise ValueError(
             f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}"
         )
-    try:
-        _recompute(report)
-    except ValueError as error:
-        if "version" in report["stored"]:
-            raise
-        raise ValueError(
-            f"{error} (an older version of skdpdyn wrote this report, 0.3.0rc1 or before, and may "
-            "have counted in another way: check it with that version)"
-        ) from None
+    check_version(report["stored"].get("version"), "stored, version")
+    _recompute(report)
     content = {name: value for name, value in report.items() if name != "checksum"}
     if report.get("checksum") != checksum(content):
         raise ValueError(
@@ -449,8 +445,6 @@ def _recompute(report: dict[str, Any]) -> None:
     mechanism, guarantee = _restored(stored, "mechanism"), _restored(stored, "guarantee")
     if not isinstance(guarantee, Guarantee):
         raise ValueError(f"stored, guarantee: a {type(guarantee).__name__} is none")
-    if stored.get("version", _FIRST) < _UNITS and spent.get("protected") == _PERSON:
-        guarantee = guarantee.with_unit("person")
     delta = spent.get("delta")
     if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
         raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
@@ -459,55 +453,22 @@ def _recompute(report: dict[str, Any]) -> None:
             f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record"
         )
     again = privacy_report(mechanism, guarantee, delta=delta, bound=bound).as_dict()
-    if "version" not in stored:
-        again["theorem"] |= _as_before(mechanism, stored["mechanism"], report["theorem"])
-        lacks = {field.name for field in fields(mechanism)} - stored["mechanism"].keys()
-        for name in lacks - report["theorem"].keys():
-            again["theorem"].pop(name, None)
     for title in ("spent", "attacker", "theorem"):
         _compare(report[title], again[title], title, max(ROUNDING, guarantee.accuracy))
     for name, claimed in report.get("other bounds", {}).items():
         _compare_other(name, claimed, mechanism, delta)
 
 
-_FIRST = 1  # version of the records of 0.2, the first whose reports were stored
-_UNITS = 3  # version from which on a guarantee has its unit
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
 _ASSUMED = {"public", "randomness", LEAKS}
 
 
 def _restored(stored: dict[str, Any], name: str) -> Any:
-    """Return the record or guarantee that a report stores, without a version as of the first."""
-    version = stored.get("version", _FIRST)
-    if type(version) is not int or not _FIRST <= version <= VERSION:
-        raise ValueError(
-            f"stored, version: {version!r} must be an integer from {_FIRST} to {VERSION}: a later "
-            "skdpdyn wrote it"
-        )
+    """Return the record or guarantee that a report stores."""
     try:
-        return from_dict(stored.get(name), version)
+        return from_dict(stored.get(name))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"stored, {name}: {error}") from None
-
-
-def _as_before(mechanism: Any, stored: dict[str, Any], theorem: dict[str, Any]) -> dict[str, Any]:
-    """Return several records as the text of earlier versions, where a report has such."""
-    texts = {}
-    for name, entries in stored.items():
-        records = getattr(mechanism, name, None)
-        if isinstance(records, tuple) and str(theorem.get(name)).startswith("("):
-            words = [
-                f"{type(record).__name__}({', '.join(_arguments(record, entry))})"
-                for record, entry in zip(records, entries, strict=True)
-            ]
-            texts[name] = f"({', '.join(words)}{',' * (len(words) == 1)})"
-    return texts
-
-
-def _arguments(record: Any, stored: dict[str, Any]) -> list[str]:
-    """Return the fields of a record that is stored, as Python writes them."""
-    kept = [field.name for field in fields(record) if field.name in stored]
-    return [f"{name}={getattr(record, name)!r}" for name in kept]
 
 
 def _compare(
@@ -538,14 +499,10 @@ def _compare_other(name: str, claimed: Any, mechanism: Any, delta: float) -> Non
         answers.append(_plain(float(other.epsilon(delta))))
         if agree(claimed, answers[-1], max(ROUNDING, other.accuracy)):
             return
-    # 0.3 and before composed no Gaussian parts under other bounds
-    gained = claimed == f"{name} {NO_THEOREM} Gaussian" and hasattr(mechanism, "mechanisms")
-    reworded = (
-        isinstance(claimed, str)
-        and claimed != "inf"
-        and (gained or any(isinstance(answer, str) for answer in answers))
-    )
-    if not reworded:  # the reason for which a bound does not apply may be said in other words
+    is_refusal = isinstance(claimed, str) and claimed != "inf"
+    if not (
+        is_refusal and any(isinstance(answer, str) for answer in answers)
+    ):  # the reason for which a bound does not apply may be said in other words
         raise ValueError(
             f"other bounds, {name}: the report says {claimed!r}, its record {answers[-1]!r}"
         )

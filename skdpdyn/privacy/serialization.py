@@ -13,29 +13,7 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.stored import TYPES, is_whole
 
 VERSION = 3
-"""Version of the documents that `to_json` writes: 0.2 wrote 1, and 0.1 none, which counts as 0."""
-
-_GUARANTEES = (
-    *("GaussianDP", "RenyiDP", "ApproximateDP", "ProfileMixture", "PrivacyLossDP"),
-    *("PerturbedObjectiveDP", "ContractedDP"),
-)
-
-_ADDED: dict[int, dict[str, dict[str, Any]]] = {
-    1: {
-        "SampledCurve": {"adjacency": "add_remove"},
-        "NoisyGradientDescent": {"rounding": 0.0},
-        "CyclicBatches": {"rounding": 0.0},
-        "WithoutReplacement": {"rounding": 0.0},
-        "OnePass": {"rounding": 0.0},
-        "GaussianDP": {"failure": 0.0},
-        "PoissonSubsampled": {"momentum": 0.0, "average": None, "diameter": None, "rounding": 0.0},
-        "OutputPerturbation": dict.fromkeys(("statistic", "n_epochs", "batch_size", "tolerance")),
-    },
-    # 0.3.0rc1 wrote the field in documents of version 1
-    2: {"NoisyGradientDescent": {"momentum": 0.0}},
-    3: {name: {"unit": "record"} for name in _GUARANTEES},
-}
-"""Fields that a version added to a type, with what documents before it meant by their absence."""
+"""Version of the documents that `to_json` writes; those of another are refused."""
 
 
 def to_json(value: Any) -> str:
@@ -74,7 +52,7 @@ def from_json(text: str) -> Any:
     Parameters
     ----------
     text : str
-        The document, of this version or an earlier one.
+        The document.
 
     Returns
     -------
@@ -83,33 +61,35 @@ def from_json(text: str) -> Any:
     Raises
     ------
     ValueError
-        If the document is not one, is of a later version, names an unknown type, lacks a field, has
+        If the document is not one, is of another version, names an unknown type, lacks a field, has
         one that is unknown or there twice, or holds a senseless value.
 
     Examples
     --------
-    >>> from skdpdyn.privacy import from_json
-    >>> from_json(
-    ...     '{"type": "Gaussian", "noise_multiplier": 2.0, "adjacency": "add_remove"}'
-    ... ).noise_multiplier
+    >>> from skdpdyn.privacy import Gaussian, from_json, to_json
+    >>> from_json(to_json(Gaussian(2.0))).noise_multiplier
     2.0
     """
     if not isinstance(text, str | bytes | bytearray):
         raise ValueError(f"a document is a text, not of type {type(text).__name__}")
     try:
         stored = load_json(text)
-        version = stored.pop("version", 0) if isinstance(stored, dict) else 0
-        if type(version) is not int or not 0 <= version <= VERSION:
-            raise ValueError(
-                f"version={version!r} of the document must be an integer from 0 to {VERSION}: a "
-                "later skdpdyn wrote it"
-            )
-        value = from_dict(stored, version)
+        if isinstance(stored, dict):
+            check_version(stored.pop("version", None), "version of the document")
+        value = from_dict(stored)
     except RecursionError:
         raise ValueError("the document is nested too deeply") from None
     if not is_whole(value):
         raise ValueError(f"the document holds no record or guarantee, but {value!r}")
     return value
+
+
+def check_version(version: Any, name: str) -> None:
+    """Raise unless documents of a version are read here."""
+    if type(version) is not int or version != VERSION:
+        raise ValueError(
+            f"{name}={version!r} must be {VERSION}: read it with the version that wrote it"
+        )
 
 
 def load_json(text: str) -> Any:
@@ -187,21 +167,18 @@ def to_dict(value: Any) -> Any:
     )
 
 
-def from_dict(stored: Any, version: int = VERSION) -> Any:
-    """Return the record or guarantee in nested dicts and lists of a ``version``."""
+def from_dict(stored: Any) -> Any:
+    """Return the record or guarantee in nested dicts and lists."""
     if isinstance(stored, list):
-        return tuple(from_dict(item, version) for item in stored)
+        return tuple(from_dict(item) for item in stored)
     if not isinstance(stored, dict):
         return stored
-    values = {name: from_dict(value, version) for name, value in stored.items() if name != "type"}
+    values = {name: from_dict(value) for name, value in stored.items() if name != "type"}
     kind = stored.get("type")
     if kind == "float" and values.get("value") in ("inf", "-inf", "nan"):
         return float(values["value"])
     if not isinstance(kind, str) or kind not in TYPES:
         raise ValueError(f"type={kind!r} is unknown: one of {sorted(TYPES)} can be read")
-    for since, added in _ADDED.items():
-        if version < since:
-            values = added.get(kind, {}) | values
     return _built(kind, values)
 
 
