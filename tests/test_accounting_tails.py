@@ -96,6 +96,15 @@ def test_small_delta_on_rare_batches_is_calibrated():
     assert noise == pytest.approx(0.8556, rel=2e-4)
 
 
+def test_a_smaller_delta_never_costs_less():
+    """Before, 1.207 at 1e-20: two grids agreed on a usual loss that neither saw."""
+    guarantee = subsampling(steps(5.786423637182285e-05, 1.1373526644625833, 270845, "add_remove"))
+    exact = np.array([0.27737718986, 0.29356464783, 0.34009487910])  # the oracle's
+    epsilons = guarantee.epsilon(np.array([1e-19, 1e-20, 1e-21]))
+    assert np.all((exact <= epsilons) & (epsilons <= exact * 1.03))
+    assert guarantee.error(1e-19) < 1e-3 < guarantee.error(1e-21)
+
+
 @pytest.mark.slow
 def test_rare_large_losses_do_not_hide_small_ones():
     """On one grid of losses, 0.8733 and 0.097. The exact values are the oracle's."""

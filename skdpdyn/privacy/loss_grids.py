@@ -370,9 +370,10 @@ class Tilted:
 
 @dataclass(frozen=True)
 class Losses:
-    """Composed losses in both directions; one where they are alike."""
+    """Composed losses in both directions, one where they are alike; relative error of epsilon."""
 
     directions: tuple[Tilted, ...]
+    error: float = math.inf
 
     def delta(self, epsilon: float) -> float:
         """Return the larger delta at ``epsilon``."""

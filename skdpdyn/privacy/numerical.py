@@ -11,7 +11,7 @@ from scipy import special
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
-from skdpdyn.privacy.checks import MAX_STEPS, checked_count
+from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
 from skdpdyn.privacy.fields import Checked, Count, Failure, number
 from skdpdyn.privacy.guarantees import (
     Adjacency,
@@ -340,6 +340,31 @@ class PrivacyLossDP(Guarantee):
         )
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
+    def error(self, delta: float) -> float:
+        """Return the relative error of the numerical epsilon, as far as its last two grids tell.
+
+        It is on the safe side.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            At most ``accuracy`` where a grid was fine enough; infinite where none was.
+
+        Examples
+        --------
+        >>> from skdpdyn.privacy import LaplaceDP, PrivacyLossDP
+        >>> PrivacyLossDP(((LaplaceDP(0.1), 100),)).error(1e-6) < 5e-6
+        True
+        """
+        delta = checked_number(delta, "delta", lambda x: 0 < x < 1, "in (0, 1)")
+        losses = ComposedLosses(self.parts, self.accuracy).band(_band(delta))
+        return math.inf if losses is None else losses.error
+
     @property
     def _is_void(self) -> bool:
         """Whether some part promises nothing."""
@@ -470,6 +495,8 @@ _DECADES = (0, *(decade + 0.55 for decade in range(31)), 35, 40, 50, 60, 80, 100
 EDGES = tuple(10.0**-decade for decade in _DECADES)
 """Deltas between which one grid serves, from 1 down: each has its own largest losses and tilt."""
 _NEAR_EDGE = 1.05  # deltas this near to an edge are compared with what the next grid says there
+_SETTLED = 2e-4  # relative errors of epsilon below which answers fall across such an edge
+_OFTEN = 30  # repetitions from which on a grid must see usual losses
 
 
 @dataclass(frozen=True)
@@ -502,7 +529,10 @@ class ComposedLosses:
     def _delta(self, epsilon: float, known: float) -> float:
         before, number = known, _band(known)
         while True:
-            delta, edge = self._grid(number).delta(epsilon), EDGES[number]
+            losses, edge = self._grid(number), EDGES[number]
+            delta = losses.delta(epsilon)
+            if self._is_rough(number):
+                delta = min(delta, self._grid(number + 1).delta(epsilon))
             if delta > edge:  # `epsilon` asks this band no more than what holds at its edge
                 return before if before > edge else math.nextafter(edge, 1.0)
             after = max(_band(delta / _NEAR_EDGE), number)
@@ -514,9 +544,13 @@ class ComposedLosses:
         """Return epsilon at ``delta``."""
         number = _band(delta)
         epsilon, after = self._grid(number).epsilon(delta), _band(delta / _NEAR_EDGE)
-        if after > number:
-            epsilon = min(epsilon, self._grid(after).epsilon(EDGES[after]))
+        if after > number or self._is_rough(number):
+            epsilon = min(epsilon, self._grid(number + 1).epsilon(EDGES[number + 1]))
         return epsilon
+
+    def _is_rough(self, number: int) -> bool:
+        """Return whether the next band may say less than this one."""
+        return self._grid(number).error > _SETTLED and number + 2 < len(EDGES)
 
 
 def _band(delta: float) -> int:
@@ -550,16 +584,17 @@ def discretised(
     span = max(span, 1e-12)
     log_delta = -math.log(10) * (_DECADES[band] + _DECADES[band + 1]) / 2
     refined = [_refined(_Grid(parts, span, tail, log_delta), accuracy)]
-    if not refined[0].error <= 1:  # losses that no single grid holds
+    if not refined[0].error <= accuracy:  # losses that no single grid holds
         if math.isfinite(refined[0].size):  # many releases: a loss is far below epsilon
             span = min(max(span, 8 * refined[0].size), LARGEST_LOSS)
         refined.append(_refined(_Grid(parts, span, tail, log_delta, 0.3 * accuracy), accuracy))
-    return min(refined, key=lambda one: one.size).losses
+    best = min(refined, key=lambda one: one.size)
+    return None if best.losses is None else replace(best.losses, error=best.error)
 
 
 @dataclass(frozen=True)
 class _Refined:
-    """Losses on the finest grid that was tried, their epsilon, and its error over the accuracy."""
+    """Losses on the finest grid that was tried, their epsilon, and its relative error."""
 
     losses: Losses | None
     size: float
@@ -589,17 +624,19 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         limit = min(limit, int(0.8 * points * MOST_COMPOSED / longest))
         # The error falls with the square of the interval, so that two grids tell how fine the next
         # must be
-        error = (before - after) / (factor**2 - 1) / (accuracy * after)
+        error = (before - after) / (factor**2 - 1) / after
         before = after
-        if error <= 1:
+        if error <= accuracy:
             break
-        wanted = 1.1 * math.sqrt(error) if error < math.inf else 16.0
+        wanted = 1.1 * math.sqrt(error / accuracy) if error < math.inf else 16.0
         factor = min(wanted, 32.0, limit / points)
         out_of_reach = not grid.rare and wanted > 4 * limit / points  # two grids are nearer to it
         if out_of_reach or factor < grid.least_factor:
             break
         points = int(points * factor)
-    return _Refined(best, before, error)
+    # grids that do not see usual losses may agree and be wrong
+    seen = best is None or best.directions[0].interval <= grid.usual / 4
+    return _Refined(best, before, error if grid.rare or seen else math.inf)
 
 
 def _size(losses: Losses, log_delta: float) -> float:
@@ -630,6 +667,12 @@ class _Grid:
     tail: float
     log_delta: float
     rare: float = 0.0
+
+    @property
+    def usual(self) -> float:
+        """The least usual loss of a part that is repeated often: about its mean size, halved."""
+        often = (part for part, count in self.parts if count >= _OFTEN)
+        return min((_advantage(part) for part in often), default=math.inf)
 
     @property
     def least_factor(self) -> float:
@@ -680,6 +723,13 @@ class _Grid:
                 for one in each
             )
         )
+
+
+def _advantage(part: Any) -> float:
+    """Return delta(0) of a part."""
+    if isinstance(part, Guarantee):
+        return float(part.delta(0.0))
+    return max(float(_profile(part, one, np.zeros(1))[0]) for one in _directions(part))
 
 
 @singledispatch
