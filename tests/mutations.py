@@ -596,7 +596,7 @@ MUTATIONS = [
     ),
     Mutation(
         "unit: a total of persons and records",
-        "        check_units(self, other)\n",
+        "        check_alike(self, other)\n",
         "",
         "tests/test_units.py -k unlike_units_is_refused_or",
     ),

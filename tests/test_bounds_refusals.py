@@ -45,9 +45,9 @@ from skdpdyn.privacy.numerical import SampledGaussian
         ((), r"parts=\(\) must hold at least one release"),
         (
             ((SampledGaussian(0.01, 1.0, "add_remove"), 1000),),
-            "is add_remove, the composition replace_one: they must agree",
+            "costs of both cannot be added",
         ),
-        (((GaussianDP(1.0, "add_remove"), 1),), "is add_remove, the composition replace_one"),
+        (((GaussianDP(1.0, "add_remove"), 1),), "costs of both cannot be added"),
         (((GaussianDP(1.0), 0.25),), r"count=0.25 must be an integer >= 1"),
         (((ApproximateDP(1.0, 1e-6), -3),), r"count=-3 must be an integer >= 1"),
     ],

@@ -1,6 +1,7 @@
 """Guarantees: exact values, inverse pairs, composition, extremes, refusals."""
 
 import dataclasses
+import itertools
 import json
 import math
 import pickle
@@ -16,13 +17,23 @@ from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import (
     Adjacency,
     ApproximateDP,
+    Budget,
     GaussianDP,
     NoisyGradientDescent,
+    PrivacyLossDP,
     RenyiDP,
     tightest,
 )
 from skdpdyn.privacy._numerics import gdp_log_delta
-from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, SummedCurve, gdp_mu
+from skdpdyn.privacy.filters import Filter
+from skdpdyn.privacy.guarantees import (
+    Guarantee,
+    LinearCurve,
+    SummedCurve,
+    composed,
+    gdp_mu,
+    largest,
+)
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
 GUARANTEES = [
@@ -168,10 +179,31 @@ def test_composition():
 def test_unlike_adjacencies_never_compose(guarantee):
     other = dataclasses.replace(guarantee, adjacency="add_remove")
     assert other != guarantee
-    with pytest.raises(
-        ValueError, match="cannot compose a replace_one guarantee with a add_remove"
-    ):
+    with pytest.raises(ValueError, match="'add_remove' and 'replace_one': costs of both"):
         guarantee.compose(other)
+
+
+KINDS = [(relation, unit) for relation in Adjacency for unit in ("record", "person")]
+MEETINGS = {
+    "compose": lambda one, other: one.compose(other),
+    "composed": lambda one, other: composed([one, other]),
+    "largest": lambda one, other: largest([one, other]),  # of two mu, before, the larger number
+    "parts": lambda one, other: PrivacyLossDP(((other, 2),), one.adjacency, unit=one.unit),
+    "filter": lambda one, other: Filter("gdp").shares(  # before, a quarter of mu^2
+        other, Budget(1.0, 1e-6, one.adjacency), one.unit
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEETINGS)
+def test_only_costs_of_one_kind_meet(name):
+    for one, other in itertools.product(KINDS, KINDS):
+        costs = [GaussianDP(0.1, relation, unit=unit) for relation, unit in (one, other)]
+        if one == other:
+            assert MEETINGS[name](*costs) is not None
+            continue
+        with pytest.raises(ValueError, match=r"adjacency=|no guarantee together"):
+            MEETINGS[name](*costs)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from skdpdyn.model_selection._costs import private_steps, with_parameters
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
-from skdpdyn.privacy.guarantees import check_units, composed, largest
+from skdpdyn.privacy.guarantees import check_alike, composed, largest
 
 
 def is_search(item):
@@ -110,7 +110,7 @@ class _Searched(_CrossValidated):
         if not self._refitted:
             return super().unit(grouped, row_wise)
         guarantees = [step.privacy_ for step in self._refitted]
-        check_units(*guarantees)
+        check_alike(*guarantees)
         unit = guarantees[0].unit
         if grouped and unit == "record":
             raise ValueError(

@@ -12,7 +12,14 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.checks import as_float, checked_choice
 from skdpdyn.privacy.fields import Checked, number
-from skdpdyn.privacy.guarantees import ApproximateDP, GaussianDP, Guarantee, RenyiDP, gdp_mu
+from skdpdyn.privacy.guarantees import (
+    ApproximateDP,
+    GaussianDP,
+    Guarantee,
+    RenyiDP,
+    check_alike,
+    gdp_mu,
+)
 
 # shares of the cap, exact: of the divergence, and of the probability of failures
 Shares: TypeAlias = tuple[Any, Any]
@@ -89,7 +96,7 @@ class Filter(Checked):
             )
         return fixed
 
-    def shares(self, cost: Guarantee, cap: Budget) -> Shares:
+    def shares(self, cost: Guarantee, cap: Budget, unit: str = "record") -> Shares:
         """Return which shares of a cap's limits a cost takes; infinite if it is not known.
 
         Parameters
@@ -98,12 +105,20 @@ class Filter(Checked):
             The cost.
         cap : Budget
             The cap.
+        unit : str, default="record"
+            Whom the cap protects.
 
         Returns
         -------
         tuple of (Fraction or inf, Fraction or inf)
             Of the limit on what is added up, and of that on failures.
+
+        Raises
+        ------
+        ValueError
+            If the cost is for other neighbours, or another unit, than the cap.
         """
+        check_alike(self.guarantee(cap, unit), cost)
         failure = Fraction(getattr(cost, "failure", 0.0))
         limit = Fraction(self.failures * self._delta(cap) * _DOWN)
         limit /= 1 + Fraction(math.exp(cap.epsilon))  # how often delta counts a failure

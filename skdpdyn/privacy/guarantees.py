@@ -336,12 +336,7 @@ class Guarantee(Checked, ABC):
             If the units differ: what protects records may show all of a person with many.
         """
         other = checked_guarantee(other, "other")
-        if other.adjacency != self.adjacency:
-            raise ValueError(
-                f"cannot compose a {self.adjacency} guarantee with a {other.adjacency} guarantee: "
-                "account both under one adjacency"
-            )
-        check_units(self, other)
+        check_alike(self, other)
         for one, another in ((self, other), (other, self)):
             joint = one._closed_form(another)
             if joint is not None:
@@ -475,9 +470,15 @@ def checked_guarantee(value: Any, name: str) -> "Guarantee":
 Whole: TypeAlias = Annotated[Guarantee, Check(checked_guarantee, "its answers too")]
 
 
-def check_units(*guarantees: Guarantee) -> None:
-    """Refuse guarantees that protect unlike units."""
-    units = list(dict.fromkeys(one.unit for one in guarantees))
+def check_alike(*costs: Any) -> None:
+    """Refuse costs of unlike adjacencies or units: no sum of them means anything."""
+    relations = sorted({str(one.adjacency) for one in costs})
+    if len(relations) > 1:
+        raise ValueError(
+            f"adjacency={' and '.join(map(repr, relations))}: costs of both cannot be added or "
+            "compared. Account all under one adjacency"
+        )
+    units = list(dict.fromkeys(one.unit for one in costs if hasattr(one, "unit")))
     if len(units) > 1:
         raise UnsupportedMechanismError(
             f"releases that protect one {' and one '.join(units)} have no guarantee together: fit "
@@ -933,8 +934,10 @@ def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
     ------
     UnsupportedMechanismError
         If they protect unlike units, or have no mu and no Renyi curve to compare.
+    ValueError
+        If the adjacencies differ.
     """
-    check_units(*guarantees)
+    check_alike(*guarantees)
     if len(set(guarantees)) == 1:
         return guarantees[0]
     gaussian = [guarantee for guarantee in guarantees if isinstance(guarantee, GaussianDP)]

@@ -123,7 +123,9 @@ class Rules:
         if self.filter is None:
             return float(self.total(entries).epsilon(self.cap.delta))
         rule = self.filter
-        return max(_together(entries, lambda cost: rule.shares(cost, self.cap), added, most))
+        return max(
+            _together(entries, lambda cost: rule.shares(cost, self.cap, self.unit), added, most)
+        )
 
     @property
     def limit(self) -> float:

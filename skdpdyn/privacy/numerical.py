@@ -24,6 +24,7 @@ from skdpdyn.privacy.guarantees import (
     SummedCurve,
     Unit,
     adjacency_of,
+    check_alike,
     composes_numerically,
     dp_accounting,
 )
@@ -264,16 +265,7 @@ class PrivacyLossDP(Guarantee):
                 f"part {part!r} fails with some probability, which numerical composition "
                 "does not know"
             )
-        if part.adjacency != self.adjacency:
-            raise ValueError(
-                f"part {part!r} is {part.adjacency}, the composition {self.adjacency}: they "
-                "must agree"
-            )
-        if isinstance(part, Guarantee) and part.unit != self.unit:
-            raise ValueError(
-                f"part {part!r} protects one {part.unit}, the composition one {self.unit}: "
-                "they must agree"
-            )
+        check_alike(self, part)
 
     def _delta(self, epsilon: Array) -> Any:
         if self.failure:
