@@ -11,8 +11,8 @@ labels of a logistic model. Every fit is a process of its own, after one of few 
   memory in MB, that cache included, so that a larger file is read from the disk in every pass.
 - bytes: peak memory beyond X, y and what a fit of few rows takes, over the number of rows.
 
-``--sizes 1e5 1e6`` gives sizes, up to 1e8 and beyond; ``--where`` some of memory, map, parquet,
-frame; ``--solvers`` some of the solvers, and ``all`` for each with its defaults; ``--models`` some
+``--sizes 1e5 1e6`` gives sizes, up to 1e8 and beyond; ``--where`` some of memory, map, parquet;
+``--solvers`` some of the solvers, and ``all`` for each with its defaults; ``--models`` some
 of logistic, softmax, svc, ridge, poisson.
 """
 
@@ -31,7 +31,7 @@ import numpy as np
 
 COLUMNS = 10
 BLOCK = 1 << 20
-WHERE = "memory", "map", "parquet", "frame"
+WHERE = "memory", "map", "parquet"
 STREAMING = "noisy_gd", "objective_perturbation", "output_perturbation", "sufficient_statistics"
 OTHERS = "noisy_sgd", "dp_sgd"
 MODELS = {
@@ -86,10 +86,6 @@ def opened(folder, where):
         return ParquetRows(folder / "X.parquet", "y"), None
     y = np.load(folder / "y.npy")
     X = np.load(folder / "X.npy", mmap_mode="r" if where == "map" else None)
-    if where == "frame":
-        import polars as pl
-
-        X = pl.DataFrame({f"x{j}": np.ascontiguousarray(X[:, j]) for j in range(COLUMNS)})
     return X, y
 
 
@@ -115,7 +111,6 @@ def measure(folder, where, solver, name, limit):
     """Fit once, and print seconds, passes, seconds of reading as often, and bytes a row."""
     import skdpdyn
     from skdpdyn.data.files import ArrayFile
-    from skdpdyn.data.frames import Frame
     from skdpdyn.data.streamed import StreamedRows
 
     if limit:
@@ -125,7 +120,7 @@ def measure(folder, where, solver, name, limit):
     kind, public = MODELS[name]
     model = getattr(skdpdyn, kind)(solver=solver, **public)
     write(folder / "few", 1000)
-    ArrayFile.least_bytes = Frame.least_bytes = 0  # also few rows are read in order
+    ArrayFile.least_bytes = 0  # also few rows are read in order
     for rows in ("memory", where):
         model.fit(*opened(folder / "few", rows))
     streams, portions = [], StreamedRows._portions
@@ -142,7 +137,7 @@ def measure(folder, where, solver, name, limit):
     model.fit(X, y)
     seconds, memory = time.perf_counter() - start, status("VmHWM") - before
     reading = float("nan")
-    if streams and where != "frame":
+    if streams:
         rows = streams[-1] if where == "parquet" else opened_rows(X, y)
         start = time.perf_counter()
         for _ in rows.read():
@@ -152,9 +147,9 @@ def measure(folder, where, solver, name, limit):
 
 
 def opened_rows(X, y):
-    from skdpdyn.data.files import TabledRows, table_of
+    from skdpdyn.data.files import MappedRows, file_of_rows
 
-    return TabledRows(table_of(X), y)
+    return MappedRows(file_of_rows(X), y)
 
 
 def main(argv=None):

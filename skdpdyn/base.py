@@ -14,12 +14,11 @@ import numpy as np
 from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array, check_X_y, estimator_html_repr
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
-from skdpdyn.data.frames import Frame
 from skdpdyn.data.rows import check_indices
 from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
@@ -326,18 +325,6 @@ def refuse_collections(estimator: Any, *collections: Any) -> None:
         )
 
 
-def _validated(estimator, X, *y, reset=True, **options):
-    """Call `validate_data`, which would make float64 of the float32 of polars and pyarrow."""
-    frame = None if type(X).__module__.startswith("pandas") else Frame.of(X)
-    if frame is None or frame.dtype != np.float32:
-        return validate_data(estimator, X, *y, reset=reset, **options)
-    validate_data(estimator, X, *y, reset=reset, skip_check_array=True)
-    rows = frame.part(0, len(X))
-    if y:
-        return check_X_y(rows, *y, estimator=estimator, **options)
-    return check_array(rows, estimator=estimator, input_name="X", **options)
-
-
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
     refuse_rows(X)
@@ -347,7 +334,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     try:
         # kernels take numpy's arrays: convert those of other libraries, whatever the user's setting
         with config_context(array_api_dispatch=False):
-            return quoting_no_records(_validated, estimator, X, *y, **options)
+            return quoting_no_records(validate_data, estimator, X, *y, **options)
     except ValueError as error:
         named = _naming_columns(X, error)
     raise named

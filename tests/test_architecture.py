@@ -85,7 +85,6 @@ LAYERS = {
     "data/coded.py": (6, 9),
     "data/streamed.py": (6, 9),
     "data/parquet.py": (6, 10),
-    "data/frames.py": (6, 5),
     "data/files.py": (6, 10),
     "data/cluster/__init__.py": (6, 4),
     "data/cluster/worker.py": (6, 10),

@@ -12,6 +12,8 @@ import pytest
 from numba import config
 from problems import pairwise
 from pyarrow import parquet
+from sklearn.base import clone
+from sklearn.utils import check_array
 
 from skdpdyn import (
     PrivateLogisticRegression,
@@ -19,8 +21,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.data.files import ArrayFile, TabledRows
-from skdpdyn.data.frames import Frame
+from skdpdyn.data.files import ArrayFile, MappedRows
 from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD
 
 N_SAMPLES = 1_500 if config.DISABLE_JIT else 4_500
@@ -62,13 +63,13 @@ MAPS = {
 def passes(monkeypatch):
     """How often files are read to the end."""
     count = []
-    source = TabledRows._source
+    source = MappedRows._source
 
     def counted(self, edges):
         yield from source(self, edges)
         count.append(True)
 
-    monkeypatch.setattr(TabledRows, "_source", counted)
+    monkeypatch.setattr(MappedRows, "_source", counted)
     return count
 
 
@@ -229,88 +230,16 @@ def test_a_billion_rows_are_planned_and_accounted_for(model):
     assert 0.99 < cost.epsilon(1e-18) <= 1 + 1e-9
 
 
-FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
-
-
-@pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize("kind", FRAMES)
-def test_frames_keep_their_precision_and_bits(kind, streamed, monkeypatch, passes):
-    if streamed:
-        monkeypatch.setattr(Frame, "least_bytes", 0)
-    X, y = data()
-    X[:, 3] = X[:, 3] > 0
-    columns = {f"x{j}": X[:, j].astype(np.float32) for j in range(5)}
-    mixed = columns | {"x3": X[:, 3] > 0, "x4": np.round(X[:, 4]).astype(np.int8)}
-    double = columns | {"x1": X[:, 1]}
-    whole = {name: np.round(10 * column).astype(np.int64) for name, column in columns.items()}
-    model = PrivateLogisticRegression(**BINARY)
-    for one, dtype in ((columns, "f4"), (mixed, "f4"), (double, "f8"), (whole, "f8")):
-        expected = model.fit(np.column_stack(list(one.values())).astype(dtype), y > 0).coef_
-        n_passes = len(passes)
-        frame = FRAMES[kind](one)
-        model.fit(frame, y > 0)
-        assert (len(passes) > n_passes) == streamed
-        np.testing.assert_array_equal(model.coef_, expected)
-        assert model.coef_.dtype == dtype
-        assert model.feature_names_in_.tolist() == list(columns)
-        assert model.decision_function(frame).dtype == dtype
-    missing = columns | {"x2": np.where(X[:, 2] == X[-1, 2], np.nan, X[:, 2]).astype(np.float32)}
-    with pytest.raises(ValueError, match=r"'x2'\] hold missing" if streamed else "contains NaN"):
-        model.fit(FRAMES[kind](missing), y > 0)
-
-
-def test_frames_of_other_things_are_validated_as_ever(monkeypatch, passes):
-    monkeypatch.setattr(Frame, "least_bytes", 0)
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_are_converted_as_scikit_learn_converts_them(library):
     X, y = data(500)
-    numbers, model = {f"x{j}": X[:, j] for j in range(5)}, PrivateLogisticRegression(**BINARY)
-    nullable = pd.DataFrame(numbers).convert_dtypes(dtype_backend="numpy_nullable")
-    for frame in (nullable, pd.DataFrame(X), pl.DataFrame(numbers | {"x5": ["text"] * 500})):
-        try:
-            model.fit(frame, y > 0)
-        except ValueError as error:
-            assert "columns that are not numbers" in str(error)  # noqa: PT017
-    assert not passes
-
-
-FRAME = """
-import sys
-import numpy as np, polars as pl
-from skdpdyn import PrivateLogisticRegression
-from skdpdyn.solvers import NoisyGD
-
-def status(field):
-    with open("/proc/self/status") as file:
-        return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))
-
-def frame(n_samples):
-    rng = np.random.default_rng(0)
-    return pl.DataFrame({f"x{j}": rng.random(n_samples, np.float32) for j in range(10)})
-
-model = PrivateLogisticRegression(classes=[False, True], solver=NoisyGD(n_steps=1))
-few = frame(1000)
-model.fit(few, few["x0"].to_numpy() > 0.5)
-n_samples = int(sys.argv[1])
-X = frame(n_samples)
-y = X["x0"].to_numpy() > 0.5
-with open("/proc/self/clear_refs", "w") as file:
-    file.write("5")  # forget the peak so far
-before = status("VmRSS")
-model.fit(X, y)
-print((status("VmHWM") - before) / (40 * n_samples))
-"""
-
-
-@pytest.mark.system
-@pytest.mark.slow
-@pytest.mark.skipif(
-    config.DISABLE_JIT or not os.path.exists("/proc/self/clear_refs"),
-    reason="needs compiled kernels, and a system that tells its memory",
-)
-def test_no_array_is_made_of_a_large_frame():
-    n_samples = Frame.least_bytes // 40 + 1
-    run = [sys.executable, "-c", FRAME, str(n_samples)]
-    out = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    assert float(out) < 0.35  # buffers of 60 MB; an array alone would be 1
+    columns = {f"x{j}": X[:, j].astype(np.float32) for j in range(5)} | {"x3": X[:, 3] > 0}
+    frame, model = library(columns), PrivateLogisticRegression(**BINARY)
+    expected = clone(model).fit(check_array(frame, dtype=[np.float64, np.float32]), y > 0)
+    np.testing.assert_array_equal(model.fit(frame, y > 0).coef_, expected.coef_)
+    assert model.feature_names_in_.tolist() == list(columns)
+    with pytest.raises(ValueError, match=r"columns that are not numbers|must be numbers"):
+        model.fit(library(columns | {"x5": ["text"] * 500}), y > 0)
 
 
 LIMITED = """

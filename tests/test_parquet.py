@@ -1,4 +1,4 @@
-"""Parquet files, data sets and lazy frames: the bits of an array, and clear refusals."""
+"""Parquet files and data sets: the bits of an array, and clear refusals."""
 
 import os
 
@@ -83,11 +83,6 @@ SOURCES = {
     "folder": lambda folder: folder,
     "files": lambda folder: sorted(folder.iterdir()),
     "dataset": dataset.dataset,
-    "in memory": lambda folder: dataset.dataset(dataset.dataset(folder).to_table()),
-    "lazy frame": lambda folder: pl.scan_parquet(folder / "*.parquet"),
-    "enum": lambda folder: pl.scan_parquet(folder / "*.parquet").with_columns(
-        pl.col("colour").cast(pl.Enum(COLOURS))
-    ),
 }
 
 
@@ -99,9 +94,8 @@ def test_the_same_bits_as_from_an_array(source, target, folder):
     exposed = {"exposure": rows["years"].to_numpy()} if target == "claims" else {}
     model.fit(X, y, **exposed)
     expected = model.coef_, model.intercept_
-    known = {} if source == "enum" else {"colour": COLOURS}
     source, years = SOURCES[source](folder), {"exposure": "years"} if exposed else {}
-    model.fit(ParquetRows(source, target, columns=COLUMNS, categories=known, **years))
+    model.fit(ParquetRows(source, target, columns=COLUMNS, categories={"colour": COLOURS}, **years))
     np.testing.assert_array_equal(model.coef_, expected[0])
     np.testing.assert_array_equal(model.intercept_, expected[1])
     assert model.coef_.dtype == np.float32
@@ -110,7 +104,7 @@ def test_the_same_bits_as_from_an_array(source, target, folder):
     assert not hasattr(model, "feature_names_in_")
 
 
-def test_rows_can_be_looked_at_and_have_a_public_shape(folder):
+def test_rows_can_be_looked_at_and_have_a_public_shape(folder, tmp_path_factory):
     rows, all_rows = ParquetRows(folder, "grade", COLUMNS[:4]), table()
     assert rows.shape == (N_SAMPLES, 4)
     assert rows.dtype == np.float32
@@ -118,7 +112,9 @@ def test_rows_can_be_looked_at_and_have_a_public_shape(folder):
     np.testing.assert_array_equal(X, array(all_rows)[:, :4])
     assert y.tolist() == all_rows["grade"].to_pylist()
     whole = pa.table({"n": [1, 2], "d": pa.array([1, 2], pa.decimal128(3, 1)), "y": [0, 1]})
-    rows = ParquetRows(dataset.dataset(whole), "y")
+    path = tmp_path_factory.mktemp("whole") / "x.parquet"
+    parquet.write_table(whole, path)
+    rows = ParquetRows(path, "y")
     assert rows.dtype == np.float64
     assert next(rows.read())[0].tolist() == [[1, 1], [2, 2]]
 
@@ -188,76 +184,22 @@ AFTER = {
 
 @pytest.mark.parametrize("when", ["before the fit", "in the second pass"])
 @pytest.mark.parametrize("fault", AFTER)
-def test_files_that_change_are_refused(fault, when, folder):
+def test_files_that_change_are_refused(fault, when, folder, monkeypatch):
     change, message = AFTER[fault]
     rows = ParquetRows(folder, "bought", COLUMNS, {"colour": COLOURS})
     if when == "before the fit":
         change(folder / "2.parquet")
     else:
-        passes, watch = [], rows._opened.watch
+        checks, refuse_changes = [], ParquetRows._refuse_changes
 
-        def changing():
-            passes.append(watch())
-            if len(passes) == 2:  # once the files have been found as they were
+        def changing(self):
+            refuse_changes(self)
+            checks.append(True)
+            if len(checks) == 3:  # two a pass: once the files have been found as they were
                 change(folder / "2.parquet")
-            return passes[-1]
 
-        rows._opened.watch = changing
+        monkeypatch.setattr(ParquetRows, "_refuse_changes", changing)
     _refused(PrivateLogisticRegression(classes=[False, True]), rows, message)
-
-
-def _read_passes(rows, changed=None):
-    """Fit, and return which passes were read; in the one that is ``changed``, one value is other.
-
-    It is in the last row, which a frame may well read when all others have been summed.
-    """
-    read, passes = rows._opened.batches, []
-
-    def batches(names, n_rows):
-        passes.append(len(passes) + 1)
-        *before, last = read(names, n_rows)
-        yield from before
-        if passes[-1] == changed:
-            values = last.column("a").to_pylist()
-            column = pa.array([*values[:-1], values[-1] + 0.001], pa.float32())
-            last = last.set_column(0, "a", column)
-        yield last
-
-    rows._opened.batches = batches
-    # the seed decides how many passes there are, for steps follow from what is learnt
-    model = PrivateLogisticRegression(classes=[False, True], random_state=0)
-    if changed is None:
-        model.fit(rows)
-    else:
-        _refused(model, rows, "two passes over the rows saw different ones")
-    return passes
-
-
-@pytest.mark.parametrize("when", ["first", "second", "last"])
-def test_a_frame_of_which_one_pass_differs_is_refused(when, folder):
-    frame = pl.scan_parquet(folder / "*.parquet")
-    n_passes = len(_read_passes(ParquetRows(frame, "bought", ["a", "b"])))
-    changed = {"first": 1, "second": 2, "last": n_passes}[when]
-    passes = _read_passes(ParquetRows(frame, "bought", ["a", "b"]), changed)
-    assert len(passes) == max(changed, 2)  # refused as soon as there is something to compare
-
-
-def test_a_frame_that_changes_is_refused(folder):
-    added, passes = [0.0], []
-    frame = pl.scan_parquet(folder / "*.parquet").with_columns(
-        pl.col("a").map_batches(lambda column: column + added[0], return_dtype=pl.Float32)
-    )
-    rows = ParquetRows(frame, "bought", ["a", "b"])
-    watch = rows._opened.watch
-
-    def changing():  # called before a pass begins, and thus after all others have ended
-        passes.append(watch())
-        added[0] = SECRET if len(passes) == 2 else 0.0
-        return passes[-1]
-
-    rows._opened.watch = changing
-    _refused(PrivateLogisticRegression(classes=[False, True]), rows, "two passes over the rows")
-    assert len(passes) == 2
 
 
 def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
@@ -282,8 +224,9 @@ def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
     (other / "x.parquet").write_text("secret")
     refused(r"could not be opened \(ArrowInvalid", source=other)
     refused("source is no file or folder that exists: .*nothing", source=other / "nothing")
-    with pytest.raises(TypeError, match="source is a Table"):
-        ParquetRows(table(30), "bought")
+    for other in (table(30), dataset.dataset(table(30)), pl.scan_parquet(folder / "0.parquet")):
+        with pytest.raises(TypeError, match=f"source is a {type(other).__name__}: .* of files"):
+            ParquetRows(other, "bought")
 
 
 def test_those_that_need_an_array_say_so(folder):

@@ -1,4 +1,4 @@
-"""Memory maps and large frames: rows that are read in order, and of which no array is made."""
+"""Memory maps: rows of a file that are read in order, and of which no array is made."""
 
 import mmap
 import os
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.data.frames import Frame
 from skdpdyn.data.streamed import StreamedRows, refuse
 
 _SHORTER = "the file of X or y is shorter than it was"
@@ -37,7 +36,6 @@ class ArrayFile:
     """
 
     least_bytes = 1 << 26
-    feature_names = None
 
     def __init__(self, path, offset, shape, dtype):
         self.shape, self.dtype = shape, dtype
@@ -78,10 +76,6 @@ class ArrayFile:
         """Bytes of the array."""
         return self.shape[0] * self._row
 
-    def whole(self, array: Any) -> np.ndarray:
-        """Return all rows, for a fit in memory, in place of their map."""
-        return self.part(0, self.shape[0])
-
     def part(self, first: int, last: int) -> np.ndarray:
         """Return rows first, ..., last - 1."""
         rows: Any = np.empty((last - first, *self.shape[1:]), self.dtype)
@@ -103,12 +97,12 @@ class ArrayFile:
         self._finish()
 
 
-class TabledRows(StreamedRows):
-    """Rows of a memory map or of a frame, whose targets are in memory or in a memory map.
+class MappedRows(StreamedRows):
+    """Rows of a memory map, whose targets are in memory or in a memory map.
 
     Parameters
     ----------
-    X : ArrayFile or Frame
+    X : ArrayFile
         Rows, of any numbers.
     y : ndarray of shape (n_samples,)
         Targets, as a user has them.
@@ -118,7 +112,7 @@ class TabledRows(StreamedRows):
 
     def __init__(self, X, y, exposure=None):
         dtype = "float32" if X.dtype == np.float32 else "float64"
-        super().__init__(X.shape, dtype, getattr(X, "feature_names", None))
+        super().__init__(X.shape, dtype)
         self.has_exposure = exposure is not None
         self._X = X
         self._targets = [_Column(part) for part in (y, exposure) if part is not None]
@@ -158,8 +152,7 @@ class _Column:
         return self._values[first:last] if self.file is None else self.file.part(first, last)
 
 
-def table_of(X: Any) -> ArrayFile | Frame | None:
-    """Return the file of a memory map of rows, or a frame of numbers; None of anything else."""
-    if isinstance(X, np.memmap):
-        return ArrayFile.of(X) if X.ndim == 2 and X.size and X.dtype.kind in "biuf" else None
-    return Frame.of(X)
+def file_of_rows(X: Any) -> ArrayFile | None:
+    """Return the file of a memory map of rows; None of anything else."""
+    is_map = isinstance(X, np.memmap) and X.ndim == 2 and X.size and X.dtype.kind in "biuf"
+    return ArrayFile.of(X) if is_map else None

@@ -1,7 +1,6 @@
-"""Rows of Parquet files, of pyarrow data sets and of polars lazy frames, a portion at a time."""
+"""Rows of Parquet files and of pyarrow data sets of files, a portion at a time."""
 
 import os
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
@@ -17,19 +16,19 @@ _INSTALL = "pip install 'skdpdyn[parquet]'"
 
 
 class ParquetRows(StreamedRows):
-    """Rows of Parquet files, a pyarrow data set or a polars lazy frame, read in every pass.
+    """Rows of Parquet files, or of a pyarrow data set of files, read in every pass.
 
     Pass it to ``fit`` in place of X and y. The same bits are learnt as from an array of the same
     numbers, and memory holds a few portions of rows, whatever their number. Columns of numbers are
     taken as they are, booleans as 0 and 1, and other columns become one column of 0 and 1 for each
-    of their categories. These are public: they are given, or a polars ``Enum`` has them. They are
-    never looked for in the records.
+    of their categories. These are public: they are never looked for in the records.
 
     Parameters
     ----------
-    source : path, list of paths, pyarrow Dataset or polars LazyFrame
-        A Parquet file, a folder of them (also a partitioned one), or an open source. The number of
-        rows is read from it, and is public. With a filter, the number of remaining rows is public.
+    source : path, list of paths or pyarrow Dataset
+        A Parquet file, a folder of them (also a partitioned one), or a data set of files. The
+        number of rows is read from it, and is public. With a filter, the number of remaining rows
+        is public.
     target : str
         Name of the target's column.
     columns : sequence of str or None, default=None
@@ -95,22 +94,23 @@ class ParquetRows(StreamedRows):
         categories: Mapping[str, Sequence] | None = None,
         exposure: str | None = None,
     ) -> None:
-        self._opened = _quietly(_opened, source)
-        schema = self._opened.schema
+        self._dataset = _quietly(_opened, source)
+        self._state = self._files()
+        schema = self._dataset.schema
         self.has_exposure = exposure is not None
         targets = [target, exposure] if exposure is not None else [target]
         others = [name for name in schema.names if name not in targets]
         names = others if columns is None else columns
         names = [names] if isinstance(names, str) else list(names)
         _check_names(schema, names, targets, categories or {})
-        self._opened.check_columns([*names, *targets])
-        known = self._opened.categories | dict(categories or {})
-        self._columns = [_column(schema.field(name), known.get(name)) for name in names]
+        _check_columns(self._dataset, [*names, *targets])
+        categories = categories or {}
+        self._columns = [_column(schema.field(name), categories.get(name)) for name in names]
         self._targets, self._names = targets, [*names, *targets]
         dtype = np.result_type(*(column.dtype for column in self._columns))
         feature_names = [name for column in self._columns for name in column.feature_names]
         super().__init__(
-            (_quietly(self._opened.count), len(feature_names)),
+            (_quietly(self._dataset.count_rows), len(feature_names)),
             "float32" if dtype == np.float32 else "float64",
             feature_names,
         )
@@ -137,20 +137,25 @@ class ParquetRows(StreamedRows):
         """See `StreamedRows`: labels of text or categories are told once a portion."""
         row_bytes = self.shape[1] * self.dtype.itemsize
         n_rows = max(1, min(_MOST_ROWS, _PORTION_BYTES // row_bytes))
-        check = self._opened.watch()
-        with closing(self._opened.batches(self._names, n_rows)) as batches:
+        self._refuse_changes()
+        with closing(_batches(self._dataset, self._names, n_rows)) as batches:
             try:
                 for batch in batches:
-                    X, y = self._portion(batch)
-                    check.portion(X, y)
-                    yield X, y
-            except (
-                OSError,
-                ValueError,
-            ):  # pyarrow raises both, for changed files too
-                check.files()
+                    yield self._portion(batch)
+            except (OSError, ValueError):  # pyarrow raises both, for changed files too
+                self._refuse_changes()
                 raise
-        check.end()
+        self._refuse_changes()
+
+    def _files(self):
+        """Return name, size and time of change of each file."""
+        files = self._dataset.filesystem.get_file_info(self._dataset.files)
+        return [(file.path, file.type, file.size, file.mtime_ns) for file in files]
+
+    def _refuse_changes(self):
+        """Refuse files that have changed since they were opened."""
+        if self._files() != self._state:
+            raise refuse("a file changed after it was opened: open it anew, and fit again")
 
     def _portion(self, batch):
         """Return some rows as numbers, and their targets."""
@@ -280,87 +285,36 @@ def _labels(values):
 
 
 def _opened(source):
-    """Return the source of record batches."""
-    module = type(source).__module__.partition(".")[0]
+    """Return a pyarrow data set of files."""
     try:
         dataset = import_module("pyarrow.dataset")
     except ImportError:
         raise ImportError(f"ParquetRows needs pyarrow: {_INSTALL}") from None
-    if module == "polars" and hasattr(source, "collect_schema"):
-        return _LazyFrame(source)
-    if isinstance(source, dataset.Dataset):
-        return _DataSet(source)
     if isinstance(source, (str, os.PathLike, list, tuple)):
         paths = list(map(os.fspath, source)) if isinstance(source, (list, tuple)) else source
         try:
-            return _DataSet(dataset.dataset(paths, format="parquet", partitioning="hive"))
+            return dataset.dataset(paths, format="parquet", partitioning="hive")
         except FileNotFoundError:
             raise ValueError(f"source is no file or folder that exists: {source!r}") from None
+    if isinstance(source, dataset.FileSystemDataset):
+        return source
     raise TypeError(
-        f"source is a {type(source).__name__}: pass a path, paths, a pyarrow Dataset or a "
-        "polars LazyFrame. Frames in memory go into fit as X and y"
+        f"source is a {type(source).__name__}: pass a path, paths or a pyarrow Dataset of files. "
+        "Write a polars LazyFrame to files by sink_parquet. Frames in memory go into fit as X and y"
     )
 
 
-class _DataSet:
-    """A pyarrow data set, whose files must stay as they are."""
-
-    def __init__(self, dataset):
-        self._dataset, self.schema, self.categories = dataset, dataset.schema, {}
-        self._state = self._files()
-
-    def _files(self):
-        """Return name, size and time of change of each file; None where there are no files."""
-        files = getattr(self._dataset, "files", None)
-        if files is None:
-            return None
-        found = self._dataset.filesystem.get_file_info(files)
-        return [(info.path, info.type, info.size, info.mtime_ns) for info in found]
-
-    def count(self):
-        """Return the number of rows; of Parquet files it stands at their ends."""
-        return self._dataset.count_rows()
-
-    def check_columns(self, names):
-        """Refuse files that lack a column, which pyarrow would fill with nothing."""
-        if self._state is None:
-            return
-        try:
-            fragments = list(self._dataset.get_fragments())
-        except ValueError:  # a filtered data set does not tell: there, missing values are refused
-            return
-        for place, fragment in enumerate(fragments, 1):
-            there = _quietly(_names_in, fragment)
-            missing = [name for name in names if name not in there]
-            if missing:
-                raise ValueError(f"file {place} of {len(fragments)} has no column {missing[0]!r}")
-
-    def batches(self, names, n_rows):
-        """Yield some rows at a time, read without memory maps, which die with a file cut short."""
-        dataset = import_module("pyarrow.dataset")
-        options = {}
-        if isinstance(getattr(self._dataset, "format", None), dataset.ParquetFileFormat):
-            options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
-                use_buffered_stream=True, pre_buffer=False
-            )
-        scanner = self._dataset.scanner(
-            columns=names,
-            batch_size=n_rows,
-            batch_readahead=1,
-            fragment_readahead=1,
-            use_threads=False,
-            **options,
-        )
-        yield from scanner.to_batches()
-
-    def watch(self):
-        """Return a check that a pass sees the same rows as those before it."""
-        return _SameRows(self) if self._state is None else _SameFiles(self)
-
-    def check(self):
-        """Refuse files that have changed since they were opened."""
-        if self._files() != self._state:
-            raise refuse("a file changed after it was opened: open it anew, and fit again")
+def _check_columns(opened, names):
+    """Refuse files that lack a column, which pyarrow would fill with nothing."""
+    try:
+        fragments = list(opened.get_fragments())
+    except ValueError:  # a filtered data set does not tell: there, missing values are refused
+        return
+    for place, fragment in enumerate(fragments, 1):
+        there = _quietly(_names_in, fragment)
+        missing = [name for name in names if name not in there]
+        if missing:
+            raise ValueError(f"file {place} of {len(fragments)} has no column {missing[0]!r}")
 
 
 def _names_in(fragment):
@@ -369,77 +323,22 @@ def _names_in(fragment):
     return {*fragment.physical_schema.names, *keys}
 
 
-class _LazyFrame:
-    """A polars lazy frame, which is run anew in every pass."""
-
-    def __init__(self, frame):
-        self._frame = frame
-        kinds = frame.collect_schema()
-        self.categories = {
-            name: kind.categories.to_list()
-            for name, kind in kinds.items()
-            if type(kind).__name__ == "Enum"
-        }
-        self.schema = frame.head(0).collect().to_arrow().schema
-
-    def count(self):
-        """Return the number of rows."""
-        polars = import_module("polars")
-        return self._frame.select(polars.len()).collect().item()
-
-    def check_columns(self, names):
-        """Do nothing: polars checks columns itself."""
-
-    def batches(self, names, n_rows):
-        """Yield some rows at a time, in their order."""
-        for frame in self._frame.select(names).collect_batches(
-            chunk_size=n_rows, maintain_order=True
-        ):
-            yield from frame.to_arrow().to_batches(max_chunksize=n_rows)
-
-    def watch(self):
-        """Return a check that a pass sees the same rows as those before it."""
-        return _SameRows(self)
-
-
-class _SameFiles:
-    """Compare size and time of change of all files, before and after a pass."""
-
-    def __init__(self, opened):
-        self._opened = opened
-        opened.check()
-
-    def portion(self, X, y):
-        """Do nothing: changes are found at the end of the pass."""
-
-    def files(self):
-        """Refuse files that have changed."""
-        self._opened.check()
-
-    end = files
-
-
-class _SameRows:
-    """Compare a checksum of all rows with that of the first pass."""
-
-    def __init__(self, opened):
-        self._opened, self._sum = opened, 0
-
-    def portion(self, X, y):
-        """Take some rows in."""
-        if isinstance(y, Labels):
-            y = np.array([hash(value) for value in y.values.tolist()], np.int64)[y.codes]
-        # sums of each row by itself, so that the ends of portions do not matter
-        of_rows, of_targets = self._sum or (0, 0)
-        self._sum = zlib.crc32(X, of_rows), zlib.crc32(np.ascontiguousarray(y), of_targets)
-
-    def files(self):
-        """Do nothing: the files are not known."""
-
-    def end(self):
-        """Refuse rows that have changed."""
-        if vars(self._opened).setdefault("first_sum", self._sum) != self._sum:
-            raise refuse("two passes over the rows saw different ones: nothing was learnt")
+def _batches(opened, names, n_rows):
+    """Yield some rows at a time, read without memory maps, which die with a file cut short."""
+    dataset, options = import_module("pyarrow.dataset"), {}
+    if isinstance(opened.format, dataset.ParquetFileFormat):
+        options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
+            use_buffered_stream=True, pre_buffer=False
+        )
+    scanner = opened.scanner(
+        columns=names,
+        batch_size=n_rows,
+        batch_readahead=1,
+        fragment_readahead=1,
+        use_threads=False,
+        **options,
+    )
+    yield from scanner.to_batches()
 
 
 def _quietly(function, *arguments):

@@ -13,7 +13,7 @@ from skdpdyn.base import DTYPES, validated
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.coded import Coded
-from skdpdyn.data.files import TabledRows, table_of
+from skdpdyn.data.files import MappedRows, file_of_rows
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
@@ -156,11 +156,11 @@ def _arrays(model, X, y, groups, exposure):
         _know_columns(model, X.shape[1], None)
     else:
         # of every map: reading from a file that has become too short would end the process
-        table = table_of(X)
-        if table is not None and groups is None and solver_of(model).streams:
-            if table.nbytes >= table.least_bytes:
-                return _tabled(model, table, y, exposure)
-            X = table.whole(X)
+        file = file_of_rows(X)
+        if file is not None and groups is None and solver_of(model).streams:
+            if file.nbytes >= file.least_bytes:
+                return _mapped(model, file, y, exposure)
+            X = file.part(0, len(X))
         options = {"dtype": DTYPES, "order": "C", "y_numeric": is_regressor(model)}
         X, y = validated(model, X, y, accept_sparse="csr", **options)
         X = canonical_rows(X)
@@ -195,16 +195,16 @@ def _targets(model, n_rows, y):
     return y
 
 
-def _tabled(model, table, y, exposure):
+def _mapped(model, file, y, exposure):
     """Return rows that are read in order, and the target, of which nothing is kept."""
-    y = _targets(model, table.shape[0], y)
-    _know_columns(model, table.shape[1], table.feature_names)
+    y = _targets(model, file.shape[0], y)
+    _know_columns(model, file.shape[1], None)
     targets = model.family.targets
     target = targets.read(model, y if targets.public(model) is None else None)
     exposure = None if exposure is None else np.asanyarray(exposure)
     if exposure is not None and exposure.shape != y.shape:
         raise ValueError(NO_EXPOSURES)
-    return TabledRows(table, y, exposure), replace(target, values=None, exposure=None)
+    return MappedRows(file, y, exposure), replace(target, values=None, exposure=None)
 
 
 def _know_columns(model, n_features, names):
