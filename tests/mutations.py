@@ -296,13 +296,13 @@ MUTATIONS = [
     ),
     Mutation(
         "errors of a regression with too little noise",
-        "(math.sqrt(3) if replaced else",
-        "(0.5 if replaced else",
+        "math.sqrt(3.2875 if replaced",
+        "math.sqrt(0.25 if replaced",
         "tests/test_evaluation.py",
     ),
     Mutation(
         "an evaluation forgets its sensitivity",
-        "sensitivity = part.sensitivity * (1 + 8",
+        "sensitivity = self.sensitivity * (1 + 8",
         "sensitivity = 1.0 * (1 + 8",
         "tests/test_spent.py -k evaluate",
     ),

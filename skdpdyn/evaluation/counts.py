@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from scipy import special
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.base import quoting_no_records, refuse_dates, refuse_unreadable
@@ -30,13 +31,15 @@ from skdpdyn.linear_model.targets import (
 )
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import as_float
-from skdpdyn.rules import LOG_LOSS_SHARE
+from skdpdyn.rules import LOG_LOSS_SHARE, strength_of
 from skdpdyn.spending import COUNTS, Share, Spending
 
-_THRESHOLDS = np.arange(1, 32) / 32
 _MOST_THRESHOLDS = 1023
 _EPS = np.finfo(np.float64).eps
 DECILES, SUMS = "deciles of rates", "sums"
+# Noisy counts in 64 public cells of log odds say where bins of equal numbers of records end
+CELLS, COUNTS_BY_LABEL, CELLS_SHARE = "cells of log odds", "counts", 0.1
+_CELL_EDGES = np.linspace(-12.4, 12.4, 65)
 _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 
@@ -55,8 +58,12 @@ class Statistic:
     strategy: np.ndarray | None = None
     total: float | None = None
 
-    def estimated(self, noisy: np.ndarray, std: float, quantile: float) -> NoisyNumbers:
-        """Return the least-squares estimate of what is wanted."""
+    def released(self, spending: Spending, quantile: float) -> NoisyNumbers:
+        """Release the values, and return the least-squares estimate of the wanted numbers."""
+        # up, so that the exact mu is no larger: 4 roundings, of the sensitivity and in privacy_.mu
+        sensitivity = self.sensitivity * (1 + 8 * _EPS)
+        noisy = spending.release(self.name, self.values, sensitivity)
+        std = sensitivity * spending.noise_multiplier(self.name)
         strategy = np.eye(noisy.size) if self.strategy is None else self.strategy
         information = np.linalg.inv(strategy.T @ strategy)
         values, covariance = information @ (strategy.T @ noisy), std**2 * information
@@ -156,22 +163,59 @@ class _Owned:
 
 
 def _histogram(model, X, codes, owned, thresholds, adjacency):
-    """Count by label and bin, at every resolution but the coarsest, whose sum is public."""
+    """Count by label and bin; without ``thresholds``, bins of equal numbers are bought first."""
     probability = answers(model, "predict_proba", X, codes.size)[:, 1]
-    n_bins = thresholds.size + 1
-    bins = np.searchsorted(thresholds, np.where(probability >= 0, probability, 0.0))  # no NaN
-    counts = owned.count(codes.astype(np.intp) * n_bins + bins, 2 * n_bins)
-    levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
-    strategy = np.kron(np.eye(2), np.vstack(levels))
-    sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
-    histogram = Statistic(
-        "counts", strategy @ counts, sensitivity, strategy=strategy, total=float(owned.n)
-    )
+    probability = np.where(probability >= 0, probability, 0.0)  # no NaN
+    bins = {}
+
+    def counts(edges):
+        places = np.searchsorted(edges, probability) + codes.astype(np.intp) * (edges.size + 1)
+        return _tree(COUNTS_BY_LABEL, places, (2, edges.size + 1), owned, adjacency)
+
+    def learn(spending):
+        places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
+        cells = _tree(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
+        strength = strength_of(owned.n, spending.mu, spending.adjacency)
+        bins["thresholds"], bins["middles"] = _equal_bins(cells.values / owned.n, strength)
+        return (counts(bins["thresholds"]),)
 
     def evaluation(released, **public):
-        return ScoreEvaluation(noisy=released[0], thresholds=thresholds, **public)
+        return ScoreEvaluation(noisy=released[0], **bins, **public)
 
-    return Counted((histogram,), evaluation)
+    if thresholds is None:
+        shares = {CELLS: Share(CELLS_SHARE), COUNTS_BY_LABEL: Share(1 - CELLS_SHARE)}
+        return Counted((), evaluation, shares, learn)
+    edges = np.concatenate([[0.0], thresholds, [1.0]])
+    bins |= {"thresholds": thresholds, "middles": (edges[1:] + edges[:-1]) / 2}
+    return Counted((counts(thresholds),), evaluation)
+
+
+def _tree(name, places, shape, owned, adjacency):
+    """Count by label and bin, at every resolution but the coarsest, whose sum is public."""
+    n_labels, n_bins = shape
+    counts = owned.count(places, n_labels * n_bins)
+    levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
+    strategy = np.kron(np.eye(n_labels), np.vstack(levels))
+    sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
+    return Statistic(name, strategy @ counts, sensitivity, strategy=strategy, total=float(owned.n))
+
+
+def _equal_bins(parts, strength):
+    """Return edges of bins of about equal parts of records, 1/2 among them, and their medians.
+
+    ``parts`` are the noisy parts of records in each cell. What ties within a bin bend falls with
+    the square of the number of bins, and noise with ``strength``: 32 bins, or as many as its root.
+    """
+    n_bins = 1 << int(np.clip(round(math.log2(strength) / 2), 5, 8))
+    below = np.append(0.0, np.maximum.accumulate(np.clip(np.cumsum(parts), 0.0, 1.0)))
+    below += 1e-9 * np.arange(below.size)  # each is above the last, so that it has an inverse
+    edges = np.sort(
+        np.append(np.interp(np.arange(1, n_bins - 1) / (n_bins - 1), below, _CELL_EDGES), 0.0)
+    )
+    ends = np.concatenate([_CELL_EDGES[:1], edges, _CELL_EDGES[-1:]])
+    reached = np.interp(ends, _CELL_EDGES, below)
+    medians = np.interp((reached[1:] + reached[:-1]) / 2, below, _CELL_EDGES)
+    return special.expit(edges), special.expit(medians)
 
 
 def _confusions(model, X, codes, owned, classes, adjacency):
@@ -214,11 +258,12 @@ def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
     errors = np.minimum(errors / largest, 1.0)
     centred = np.clip((targets - low) / (high - low) - 0.5, -0.5, 0.5)
-    sums = [owned.sum(terms) for terms in (errors, errors**2, centred, centred**2)]
-    # Replacing a record moves errors and squared errors by 1 each at most, and the pair of the
-    # target and its square by 1 together; a record's own four numbers have a norm of sqrt(37)/4.
+    sums = [owned.sum(terms) for terms in (errors, errors**2, centred, 4 * centred**2)]
+    # Replacing a record moves errors and squared errors by 1 each at most. Targets c and b move
+    # (c, 4 c^2) by d^2 (1 + 16 s^2), squared, with d = |c - b| and s = |c + b| <= 1 - d: by less
+    # than 1.2875. The four numbers of one record have a squared norm of at most 3.25.
     replaced = adjacency is Adjacency.REPLACE_ONE
-    sensitivity = (math.sqrt(3) if replaced else math.sqrt(37) / 4) * owned.rounding
+    sensitivity = math.sqrt(3.2875 if replaced else 3.25) * owned.rounding
 
     def evaluation(released, **public):
         return RegressionEvaluation(
@@ -312,7 +357,7 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
 def _checked_thresholds(thresholds):
     """Return the edges of bins, whose number is a power of two."""
     if thresholds is None:
-        return _THRESHOLDS
+        return None
     try:
         edges = np.asarray(thresholds, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Estimates with intervals, computed from released numbers and the covariance of their noise."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,6 +79,18 @@ class NoisyNumbers:
             return Estimate(math.nan, *bounds)
         width = math.sqrt(max(middle**2 - lead * last, 0.0))
         return _within(a / b, (middle - width) / lead, (middle + width) / lead, bounds)
+
+    def of_population(self, n_labels: int) -> "NoisyNumbers":
+        """Return counts by label with the covariance that a sample adds: a multinomial one.
+
+        Noise leaves counts below 0: they become 0, and others fall so that sums by label stay.
+        """
+        by_label = self.values.reshape(n_labels, -1)
+        counts = np.maximum(by_label, 0)
+        sums = np.maximum(by_label.sum(axis=1), 0) / np.maximum(counts.sum(axis=1), 1e-300)
+        counts = (counts * sums[:, None]).ravel()
+        shared = np.outer(counts, counts) / max(counts.sum(), 1e-300)
+        return replace(self, covariance=self.covariance + np.diag(counts) - shared)
 
     def smooth(
         self, value: float, gradient: np.ndarray, bounds: tuple[float, float] = (0.0, 1.0)

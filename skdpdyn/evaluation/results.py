@@ -3,8 +3,8 @@
 import html
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class PrivateEvaluation(ABC):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover: a seed.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals hold the metrics of these records, or of their population.
     """
 
     n_samples: int
@@ -49,6 +51,7 @@ class PrivateEvaluation(ABC):
     delta_: float
     confidence: float
     leaks_: tuple[str, ...] = ()
+    intervals_for: str = "noise alone"
 
     if TYPE_CHECKING:  # metrics depend on the kind of model
 
@@ -63,6 +66,11 @@ class PrivateEvaluation(ABC):
     def epsilon_(self) -> float:
         """The epsilon that was spent, at ``delta_``."""
         return float(self.privacy_.epsilon(self.delta_))
+
+    @property
+    def population(self) -> Self | None:
+        """The same, with intervals for the population; None of numbers, where none are known."""
+        return None
 
     @abstractmethod
     def metrics(self) -> dict[str, Estimate]:
@@ -79,13 +87,12 @@ class PrivateEvaluation(ABC):
         Returns
         -------
         DataFrame
-            One row for each metric, by its name, with columns "value", "low" and "high".
+            One row for each metric, by its name, with columns "value", "low" and "high", and
+            "population low" and "population high" where these are known.
         """
         import pandas as pd
 
-        rows = self.metrics()
-        table = [(one.value, one.low, one.high) for one in rows.values()]
-        return pd.DataFrame(table, index=list(rows), columns=["value", "low", "high"])
+        return pd.DataFrame(dict(self._columns()), index=list(self.metrics()))
 
     def privacy_report(self) -> PrivacyReport:
         """Report on what was released, under which theorem, and what is not covered.
@@ -107,17 +114,32 @@ class PrivateEvaluation(ABC):
         )
 
     def __repr__(self) -> str:
-        rows = self.metrics()
-        width = max(map(len, rows))
-        lines = [f"  {name:{width}}  {one!r}" for name, one in rows.items()]
-        return "\n".join([self._title(), *lines, *self._notes()])
+        lines = {name: repr(one) for name, one in self.metrics().items()}
+        width, population = max(map(len, lines)), self.population
+        for name, one in population.metrics().items() if population else ():
+            lines[name] += f"  population [{one.low:.4g}, {one.high:.4g}]"
+        rows = [f"  {name:{width}}  {line}" for name, line in lines.items()]
+        return "\n".join([self._title(), *rows, *self._notes()])
+
+    def _columns(self):
+        """Return the pairs (name, values) of the table."""
+        metrics, population = self.metrics().values(), self.population
+        columns = [(of, [getattr(one, of) for one in metrics]) for of in ("value", "low", "high")]
+        if population is not None:
+            of_same = {name: population.metrics().get(name) for name in self.metrics()}
+            columns += [
+                (f"population {of}", [getattr(one, of, math.nan) for one in of_same.values()])
+                for of in ("low", "high")
+            ]
+        return columns
 
     def _repr_html_(self):
-        head = "".join(f"<th>{name}</th>" for name in ("", "value", "low", "high"))
+        names, columns = zip(*self._columns(), strict=True)
+        head = "".join(f"<th>{name}</th>" for name in ("", *names))
         rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{one.value:.4g}</td><td>{one.low:.4g}</td>"
-            f"<td>{one.high:.4g}</td></tr>"
-            for name, one in self.metrics().items()
+            f"<tr><th>{html.escape(name)}</th>{''.join(f'<td>{one:.4g}</td>' for one in numbers)}"
+            "</tr>"
+            for name, *numbers in zip(self.metrics(), *columns, strict=True)
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
         caption = f"<caption>{html.escape(self._title())}</caption>"
@@ -125,7 +147,7 @@ class PrivateEvaluation(ABC):
 
     def _title(self):
         records = f"{self.n_samples} {self.privacy_unit_}s"
-        return f"{records}, intervals of {100 * self.confidence:g} % for noise alone"
+        return f"{records}, intervals of {100 * self.confidence:g} % for {self.intervals_for}"
 
     def _notes(self):
         spent = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g}"
@@ -135,13 +157,22 @@ class PrivateEvaluation(ABC):
         ]
 
 
+def _of_population(evaluation, n_labels, **without):
+    """Return an evaluation of counts by label, whose covariance has that of the sample too."""
+    if evaluation.intervals_for != "noise alone":
+        return None
+    noisy = evaluation.noisy.of_population(n_labels)
+    return replace(evaluation, noisy=noisy, intervals_for="the population", **without)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScoreEvaluation(PrivateEvaluation):
     """Metrics of a classifier of two classes, from a histogram of its probabilities by label.
 
     A record counts as predicted to be of the second class where its probability is above the
     threshold. Metrics are those of probabilities that are rounded to bins: accuracy, recall and
-    precision are exact at the edges of bins, where thresholds are.
+    precision are exact at the edges of bins, where thresholds are. Intervals for the population
+    are on the safe side where records are persons.
 
     Parameters
     ----------
@@ -159,8 +190,12 @@ class ScoreEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover: a seed.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals hold the metrics of these records, or of their population.
     thresholds : ndarray of shape (n_bins - 1,)
-        Edges between the bins.
+        Edges between the bins; released where they were not given.
+    middles : ndarray of shape (n_bins,)
+        A probability in each bin, which stands for all of it: its middle, or released medians.
 
     Examples
     --------
@@ -175,10 +210,16 @@ class ScoreEvaluation(PrivateEvaluation):
     """
 
     thresholds: np.ndarray
+    middles: np.ndarray
+
+    @property
+    def population(self) -> Self | None:
+        """The same, with intervals for the population; None if these are."""
+        return _of_population(self, 2)
 
     @property
     def accuracy(self) -> Estimate:
-        """Part of the records whose label is predicted, at the middle threshold."""
+        """Part of the records whose label is predicted, at the threshold 1/2 if that is one."""
         return self.accuracy_at()
 
     @property
@@ -200,9 +241,8 @@ class ScoreEvaluation(PrivateEvaluation):
 
     @property
     def log_loss(self) -> Estimate:
-        """Return the mean log loss of probabilities rounded to the middle of their bin."""
-        middle = self._middles()
-        losses = np.concatenate([-np.log1p(-middle), -np.log(middle)]) / self.n_samples
+        """Return the mean log loss of probabilities rounded to that of their bin."""
+        losses = np.concatenate([-np.log1p(-self.middles), -np.log(self.middles)]) / self.n_samples
         return self.noisy.linear(losses, bounds=(0.0, math.inf))
 
     @property
@@ -217,7 +257,7 @@ class ScoreEvaluation(PrivateEvaluation):
         Parameters
         ----------
         threshold : float or None, default=None
-            One of ``thresholds``; None: the middle one, 1/2 by default.
+            One of ``thresholds``; None: 1/2 if it is one, else the middle one.
 
         Returns
         -------
@@ -233,7 +273,7 @@ class ScoreEvaluation(PrivateEvaluation):
         Parameters
         ----------
         threshold : float or None, default=None
-            One of ``thresholds``; None: the middle one.
+            One of ``thresholds``; None: 1/2 if it is one, else the middle one.
 
         Returns
         -------
@@ -247,7 +287,7 @@ class ScoreEvaluation(PrivateEvaluation):
         Parameters
         ----------
         threshold : float or None, default=None
-            One of ``thresholds``; None: the middle one.
+            One of ``thresholds``; None: 1/2 if it is one, else the middle one.
 
         Returns
         -------
@@ -261,7 +301,7 @@ class ScoreEvaluation(PrivateEvaluation):
         Parameters
         ----------
         threshold : float or None, default=None
-            One of ``thresholds``; None: the middle one.
+            One of ``thresholds``; None: 1/2 if it is one, else the middle one.
 
         Returns
         -------
@@ -305,7 +345,7 @@ class ScoreEvaluation(PrivateEvaluation):
         observed : list of Estimate
             Part of the second class in each group; NaN where there are too few records.
         """
-        middle, n_bins = self._middles(), self.thresholds.size + 1
+        middle, n_bins = self.middles, self.thresholds.size + 1
         if n_groups not in [k for k in range(1, n_bins + 1) if n_bins % k == 0]:
             raise ValueError(
                 f"n_groups={n_groups!r} must be a divisor of {n_bins}, the number of bins"
@@ -324,7 +364,7 @@ class ScoreEvaluation(PrivateEvaluation):
         return np.array(predicted), observed
 
     def metrics(self) -> dict[str, Estimate]:
-        """Return the metrics of the table by name, at the middle threshold.
+        """Return the metrics of the table by name, at the threshold 1/2 if that is one.
 
         Returns
         -------
@@ -342,10 +382,6 @@ class ScoreEvaluation(PrivateEvaluation):
     def _by_label(self):
         return self.noisy.values.reshape(2, -1)
 
-    def _middles(self):
-        edges = np.concatenate([[0.0], self.thresholds, [1.0]])
-        return (edges[1:] + edges[:-1]) / 2
-
     def _select(self, first, label):
         """Return the weights that sum one label's counts from a bin on."""
         weights = np.zeros((2, self.thresholds.size + 1))
@@ -355,7 +391,8 @@ class ScoreEvaluation(PrivateEvaluation):
     def _first_bin(self, threshold):
         """Return the first bin above a threshold."""
         if threshold is None:
-            return (self.thresholds.size + 1) // 2
+            half = np.flatnonzero(self.thresholds == 0.5)
+            return int(half[0]) + 1 if half.size else (self.thresholds.size + 1) // 2
         at = int(np.argmin(np.abs(self.thresholds - as_float(threshold))))
         if not abs(self.thresholds[at] - as_float(threshold)) <= 1e-9:
             raise ValueError(
@@ -386,6 +423,8 @@ class ClassEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover: a seed.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals hold the metrics of these records, or of their population.
     classes : ndarray of shape (n_classes,)
         The labels.
     log_loss : Estimate or None, default=None
@@ -406,6 +445,11 @@ class ClassEvaluation(PrivateEvaluation):
 
     classes: np.ndarray
     log_loss: Estimate | None = None
+
+    @property
+    def population(self) -> Self | None:
+        """The same but the log loss, with intervals for the population; None if these are."""
+        return _of_population(self, self.classes.size, log_loss=None)
 
     @property
     def confusion_matrix(self) -> np.ndarray:
@@ -491,6 +535,8 @@ class RegressionEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover: a seed.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals hold the metrics of these records, or of their population.
     target_bounds : tuple (low, high)
         Bounds that targets and predictions are clipped to.
     largest_error : float
@@ -528,7 +574,7 @@ class RegressionEvaluation(PrivateEvaluation):
         """Part of the variance of the target that is predicted."""
         width = self.target_bounds[1] - self.target_bounds[0]
         mean = self.noisy.values[2] / self.n_samples
-        centred = np.array([0, 0, -2 * mean, 1])
+        centred = np.array([0, 0, -2 * mean, 0.25])
         errors = np.array([0, (self.largest_error / width) ** 2, 0, 0])
         # The variance is no sum: this form of it is off by the square of the mean's noise
         shifted = NoisyNumbers(
@@ -576,6 +622,8 @@ class RateEvaluation(PrivateEvaluation):
         Probability that an interval covers.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover: a seed.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals hold the metrics of these records, or of their population.
     thresholds : ndarray of shape (9,)
         Rates between the groups, about the deciles; released.
     rate : float

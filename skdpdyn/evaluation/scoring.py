@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,7 +39,9 @@ def evaluate(
     (halves, quarters, ..., single bins), so that sums over many bins have little noise. A record is
     in one bin of each resolution. With r resolutions, replacing a record moves all counts together
     by sqrt(2 r), and dropping one by sqrt(r). Least squares make one histogram of the counts, whose
-    total is the public number of records.
+    total is the public number of records. A tenth of mu^2 first buys counts in 64 public cells of
+    the log odds, which say where bins of equal numbers of records end: so a rare class has bins
+    where its records are.
 
     For more classes, it releases the numbers of records by true and predicted label, and the mean
     of the log losses, each cut off at 3 log(number of classes). For a regression, it releases four
@@ -50,8 +51,9 @@ def evaluate(
     ``largest_error``, from the predictions and from the rate of all.
 
     With the probability ``confidence``, an interval contains the metric of these records without
-    noise. It follows from the public distribution of the noise. It does not say how far the records
-    are from the population that they were drawn from.
+    noise. It follows from the public distribution of the noise. Those of ``population`` contain
+    the metric of the population that the records were drawn from, for labels: their variance is
+    estimated from the same counts, at no cost.
 
     If the records were not used to train the model, each record is in one of the two releases only,
     and both together cost the larger of their costs: ``total_privacy(model, evaluation,
@@ -84,9 +86,9 @@ def evaluate(
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     thresholds : array-like of shape (2^k - 1,), default=None
-        Edges of the bins, for two classes: increasing probabilities between 0 and 1. None: 1/32,
-        2/32, ..., 31/32. If a class is rare, put them where its probabilities are. The middle
-        threshold has the least noise.
+        Edges of the bins, for two classes: increasing probabilities between 0 and 1. The middle
+        one has the least noise. None: 1/2 and 30 others (62 to 254 of many records), between
+        which there are about equal numbers of records.
     target_bounds : tuple (low, high), default=None
         Public bounds that targets and predictions of a regression are clipped to. None: those of
         the model.
@@ -123,7 +125,9 @@ def evaluate(
     ----------
     M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010), Boosting the accuracy of differentially private
     histograms through consistency: several resolutions, and least squares. E. Fieller (1954), Some
-    problems in interval estimation: ratios.
+    problems in interval estimation: ratios. E. DeLong, D. DeLong, D. Clarke-Pearson (1988),
+    Comparing the areas under two or more correlated receiver operating characteristic curves: the
+    variance of an area, to which the multinomial one of counts leads.
 
     Examples
     --------
@@ -153,15 +157,10 @@ def evaluate(
     plan = planned(shares, budget)
     warn_of_weak_budget(budget, n_samples)
     (generator,) = generators(random_state)
-    spending, released = Spending(budget, shares, generator), []
+    spending = Spending(budget, shares, generator)
     with silent_arithmetic():
         parts = wanted.parts if wanted.learn is None else wanted.learn(spending)
-    for part in parts:
-        # up, so that the exact mu is no larger: 4 roundings, of the sensitivity and in privacy_.mu
-        sensitivity = part.sensitivity * (1 + 8 * np.finfo(float).eps)
-        noisy = spending.release(part.name, part.values, sensitivity)
-        std = sensitivity * spending.noise_multiplier(part.name)
-        released.append(part.estimated(noisy, std, quantile))
+    released = [part.released(spending, quantile) for part in parts]
     spending.check(plan)
     return wanted.evaluation(
         released,
