@@ -60,7 +60,7 @@ PLACES = {
     "most_steps": ["most_steps", "ENOUGH_STEPS"],
     "class_share": ["class_share"],
     "momentum_steps": ["momentum_steps"],
-    "shares": ["LENGTH_SHARE", "MEAN_SHARE", "variances_share", "MOMENTS_SHARE", "curvature_share"],
+    "shares": ["length_share", "MEAN_SHARE", "variances_share", "MOMENTS_SHARE", "curvature_share"],
 }
 
 

@@ -22,7 +22,7 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency
-from skdpdyn.spending import COUNTS, Share, Spending
+from skdpdyn.spending import COUNTS, OCTAVES, Share, Spending
 
 __all__ = [
     "LARGEST_SPREAD",
@@ -227,11 +227,11 @@ def shares_of(
     """
     if is_sparse:
         return {DIAGONAL: Share(rules.variances_share(is_sparse))}
-    lengths = Share(rules.LENGTH_SHARE, COUNTS)
+    strength = rules.strength_of(n_samples, mu, adjacency)
+    lengths = Share(rules.length_share(strength), COUNTS)
     if smooth and n_features <= rules.MOST_MATRIX_COLUMNS:
         moments = {MATRIX: Share(rules.MOMENTS_SHARE), MATRIX_NORM: lengths}
         return {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths, **moments}
-    strength = rules.strength_of(n_samples, mu, adjacency)
     shares = {RADIUS: Share(rules.radius_share(strength), COUNTS)}
     if centred:
         shares |= {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths}
@@ -314,7 +314,8 @@ class Conditioner:
         centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
         spread = 1.0
         if SPREAD in self.shares:
-            spread = self._quantile(SPREAD, centred, 2.0, spending, 0.5)
+            least = rules.LEAST_SPREAD if self.softness else None
+            spread = self._quantile(SPREAD, centred, 2.0, spending, 0.5, least)
         weighted, scales, norm = centred.with_norm(spread), np.ones(n_features), spread
         if DIAGONAL in self.shares:
             scales, rms = self._scales(weighted, spending, spread)
@@ -325,16 +326,17 @@ class Conditioner:
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        matrix, high, least, equal = self._matrix(weighted, spending)
+        matrix, high, least, equal, surely = self._matrix(weighted, spending)
         weights, moment = matrix * (scales / radius), least * norm**2
         mapped = rows.with_map(
             RowMap(mean, weights, high * norm, radius, moment=moment, equal=equal)
         )
-        norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile)
+        surely = None if surely is None else surely * norm
+        norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile, surely)
         return bounded_spread(mapped.with_norm(norm))
 
-    def _quantile(self, name, rows, high, spending, quantile):
-        """Return a quantile of lengths of rows, or of norms without a map.
+    def _quantile(self, name, rows, high, spending, quantile, least=None):
+        """Return a quantile of lengths of rows, or of norms without a map, from ``least`` on.
 
         A sample is enough on the way to the last map, of which steps need all lengths. One
         record moves a count of public places by 1, as it does one of all rows.
@@ -348,7 +350,8 @@ class Conditioner:
         of = "norms" if rows.map is None else "lengths"
         keep = name == last and rows.map is not None
         counts = partial(rows.counts, of, part=part, keep=keep)
-        return spending.quantile(name, counts, high, quantile, n_rows)
+        octaves = OCTAVES if least is None else min(max(math.log2(high / least), 0.25), OCTAVES)
+        return spending.quantile(name, counts, high, quantile, n_rows, octaves)
 
     def _scales(self, rows, spending, length=1.0):
         """Return column weights, and about the root mean square norm of weighted rows.
@@ -366,7 +369,8 @@ class Conditioner:
     def _matrix(self, rows, spending):
         """Return a triangular inverse root of the second moment, and what is known of its rows.
 
-        A bound on their norm, about their largest second moment, and whether all are alike.
+        A bound on their norm, about their largest second moment, whether all are alike, and the
+        least that their quantile can be; None: not known.
         """
         n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
         moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / self.n_samples
@@ -386,7 +390,7 @@ class Conditioner:
         rms = math.sqrt(n_features * least)
         high = min(float(scales.max()), rules.longest_kept(self.quantile) * rms)
         # equal: true without the noise, too
-        return matrix, high, least, bool(variances.min() >= 2 * least)
+        return matrix, high, least, bool(variances.min() >= 2 * least), None
 
     def _learn_sparse(self, rows, spending):
         n_features, radius = rows.shape[1], self.data_norm
@@ -397,14 +401,17 @@ class Conditioner:
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
 
 
-def _softened(variances, vectors, softness, quantile):
+def _softened(signed, vectors, softness, quantile):
     """Return what `Conditioner._matrix` does, of soft weights in place of a threshold."""
-    variances = np.maximum(variances, 0.0)
+    variances = np.maximum(signed, 0.0)
     scales = np.sqrt(softness / (variances + softness))
     left = variances * scales**2
     rms = math.sqrt(float(np.sum(left)))
     high = min(float(scales.max()), rules.longest_kept(quantile) * rms)
-    return np.linalg.qr((vectors * scales).T, mode="r"), high, float(left.max()), True
+    # signed, as noise adds up to nothing
+    surely = rules.LEAST_LENGTH * math.sqrt(max(float(np.sum(signed * scales**2)), 1e-12))
+    matrix = np.linalg.qr((vectors * scales).T, mode="r")
+    return matrix, high, float(left.max()), True, surely
 
 
 def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:

@@ -149,50 +149,88 @@ def _convert_row_map(scope, operator, container):
 
 def _shape_of_terms(operator):
     rows, explainer = operator.inputs[0].type, operator.raw_operator
-    n_terms = len(explainer.expansion_.columns) + len(explainer.expansion_.pairs)
-    operator.outputs[0].type = type(rows)([rows.shape[0], len(explainer.weights) * n_terms])
+    operator.outputs[0].type = type(rows)([rows.shape[0], explainer.centres.size])
 
 
 def _convert_terms(scope, operator, container):
-    """Write the graph of `Explainer.transform`: what is said of cells, and products of cosines."""
-    from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxConcat, OnnxGather, OnnxMatMul, OnnxMul
+    """Write the graph of `Explainer.transform`: tables of cells, products of cosines, lengths."""
+    from skl2onnx.algebra.onnx_ops import (
+        OnnxAdd,
+        OnnxConcat,
+        OnnxDiv,
+        OnnxGather,
+        OnnxMatMul,
+        OnnxMax,
+        OnnxMul,
+        OnnxSqrt,
+    )
     from skl2onnx.common.data_types import DoubleTensorType
 
     explainer, rows = operator.raw_operator, operator.inputs[0]
-    expansion, weights = explainer.expansion_, np.asarray(explainer.weights)
+    expansion, row_map = explainer.expansion_, explainer.row_map
     dtype = np.float64 if isinstance(rows.type, DoubleTensorType) else np.float32
     version = {"op_version": container.target_opset}
-    n_columns, n_pairs, n_outputs = len(expansion.columns), len(expansion.pairs), len(weights)
-    said = np.hstack([weights[:, : expansion.n_cells].T, expansion.low])
-    width, n_terms = said.shape[1], n_columns + n_pairs
-    read = [
-        _read_cells(rows, j, column, said[first : first + column.n_cells], dtype, version)
-        for j, (column, first) in enumerate(zip(expansion.columns, expansion.starts, strict=False))
-    ]
+    tables, starts, one, other = _tables_of_columns(explainer)
+    columns = enumerate(zip(expansion.columns, tables, strict=True))
+    read = [_read_cells(rows, j, column, of, dtype, version) for j, (column, of) in columns]
     read = OnnxConcat(*read, axis=1, **version)
-    places = np.add.outer(np.arange(n_outputs), np.arange(n_columns) * width)
-    chosen = np.zeros((n_columns * width, n_outputs, n_terms), dtype)
-    for k in range(n_outputs):
-        chosen[places[k], k, np.arange(n_columns)] = 1.0
-    name = {"output_names": operator.outputs}
-    of_columns = chosen.reshape(len(chosen), -1)
-    if not n_pairs:
-        OnnxMatMul(read, of_columns, **name, **version).add_to(scope, container)
-        return
-    low = [
-        (i * width + n_outputs + a - 1, j * width + n_outputs + b - 1)
-        for i, j in expansion.pairs
-        for a, b in LOWEST
-    ]
-    one, other = (OnnxGather(read, np.array(of), axis=1, **version) for of in np.transpose(low))
-    of_pairs = np.zeros((n_pairs, len(LOWEST), n_outputs, n_terms), dtype)
-    for pair, products in enumerate(
-        weights[:, expansion.n_cells :].T.reshape(n_pairs, -1, n_outputs)
-    ):
-        of_pairs[pair, :, :, n_columns + pair] = products
-    products = OnnxMatMul(OnnxMul(one, other, **version), of_pairs.reshape(len(low), -1), **version)
-    columns = OnnxMatMul(read, of_columns, **version)
-    OnnxAdd(columns, products, **name, **version).add_to(scope, container)
+    parts = [read]
+    if one:
+        places = (OnnxGather(read, np.array(of), axis=1, **version) for of in (one, other))
+        parts.append(OnnxMul(*places, **version))
+    of_terms, of_lengths = _matrices_of_parts(explainer, starts)
+
+    def added(matrices, constant):
+        found = constant[None].astype(dtype)
+        for part, matrix in zip(parts, matrices, strict=False):
+            found = OnnxAdd(OnnxMatMul(part, matrix.astype(dtype), **version), found, **version)
+        return found
+
+    mapped = added(*of_lengths)
+    ones, norm = np.ones((expansion.n_features, 1), dtype), np.array([[row_map.norm]], dtype)
+    square = OnnxMatMul(OnnxMul(mapped, mapped, **version), ones, **version)
+    factor = OnnxDiv(norm, OnnxMax(OnnxSqrt(square, **version), norm, **version), **version)
+    terms = OnnxMul(added(*of_terms), factor, output_names=operator.outputs, **version)
+    terms.add_to(scope, container)
+
+
+def _tables_of_columns(explainer):
+    """Return what is read of each cell, by column: weights, low cosines, features less the centre.
+
+    Then where each column's part starts in all that is read, and the places of both factors of each
+    product of a pair.
+    """
+    expansion, n_outputs = explainer.expansion_, len(explainer.weights)
+    said = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
+    cells = np.split(said, expansion.starts[1:-1])
+    tables = [np.hstack(of) for of in zip(cells, expansion.tables, strict=True)]
+    starts = np.append(0, np.cumsum([table.shape[1] for table in tables]))
+    first = starts + n_outputs - 1
+    low = [(first[i] + a, first[j] + b) for i, j in expansion.pairs for a, b in LOWEST]
+    return tables, starts, *(np.transpose(low).tolist() if low else ([], []))
+
+
+def _matrices_of_parts(explainer, starts):
+    """Return matrices of what is read, and of products, and a constant: for terms, for lengths."""
+    expansion, row_map, weights = explainer.expansion_, explainer.row_map, explainer.weights
+    n_outputs, n_columns, n_terms = len(weights), len(expansion.columns), explainer.centres.shape[1]
+    of_rows = np.zeros((starts[-1], n_outputs, n_terms))
+    matrix = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
+    moved, centre = np.zeros((starts[-1], expansion.n_features)), row_map.centre.copy()
+    for j, first in enumerate(starts[:-1]):
+        of_rows[first + np.arange(n_outputs), np.arange(n_outputs), j] = 1.0
+        part = expansion.slices[j]
+        if j in explainer.fixed:
+            centre[part] = 0.0
+        else:
+            moved[first + n_outputs + 2 : starts[j + 1]] = matrix[:, part].T
+    of_pairs = np.zeros((len(expansion.pairs), len(LOWEST), n_outputs, n_terms))
+    products = weights[:, expansion.n_cells :].T.reshape(len(expansion.pairs), -1, n_outputs)
+    for pair, of_pair in enumerate(products):
+        of_pairs[pair, :, :, n_columns + pair] = of_pair
+    flat = of_rows.reshape(len(of_rows), -1), of_pairs.reshape(-1, n_outputs * n_terms)
+    of_products = expansion.pair_weights[:, None] * matrix[:, sum(expansion.widths) :].T
+    return (flat, -explainer.centres.ravel()), ((moved, of_products), -(matrix @ centre))
 
 
 def _read_cells(rows, j, column, said, dtype, version):

@@ -70,8 +70,14 @@ def radius_share(strength: float) -> float:
     return min(max(40 / strength**2, 0.005), 0.1)
 
 
-LENGTH_SHARE = 0.005
-"""The share of mu^2 of a quantile of lengths."""
+def length_share(strength: float) -> float:
+    """Return the share of mu^2 of a quantile of lengths, which all steps rest on."""
+    return min(max(100 / strength**2, 0.005), 0.05)
+
+
+LEAST_SPREAD, LEAST_LENGTH = 0.2, 0.7
+"""The least typical length of expanded rows that are centred, in units of the longest row, and of
+mapped ones, in units of the root mean square that surely is there."""
 
 
 MEAN_SHARE = 0.04

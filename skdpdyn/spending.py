@@ -27,7 +27,7 @@ TRAINING = "training"
 ROUNDS_DOWN = 1 - 1e-9  # factor on mu, so that the parts stay below the declared total
 _WEAK_EPSILON = 20
 # six counts find one of 64 thresholds within 7 octaves
-COUNTS, _OCTAVES, _GRID = 6, 7, 64
+COUNTS, OCTAVES, _GRID = 6, 7, 64
 _EPS = np.finfo(np.float64).eps
 
 
@@ -254,7 +254,7 @@ class Spending:
         high: float,
         quantile: float,
         n_samples: int,
-        octaves: float = _OCTAVES,
+        octaves: float = OCTAVES,
     ) -> float:
         """Return a private threshold up to ``high`` that about this part of the rows is within.
 

@@ -23,7 +23,7 @@ from skdpdyn import (
     rules,
 )
 from skdpdyn.data import ParquetRows
-from skdpdyn.data.coded import Coded, CodedRows
+from skdpdyn.data.coded import Coded, CodedRows, shortening
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
@@ -334,10 +334,16 @@ def test_persons_streams_of_noise_and_several_classes():
 def test_curves_are_monotonic_where_they_are_asked_to_be():
     y = np.clip(FRAME["age"] / 100 + RNG.normal(0, 0.3, N), 0, 1)
     model = clone(CURVES).set_params(monotonic_cst={"age": 1}).fit(FRAME, y)
-    ages = FRAME.iloc[[0] * 101].assign(age=np.arange(101.0))
-    assert np.all(np.diff(model.predict(ages)) >= -1e-12)
+    ages = FRAME.iloc[np.repeat(np.arange(300), 11)].assign(
+        age=np.tile(np.arange(0, 101.0, 10), 300)
+    )
+    moves = np.diff(
+        model.predict(ages).reshape(300, -1)
+    )  # whether or not the others make rows long
+    assert np.all(moves >= -1e-12)
+    assert np.ptp(moves, axis=0).max() > 1e-3
     falls = clone(CURVES).set_params(monotonic_cst=[-1, 0, 0, 0]).fit(FRAME, y)
-    assert np.all(np.diff(falls.predict(ages)) <= 1e-12)
+    assert np.all(np.diff(falls.predict(ages).reshape(300, -1)) <= 1e-12)
     assert model.score(FRAME, y) > 0.3
 
 
@@ -559,6 +565,10 @@ def test_what_explains_a_row_adds_up_to_its_prediction():
 
 def test_shapes_are_what_explains_rows():
     explained, shapes = RICH.explain(FRAME), RICH.shapes_
+    rows, given = read_cells(RICH, FRAME, reset=False), RICH.conditioning_.row_map
+    factors = shortening(rows, given)
+    np.testing.assert_allclose(factors, given.factors(rows.toarray())[0] * given.norm)
+    assert 0.1 < np.mean(factors < 1) < 0.9
     for k, name in enumerate(RICH.terms_[1:], 1):
         shape = shapes[name]
         if isinstance(shape.grid, tuple):
@@ -570,7 +580,7 @@ def test_shapes_are_what_explains_rows():
             assert shape.grid[-2:] == ["other", "missing"]
         else:
             found = shape.value[0][RICH.expansion_.columns[k - 1].codes(column)]
-        np.testing.assert_allclose(found, explained[:, k], atol=1e-9)
+        np.testing.assert_allclose(found * factors, explained[:, k], atol=1e-9)
 
 
 def test_bands_are_those_of_the_noise():

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import combinations
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.expansion import Expansion, Levels
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Statistic
@@ -63,6 +64,26 @@ class Coded:
     def astype(self, dtype: Any, copy: bool = True) -> np.ndarray:
         """Return the expanded rows in a precision."""
         return self.toarray().astype(dtype, copy=False)
+
+
+def shortening(cells: Coded, row_map: RowMap, fixed: Collection[int] = ()) -> np.ndarray:
+    """Return the factor that each row of cells is shortened by under a map, at most 1.
+
+    Parameters
+    ----------
+    cells : Coded
+        Rows.
+    row_map : RowMap
+        The map. No row of these tables is beyond its radius.
+    fixed : collection of int, default=()
+        Columns that count as if they were at the map's centre: no factor depends on them.
+    """
+    rows = CodedRows(cells, map=row_map)
+    tables, centre = rows._moved()
+    tables = [table * (j not in fixed) for j, table in enumerate(tables)]
+    with one_blas_thread():
+        squares = rows._squares(tables, centre)
+    return row_map.norm / np.sqrt(np.maximum(squares, row_map.norm**2))
 
 
 class CodedRows(LocalRows):
@@ -187,7 +208,8 @@ class CodedRows(LocalRows):
         if (kept := self._taken()) is not None:
             return kept
         with one_blas_thread():
-            squares = self._squares()
+            squares = self._squares(*self._moved())
+        squares += self._rounding_of_squares()
         return np.ones(squares.size), np.sqrt(squares, out=squares)
 
     def _taken(self):
@@ -196,21 +218,23 @@ class CodedRows(LocalRows):
             return None
         return np.ones(self.shape[0]), self._kept[1].copy()
 
-    def _squares(self):
-        """Return squares of lengths of rows under the map, rounded up.
+    def _rounding_of_squares(self):
+        """Return what `_squares` is off at the most, so that with this added none is too small.
 
         The square of a length is a sum over pairs of columns of numbers in public tables, in an
         order that depends on nothing. It rounds by as many eps as a number in them has terms, times
-        the square of ``spread * norm``, so that with this added no length is too small. Of m
-        products of pairs a triangular factor of d x m numbers is off by some d m eps of the root of
-        the sum of their squares (Higham, 2002, theorem 19.4).
+        the square of ``spread * norm``. Of m products of pairs a triangular factor of d x m numbers
+        is off by some d m eps of the root of the sum of their squares (Higham, 2002, theorem 19.4).
         """
+        m, n_columns = self.expansion.pair_weights.size, len(self.expansion.columns)
+        n_terms = 8 * self.shape[1] * (m + 8) * math.sqrt(m + 1) + 4 * n_columns**2
+        return n_terms * _EPS * (self.map.spread * self.map.norm) ** 2
+
+    def _squares(self, moved, centre):
+        """Return squares of lengths of rows under the map, of what `_moved` returns."""
         expansion, slices, first = self.expansion, self.expansion.slices, sum(self.expansion.widths)
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
-        (moved, centre), gram = self._moved(), matrix.T @ matrix
-        m = centre.size
-        n_terms = 8 * self.shape[1] * (m + 8) * math.sqrt(m + 1) + 4 * len(moved) ** 2
-        squares = np.full(self.shape[0], n_terms * _EPS * (self.map.spread * self.map.norm) ** 2)
+        squares, gram = np.zeros(self.shape[0]), matrix.T @ matrix
         for j, table in enumerate(moved):
             alone = np.sum(table @ gram[slices[j], slices[j]] * table, axis=1)
             squares += alone[self.X.codes[:, j]]

@@ -17,6 +17,7 @@ from skdpdyn.base import (
     silent_arithmetic,
     warn_of_own_rows,
 )
+from skdpdyn.data.coded import Coded, shortening
 from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.additive import expand, monotonic, read_cells
 from skdpdyn.linear_model.answers import answering, refuse_in_fit
@@ -136,13 +137,24 @@ class AdditiveModel(PrivateLinearModel):
             weights[0, curve] = _isotonic(weights[0, curve], sign)
         return weights
 
-    def _scaled_products(self, X):
-        """Return raw predictions without intercepts: the sums of what is said of each cell."""
+    def _explainer(self):
+        """Return the step that turns rows into what each term adds to raw predictions."""
         check_is_fitted(self)
-        cells = read_cells(self, X, reset=False)
-        products = np.column_stack(
-            [self.expansion_.contributions(of, cells.codes).sum(axis=1) for of in self._weights()]
+        return Explainer(
+            self.expansion_,
+            self.conditioning_.row_map,
+            self._weights(),
+            self._centres(),
+            tuple(monotonic(self, len(self.expansion_.columns))),
+            self.bounds,
+            self.categories,
         )
+
+    def _scaled_products(self, X):
+        """Return raw predictions without intercepts: the sums of what each term adds."""
+        explainer = self._explainer()
+        terms = explainer.terms(read_cells(self, X, reset=False))
+        products = terms.sum(axis=2) + explainer.centres.sum(axis=1)
         return products if self.coef_.ndim == 2 else products[:, 0]
 
     # --- shapes -----------------------------------------------------------------------------------
@@ -161,7 +173,9 @@ class AdditiveModel(PrivateLinearModel):
     def shapes_(self) -> dict[str, Shape]:
         """What was learnt of each column and pair, with the noise of training; free of charge.
 
-        It is computed at each access: keep it under a name where there are many columns.
+        It holds for rows that are not shortened; longer ones have all terms smaller by one factor,
+        see `explain`. It is computed at each access: keep it under a name where there are many
+        columns.
         """
         check_is_fitted(self)
         return shapes_of(self)
@@ -192,18 +206,15 @@ class AdditiveModel(PrivateLinearModel):
         -------
         ndarray of shape (n_samples, n_terms), with several outputs (n_samples, n_terms, n_outputs)
             In the order of ``terms_``. The first is the same for all rows: the raw prediction at
-            the released mean of the expanded rows; the others are differences from it. They add up
-            to the raw prediction: of a regression `predict` (with ``loss="poisson"`` its
-            logarithm), of a classifier the scores that probabilities are made of.
+            the released mean of the expanded rows; the others are differences from it, times the
+            factor that the row is shortened by (1 for most). They add up to the raw prediction: of
+            a regression `predict` (with ``loss="poisson"`` its logarithm), of a classifier the
+            scores that probabilities are made of.
         """
-        check_is_fitted(self)
-        codes, centres = read_cells(self, X, reset=False).codes, self._centres()
-        found = []
-        for of_output, centre in zip(self._weights(), centres, strict=True):
-            terms = self.expansion_.contributions(of_output, codes) - centre
-            found.append(np.column_stack([np.full(len(terms), centre.sum()), terms]))
-        explained = np.stack(found, axis=2)
-        explained[:, 0] += self.intercept_
+        explainer = self._explainer()
+        terms = explainer.terms(read_cells(self, X, reset=False))
+        same = explainer.centres.sum(axis=1) + self.intercept_
+        explained = np.insert(terms, 0, same, axis=2).transpose(0, 2, 1)
         return explained if explained.shape[2] > 1 else explained[:, :, 0]
 
     def to_sklearn(self) -> Any:
@@ -225,19 +236,18 @@ class AdditiveModel(PrivateLinearModel):
         >>> round(float(abs(model.to_sklearn().predict(X) - model.predict(X)).max()), 12)
         0.0
         """
-        weights, intercept = self._weights(), np.atleast_1d(self.intercept_)
-        terms = len(self.terms_) - 1
-        explainer = Explainer(self.expansion_, weights, self.bounds, self.categories)
+        explainer, terms = self._explainer(), len(self.terms_) - 1
+        intercept = np.atleast_1d(self.intercept_ + explainer.centres.sum(axis=1))
         twin: Any = self.family.twin
         model, targets = twin(), getattr(self, "classes_", np.ones(2))
         pipeline = Pipeline([("terms", explainer), ("model", model)])
         # zeros, so that scikit-learn sets its attributes
-        model.fit(np.zeros((len(targets), len(weights) * terms)), targets)
+        model.fit(np.zeros((len(targets), len(intercept) * terms)), targets)
         explainer.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             explainer.feature_names_in_ = self.feature_names_in_
-        coef = np.kron(np.eye(len(weights)), np.ones(terms))
-        if len(weights) == 1 and not hasattr(self, "classes_"):
+        coef = np.kron(np.eye(len(intercept)), np.ones(terms))
+        if len(intercept) == 1 and not hasattr(self, "classes_"):
             coef, intercept = coef[0], intercept[0]
         model.coef_, model.intercept_ = coef, intercept
         return pipeline
@@ -258,8 +268,14 @@ class Explainer(TransformerMixin, BaseEstimator):
     ----------
     expansion_ : Expansion
         Tables of the model.
+    row_map : RowMap
+        The released map of expanded rows, which shortens long ones.
     weights : ndarray of shape (n_outputs, n_weights)
         What each output says of each cell.
+    centres : ndarray of shape (n_outputs, n_terms)
+        What each term adds at the map's centre.
+    fixed : tuple of int
+        Monotone columns, which shorten no row.
     bounds, categories : object
         Parameters of the model.
 
@@ -273,9 +289,21 @@ class Explainer(TransformerMixin, BaseEstimator):
     3
     """
 
-    def __init__(self, expansion_: Any, weights: Any, bounds: Any, categories: Any) -> None:
+    def __init__(
+        self,
+        expansion_: Any,
+        row_map: Any,
+        weights: Any,
+        centres: Any,
+        fixed: Any,
+        bounds: Any,
+        categories: Any,
+    ) -> None:
         self.expansion_ = expansion_
+        self.row_map = row_map
         self.weights = weights
+        self.centres = centres
+        self.fixed = fixed
         self.bounds = bounds
         self.categories = categories
 
@@ -307,8 +335,24 @@ class Explainer(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_outputs * n_terms)
         """
-        codes = read_cells(self, X, reset=False).codes
-        return np.hstack([self.expansion_.contributions(of, codes) for of in self.weights])
+        terms = self.terms(read_cells(self, X, reset=False))
+        return terms.reshape(len(terms), -1)
+
+    def terms(self, cells: Coded) -> np.ndarray:
+        """Return what each term adds to raw predictions, beside what it adds at the centre.
+
+        Parameters
+        ----------
+        cells : Coded
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs, n_terms)
+        """
+        found = [self.expansion_.contributions(of, cells.codes) for of in self.weights]
+        moved = np.stack(found, axis=1) - self.centres
+        return moved * shortening(cells, self.row_map, self.fixed)[:, None, None]
 
 
 def _isotonic(curve, sign):
@@ -330,8 +374,8 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     The budget first buys, where records are many, the distribution of each column, a further scale
     of its curve; then the mean of the expanded rows and their second moment, which equalise all
     directions that stand out of the noise; and the steps of training with the rest. Every "auto" is
-    a function of public numbers alone. In predictions no row is shortened, as long rows are in
-    training: what is said of a row adds up exactly.
+    a function of public numbers alone. Expanded rows that are longer than most are shortened, in
+    predictions as in training: all terms of such a row are smaller by one factor, and add up.
 
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".
@@ -457,8 +501,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     The budget first buys, where records are many, the distribution of each column, a further scale
     of its curve; then the mean of the expanded rows and their second moment, which equalise all
     directions that stand out of the noise; and the steps of training with the rest. Every "auto" is
-    a function of public numbers alone. In predictions no row is shortened, as long rows are in
-    training: what is said of a row adds up exactly.
+    a function of public numbers alone. Expanded rows that are longer than most are shortened, in
+    predictions as in training: all terms of such a row are smaller by one factor, and add up.
 
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".
