@@ -53,7 +53,7 @@ def private_search(epsilon, delta, X, y, **options):
 
 
 def priced_grid_search(epsilon, delta, X, y):
-    n_fits = len(ParameterGrid(CANDIDATES)) * (FOLDS - 1) + 1  # that a record is in
+    n_fits = len(ParameterGrid(CANDIDATES)) * FOLDS + 1
     one = GaussianDP(gdp_mu(epsilon, delta) / math.sqrt(n_fits)).epsilon(delta)
     search = GridSearchCV(model(epsilon=one, delta=delta), CANDIDATES, cv=KFold(FOLDS)).fit(X, y)
     with warnings.catch_warnings():

@@ -1,7 +1,8 @@
-"""Fits of a search or a cross-validation: an estimator, candidates, splits, perhaps a refit.
+"""Fits of a search or a cross-validation: an estimator, candidates, splits, perhaps a refit."""
 
-One class for each way that `skdpdyn.model_selection.search_privacy` may be asked.
-"""
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, ParameterGrid
@@ -9,6 +10,111 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from skdpdyn.model_selection._costs import private_steps, with_parameters
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
 from skdpdyn.privacy.guarantees import check_alike, composed, largest
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """The fits that a search makes, or the cross-validation of an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is fitted.
+    candidates : sequence of dict
+        Parameters of each candidate.
+    cv : int, cross-validator of scikit-learn or list of pairs
+        What makes the splits.
+    search : search of scikit-learn or None, default=None
+        The search; None: a cross-validation.
+    refitted : tuple of estimators, default=()
+        Private steps of a fitted search's refitted model.
+    """
+
+    estimator: Any
+    candidates: Sequence[dict[str, Any]]
+    cv: Any
+    search: Any = None
+    refitted: tuple[Any, ...] = ()
+
+    @property
+    def is_stratified(self):
+        """Whether the search's own splits looked at labels."""
+        return self.search is not None and stratifies(self.search.cv)
+
+    @property
+    def draws_rows(self):
+        """Whether candidates are trained on parts of the splits, as halving searches do."""
+        return getattr(self.search, "resource", None) == "n_samples"
+
+    def unit(self, grouped, row_wise):
+        """Return whom each fit protects, which was given groups if ``grouped``."""
+        if not self.refitted:
+            if not grouped and any(map(_requests_groups, private_steps(self.estimator, row_wise))):
+                raise ValueError(
+                    f"{self.estimator!r} requests groups, and no refitted model says whether it "
+                    "was given any: pass groups, the id of each row's person"
+                )
+            return "person" if grouped else "record"
+        guarantees = [step.privacy_ for step in self.refitted]
+        check_alike(*guarantees)
+        unit = guarantees[0].unit
+        if grouped and unit == "record":
+            raise ValueError(
+                "groups: the refitted model was not given them, and protects rows. Search with "
+                "enable_metadata_routing and set_fit_request(groups=True) on each private step"
+            )
+        if unit != "record" and self.draws_rows:
+            raise ValueError(
+                "resource='n_samples' draws rows, so that how many persons train is private: take "
+                "another resource"
+            )
+        return unit
+
+    def shape(self, n_samples, n_features):
+        """Return the numbers of records and columns, as given unless the refitted model says."""
+        if not self.refitted:
+            return n_samples, n_features
+        model = self.refitted[-1]
+        n_samples = model.n_samples_ if n_samples is None else n_samples
+        n_features = model.n_features_in_ if n_features is None else n_features
+        if (n_samples, n_features) != (model.n_samples_, model.n_features_in_):
+            raise ValueError(
+                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw "
+                f"{model.n_samples_} records of "
+                f"{model.n_features_in_} columns"
+            )
+        return n_samples, n_features
+
+    def sizes(self, split_sizes, n_samples):
+        """Return the number of units in each fit of each candidate."""
+        n_splits = getattr(self.search, "n_splits_", len(split_sizes))
+        if n_splits != len(split_sizes):
+            raise ValueError(
+                f"cv={self.cv!r} made {n_splits} splits in the search, not {len(split_sizes)}: "
+                "pass a cross-validator or a list"
+            )
+        if not self.draws_rows:
+            return [split_sizes] * len(self.candidates)
+        resources = self.search.cv_results_["n_resources"]
+        return [[int(rows / n_samples * size) for size in split_sizes] for rows in resources]
+
+    def refit(self, costs, row_wise):
+        """Return what a refit costs, if there is one; ``costs``: that of each candidate."""
+        if not self.refitted:  # of a plan, the best, whichever that will be
+            planned = self.search is not None and not is_fitted_search(self.search)
+            return [largest(costs())] if planned and self.search.refit else []
+        best = self.candidates[self.search.best_index_]
+        planned = private_steps(with_parameters(self.estimator, best), row_wise)
+        costs = [
+            step.privacy_cost(fitted.n_samples_, fitted.n_features_in_)
+            for step, fitted in zip(planned, self.refitted, strict=True)
+        ]
+        if costs != [step.privacy_.with_unit("record") for step in self.refitted]:
+            raise ValueError(
+                "the search's estimator was changed after the fit: what its fits have cost is "
+                "not known any more"
+            )
+        return [composed(costs)]
 
 
 def is_search(item):
@@ -22,158 +128,45 @@ def is_fitted_search(item):
     return is_search(item) and "params" in (getattr(item, "cv_results_", None) or ())
 
 
-def fits_of(search, row_wise=()):
+def fits_of(search, cv=None, row_wise=()):
     """Return what a search fits; of any other estimator, what its cross-validation fits."""
-    if is_fitted_search(search):
-        return _Searched(search, row_wise)
-    if type(search) is GridSearchCV:  # a subclass may try what its grid does not say
-        return _Planned(search)
-    if is_search(search):
+    if not is_search(search):
+        return Fits(search, [{}], 5 if cv is None else cv)
+    is_fitted = is_fitted_search(search)
+    if not is_fitted and type(search) is not GridSearchCV:  # a subclass may try other candidates
         raise ValueError(
             f"{search!r}: its candidates are not known, since it is not fitted or its "
             "cv_results_ do not say them. Only those of "
             "a GridSearchCV are known before"
         )
-    return _CrossValidated(search)
-
-
-class _CrossValidated:
-    """Cost of the fits of an estimator in a cross-validation that parameters describe."""
-
-    n_splits = None
-    stratified = False
-
-    def __init__(self, estimator):
-        self.estimator, self.candidates = estimator, [{}]
-
-    def unit(self, grouped, row_wise):
-        """Return whom each fit protects, which was given groups if ``grouped``."""
-        if not grouped and any(map(_requests_groups, private_steps(self.estimator, row_wise))):
-            raise ValueError(
-                f"{self.estimator!r} requests groups, and no refitted model says whether it was "
-                "given any: pass groups, the id of each row's person"
-            )
-        return "person" if grouped else "record"
-
-    def shape(self, n_samples, n_features):
-        """Return the numbers of records and columns, as given unless the search knows them."""
-        return n_samples, n_features
-
-    def cross_validator(self, cv):
-        """Return the cross-validator that made the splits."""
-        return 5 if cv is None else cv
-
-    def shares(self, n_samples):
-        """Return the part of a split's records that each candidate is trained on."""
-        return [1.0] * len(self.candidates)
-
-    def refit(self, cost):
-        """Return what a refit costs, if there is one."""
-        return []
-
-
-class _Planned(_CrossValidated):
-    """Cost of the fits of a grid search that is not fitted."""
-
-    def __init__(self, search):
-        self.estimator, self.candidates = search.estimator, list(ParameterGrid(search.param_grid))
-        if not self.candidates:
-            raise ValueError(f"param_grid={search.param_grid!r} has no candidates")
-        self._search, self.stratified = search, stratifies(search.cv)
-
-    def cross_validator(self, cv):
-        if cv is not None:
-            raise ValueError(_KNOWS)
-        return super().cross_validator(self._search.cv)
-
-    def refit(self, cost):
-        indices = range(len(self.candidates) if self._search.refit else 0)
-        # the best, whichever that will be
-        return [largest([cost(index) for index in indices])] if indices else []
-
-
-class _Searched(_CrossValidated):
-    """Cost of the fits of a fitted search."""
-
-    def __init__(self, search, row_wise):
-        self.estimator, self.candidates = search.estimator, search.cv_results_["params"]
-        self._row_wise = row_wise
-        self._search, self.stratified, self.n_splits = (
-            search,
-            stratifies(search.cv),
-            search.n_splits_,
-        )
+    cv = _cv_of(search, cv)
+    if is_fitted:
         best = getattr(search, "best_estimator_", None)
-        self._refitted = [] if best is None else private_steps(best, row_wise)
+        refitted = () if best is None else tuple(private_steps(best, row_wise))
+        return Fits(search.estimator, search.cv_results_["params"], cv, search, refitted)
+    candidates = list(ParameterGrid(search.param_grid))
+    if not candidates:
+        raise ValueError(f"param_grid={search.param_grid!r} has no candidates")
+    return Fits(search.estimator, candidates, cv, search)
 
-    def unit(self, grouped, row_wise):
-        if not self._refitted:
-            return super().unit(grouped, row_wise)
-        guarantees = [step.privacy_ for step in self._refitted]
-        check_alike(*guarantees)
-        unit = guarantees[0].unit
-        if grouped and unit == "record":
-            raise ValueError(
-                "groups: the refitted model was not given them, and protects rows. Search with "
-                "enable_metadata_routing and set_fit_request(groups=True) on each private step"
-            )
-        if unit != "record" and getattr(self._search, "resource", None) == "n_samples":
-            raise ValueError(
-                "resource='n_samples' draws rows, so that how many persons train is private: take "
-                "another resource"
-            )
-        return unit
 
-    def shape(self, n_samples, n_features):
-        if not self._refitted:
-            return n_samples, n_features
-        model = self._refitted[-1]
-        n_samples = model.n_samples_ if n_samples is None else n_samples
-        n_features = model.n_features_in_ if n_features is None else n_features
-        if (n_samples, n_features) != (model.n_samples_, model.n_features_in_):
-            raise ValueError(
-                f"n_samples={n_samples!r}, n_features={n_features!r}: the refitted model saw "
-                f"{model.n_samples_} records of "
-                f"{model.n_features_in_} columns"
-            )
-        return n_samples, n_features
-
-    def cross_validator(self, cv):
-        if cv is not None and (
-            not isinstance(cv, (list, tuple)) or knows_its_splits(self._search.cv)
-        ):
-            raise ValueError(_KNOWS)
-        return super().cross_validator(self._search.cv if cv is None else cv)
-
-    def shares(self, n_samples):
-        if getattr(self._search, "resource", None) != "n_samples":
-            return super().shares(n_samples)
-        return [resources / n_samples for resources in self._search.cv_results_["n_resources"]]
-
-    def refit(self, cost):
-        if not self._refitted:
-            return []
-        planned = private_steps(
-            with_parameters(self.estimator, self.candidates[self._search.best_index_]),
-            self._row_wise,
+def _cv_of(search, cv):
+    """Return what made the splits of a search; ``cv``: the list of its splits, or None."""
+    if cv is None:
+        return 5 if search.cv is None else search.cv
+    if (
+        not is_fitted_search(search)
+        or not isinstance(cv, (list, tuple))
+        or knows_its_splits(search.cv)
+    ):
+        raise ValueError(
+            "cv: a search knows its own. Only where that depends on groups or the like, the list "
+            "of its splits can be passed once it is fitted; before, set the search's cv to that "
+            "list"
         )
-        shapes = [(step.n_samples_, step.n_features_in_) for step in self._refitted]
-        costs = [step.privacy_cost(*shape) for step, shape in zip(planned, shapes, strict=True)]
-        if costs != [step.privacy_.with_unit("record") for step in self._refitted]:
-            raise ValueError(
-                "the search's estimator was changed after the fit: what its fits have cost is "
-                "not known any more"
-            )
-        return [composed(costs)]
+    return cv
 
 
 def _requests_groups(step):
     """Return whether a step asks scikit-learn's metadata routing for groups."""
     return step.get_metadata_routing().fit.requests.get("groups") not in (None, False)
-
-
-_KNOWS = (
-    "cv: a search knows its own. Only where that depends on groups or the like, the list of its "
-    "splits can be passed once it is "
-    "fitted; before, set the search's cv to that list"
-)

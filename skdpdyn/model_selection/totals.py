@@ -19,7 +19,7 @@ from skdpdyn.data.persons import persons_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection._costs import lines_of, private_steps, with_parameters
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
-from skdpdyn.model_selection._splits import training_persons, training_sets
+from skdpdyn.model_selection._splits import person_splits, record_splits
 from skdpdyn.model_selection._steps import (
     changes_target,
     chooses_by_records,
@@ -266,16 +266,15 @@ def search_privacy(
 ) -> Any:
     """Return what the fits of a search or of a cross-validation cost together.
 
-    A record is among the training records of all folds but its own, once for each candidate, and in
-    the refit. That is composed as it was spent: candidate by candidate, with the training sizes of
-    the folds. The scores are not covered: scikit-learn computes them from the records, without
-    noise, and chooses by them. (`PrivateSearchCV` is private as a whole.)
+    Each fit costs what a fit of as many records costs, the refit too, and all of them compose: as
+    if a record were in every split, which holds whatever the splits are. The scores are not
+    covered: scikit-learn computes them from the records, without noise, and chooses by them.
+    (`PrivateSearchCV` is private as a whole.)
 
     Where the fits were given ``groups``, by metadata routing, the same holds of persons, if splits
     are drawn over the list of persons: by ``GroupKFold(shuffle=True)``, ``GroupShuffleSplit``, or
-    what is given for each person. Others are refused: folds of rows have a person in all of them,
-    and ``GroupKFold(shuffle=False)`` and ``StratifiedGroupKFold`` balance by the numbers of rows
-    and by labels, which are private.
+    what is given for each person. Others are refused: they split or balance by rows and labels,
+    which are private, so that one person would move others.
 
     Parameters
     ----------
@@ -309,7 +308,7 @@ def search_privacy(
     ------
     ValueError
         If a part learns without privacy, a number is missing or not that of the refitted model,
-        nothing is known of who trains in which split, a split trains on a record more than once,
+        nothing is known of how many train in a split, a split trains on a record more than once,
         candidates of unlike numbers of columns cost differently, or the refit has not cost what the
         search's estimator says now. (Other changes after the fit are not seen: the search, its cv
         and its ``best_estimator_`` must be as the fit left them.)
@@ -329,33 +328,32 @@ def search_privacy(
     ...     warnings.simplefilter("ignore")
     ...     total = search_privacy(model, cv=5, n_samples=1000, n_features=10)
     >>> round(model.privacy_cost(800, 10).mu, 6), round(total.mu, 6)
-    (0.236704, 0.473409)
+    (0.236704, 0.529287)
     """
     row_wise = checked_names(row_wise)
-    fits = fits_of(search, row_wise)
+    fits = fits_of(search, cv, row_wise)
     private_steps(fits.estimator, row_wise)  # raises if a step is not private
     unit = fits.unit(groups is not None, row_wise)
     codes, n_samples, n_features = _shape_of_fits(fits, n_samples, n_features, groups)
-    cv = fits.cross_validator(cv)
     if unit == "record":
-        stratified, splits = training_sets(cv, n_samples, is_classifier(fits.estimator))
+        stratified, splits = record_splits(fits.cv, n_samples, is_classifier(fits.estimator))
     else:
-        stratified, splits = False, training_persons(cv, n_samples, codes)
-    if fits.n_splits not in (None, len(splits)):
-        raise ValueError(
-            f"cv={cv!r} made {fits.n_splits} splits in the search, not {len(splits)}: pass a "
-            "cross-validator or a list"
-        )
+        stratified, splits = False, person_splits(fits.cv, n_samples, codes)
 
     @cache
     def cost(index, size):
         return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features, row_wise)
 
-    sizes = [[int(share * size) for size, _ in splits] for share in fits.shares(n_samples)]
-    spent = [[cost(index, size) for size in row] for index, row in enumerate(sizes)]
-    refit = fits.refit(partial(cost, size=n_samples))
-    total = _most_spent(spent, [trains for _, trains in splits], refit)
-    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.stratified)
+    indices = range(len(fits.candidates))
+    parts = [
+        (f"fit on {size} {unit}s", cost(index, size))
+        for index, sizes in zip(indices, fits.sizes(splits, n_samples), strict=True)
+        for size in sizes
+    ]
+    refit = fits.refit(lambda: [cost(index, n_samples) for index in indices], row_wise)
+    parts += [("refit", guarantee) for guarantee in refit]
+    total = composed(guarantee for _, guarantee in parts)
+    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.is_stratified)
     leaks += [
         leak
         for candidate in fits.candidates
@@ -365,12 +363,6 @@ def search_privacy(
     warnings.warn(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
     )
-    parts = [
-        (f"fit on {size} {unit}s", guarantee)
-        for row in zip(sizes, spent, strict=True)
-        for size, guarantee in zip(*row, strict=True)
-    ]
-    parts += [("refit", guarantee) for guarantee in refit]
     return PrivacyTotal(
         total.with_unit(unit),
         tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
@@ -434,21 +426,6 @@ def _delta(step, n_samples):
     """Return the delta of a step, which may be a private search: no neighbours matter to it."""
     either = Adjacency.REPLACE_ONE
     return Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=either).delta
-
-
-def _most_spent(spent, who_trains, refit):
-    """Return what all fits cost any one record; ``spent``: the cost of each split by candidate."""
-    patterns = np.unique(np.stack(who_trains), axis=1).T  # in which splits someone trains
-    by_pattern = [
-        [guarantee for row in spent for guarantee, inside in zip(row, who, strict=True) if inside]
-        for who in patterns
-    ]
-    distinct = {
-        frozenset(Counter(guarantees).items()): guarantees for guarantees in by_pattern
-    }.values()
-    return largest(
-        [composed([*guarantees, *refit]) for guarantees in distinct if guarantees or refit]
-    )
 
 
 @dataclass(frozen=True)
