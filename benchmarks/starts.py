@@ -27,7 +27,8 @@ def public_start(problem, train, test):
     public, private = train[:N_PUBLIC], train[N_PUBLIC:]
     start = LogisticRegression(max_iter=1000).fit(problem.X[public], problem.y[public])
     for epsilon in (0.03, 0.1):
-        models = [problem.private(epsilon=epsilon, start=known) for known in (None, start)]
+        starts = None, (start.coef_, start.intercept_)
+        models = [problem.private(epsilon=epsilon, start=known) for known in starts]
         fitted = [start, *(model.fit(problem.X[private], problem.y[private]) for model in models)]
         yield f"public start, epsilon {epsilon}", [scores(model, problem, test) for model in fitted]
 

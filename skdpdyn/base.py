@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +33,7 @@ from skdpdyn.noise import seed_leaks, source_of
 from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
+from skdpdyn.sources import Source, facts_of, given_to, leaks_of, sources_of
 
 DTYPES: list[Any] = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
@@ -412,6 +414,7 @@ class PrivateEstimatorMixin:
     epsilon_: float
     delta_: float
     leaks_: tuple[str, ...]
+    sources_: tuple[Source, ...] = ()
 
     if TYPE_CHECKING:
         _public_facts: Callable[[], Any]
@@ -436,7 +439,11 @@ class PrivateEstimatorMixin:
             delta=self.delta_,
             bound=self.bound_,
             alternatives={name: other for name, other in others.items() if name != self.bound_},
-            assumed=Assumed(self._public_facts(), source_of(self.leaks_), self.leaks_),
+            assumed=Assumed(
+                (*self._public_facts(), *facts_of(self.sources_)),
+                source_of(self.leaks_),
+                self.leaks_,
+            ),
             diagnostics=reported(getattr(self, "diagnostics_", {})),
         )
 
@@ -450,7 +457,26 @@ class PrivateEstimatorMixin:
         self.mechanism_, self.bound_ = plan.mechanism, plan.bound
         self.privacy_ = plan.guarantee.with_unit(unit)
         self.delta_, self.epsilon_ = plan.budget.delta, plan.guarantee.epsilon(plan.budget.delta)
-        self.leaks_ = leaks + seed_leaks(self.random_state)
+        self.sources_ = self._given()
+        given = leaks_of(self.sources_)
+        if given:
+            warn(
+                f"this fit is not private, for what it was given is not: {'; '.join(given)}. Pass "
+                "models and maps that were released. (Numbers, as start=(coef, intercept), are "
+                "your word that they are public)",
+                PrivacyLeakWarning,
+            )
+        self.leaks_ = tuple(dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state))))
+
+    def _given(self):
+        """Return what the parameters held of releases, and of models that are none."""
+        return given_to(self)
+
+    def _sign(self):
+        """Have the map of rows, which other fits may be given, say what it was released by."""
+        if getattr(self, "conditioning_", None) is not None:
+            sources = tuple(sources_of(self, "conditioning"))
+            self.conditioning_ = replace(self.conditioning_, sources=sources)
 
     def _spent(self):
         """Say in one line what the fit spent, and on what it does not hold."""

@@ -9,7 +9,7 @@ mu^2 are public numbers.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -22,6 +22,7 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency
+from skdpdyn.sources import Source
 from skdpdyn.spending import COUNTS, OCTAVES, Share, Spending
 
 __all__ = [
@@ -162,11 +163,13 @@ class FittedConditioning:
     mean)``, or ``weights @ (x - mean)`` for a matrix, and are divided by ``norm``, or by their own
     length if that is more, or if ``unit``.
 
-    It is what was released, so another fit may have it as its ``conditioning``, and buys no map.
+    It is what was released, so another fit may have it as its ``conditioning``, and buys no map. It
+    says by which model, so that the other fit's report and total do.
     """
 
     row_map: RowMap
     shortened: float | None = None  # part of the rows that is longer, by rule; None: not by rule
+    sources: tuple[Source, ...] = field(default=(), repr=False)  # its model, and that one's
 
     @property
     def mean(self) -> np.ndarray | None:

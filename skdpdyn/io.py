@@ -23,6 +23,7 @@ from skdpdyn.privacy.proofs import ROUNDING, agree
 from skdpdyn.privacy.report import PrivacyReport
 from skdpdyn.privacy.stored import TYPES
 from skdpdyn.solvers import SOLVERS
+from skdpdyn.sources import Source
 
 __all__ = ["TRUSTED", "check_folder", "export"]
 
@@ -32,7 +33,17 @@ _MODELS = (
     *("gam.PrivateGAMClassifier", "gam.PrivateGAMRegressor", "quantile.PrivateQuantileRegressor"),
 )
 _OTHERS: tuple[type, ...] = (
-    *(Conditioning, FittedConditioning, RowMap, Expansion, Levels, Numbers, Budget, Adjacency),
+    *(
+        Conditioning,
+        FittedConditioning,
+        RowMap,
+        Expansion,
+        Levels,
+        Numbers,
+        Budget,
+        Adjacency,
+        Source,
+    ),
     *(BoundsExpander, BoundsScaler, PrivateScaler, RowMapper, *SOLVERS.values(), *TYPES.values()),
 )
 TRUSTED = sorted(

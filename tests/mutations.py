@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "what a fit was given leaks nothing",
+        "dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state)))",
+        "dict.fromkeys((*leaks, *seed_leaks(self.random_state)))",
+        "tests/test_start.py -k hides",
+    ),
+    Mutation(
         "a cut batch keeps its first rows",
         "batch = np.sort(generator.permutation(batch)[:most])",
         "batch = batch[:most]",

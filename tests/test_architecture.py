@@ -32,6 +32,7 @@ LAYERS = {
     "chunks.py": (0, 0),
     "blas.py": (0, 0),
     "noise.py": (6, 2),
+    "sources.py": (6, 1),
     "privacy/_types.py": (0, 0),
     "privacy/checks.py": (0, 1),
     "privacy/fields.py": (0, 2),

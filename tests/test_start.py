@@ -12,16 +12,21 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.conditioning import FittedConditioning
 from skdpdyn.losses import logistic
-from skdpdyn.model_selection import total_privacy
+from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import Composition
+from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler
+from skdpdyn.privacy import Composition, Ledger
 from skdpdyn.rounding import public_radius, reach, rounding_mu
 from skdpdyn.solvers import NoisyGD
 
@@ -133,9 +138,9 @@ def test_a_released_map_is_not_paid_for_again():
     both = total_privacy(first, again)
     assert both.guarantee.mu == pytest.approx(math.hypot(first.privacy_.mu, again.privacy_.mu))
     text = str(again.privacy_report())
-    assert "training started from a PrivateLogisticRegression of GaussianDP" in text
-    assert "paid for by a guarantee of its own" in text
-    assert "training started" not in str(first.privacy_report())
+    assert "start: a PrivateLogisticRegression of GaussianDP" in text
+    assert "paid for by that guarantee" in text
+    assert "start" not in str(first.privacy_report())
 
 
 def test_a_map_is_lent_where_it_suits():
@@ -160,11 +165,68 @@ def test_a_chain_of_starts_does_not_wander_off():
     assert lost[-1] < 1.2 * min(lost)
 
 
-def test_models_that_are_not_private_may_be_starts():
+def test_numbers_are_public_by_the_word_of_who_passes_them():
     public = LogisticRegression().fit(X[:300], Y[:300])
-    model = PrivateLogisticRegression(classes=[False, True], start=FrozenEstimator(public))
-    assert clone(model).fit(X, Y).score(X, Y) > 0.7
-    assert "FrozenEstimator" in str(clone(model).fit(X, Y).privacy_report())
+    numbers = (public.coef_, public.intercept_)
+    model = PrivateLogisticRegression(classes=[False, True], start=numbers).fit(X, Y)
+    assert not model.leaks_
+    assert "public by the word of who passed them" in str(model.privacy_report())
+    assert not total_privacy(model).sources
+
+
+def given(value):
+    """Return all estimators with a value as each of their parameters, bare and within others."""
+    search = PrivateSearchCV(PrivateLogisticRegression(classes=[False, True]), {"clip": [1.0]})
+    scalers = [PrivateScaler(), BoundsScaler((0, 1)), BoundsExpander((0, 1))]
+    others = [
+        *((model, Y) for model in [search, *scalers, PrivateGAMClassifier(classes=[False, True])]),
+        (PrivateGAMRegressor(target_bounds=(-3.0, 7.0)), 4 * X[:, 0]),
+        (PrivateQuantileRegressor(target_bounds=(-3.0, 7.0)), 4 * X[:, 0]),
+    ]
+    for model, y in [*ESTIMATORS, *others]:
+        for name in model.get_params(deep=False):
+            for held in (value, [value], {"start": value}):
+                yield clone(model), name, held, y
+    for name in ("start", "conditioning"):
+        model = PrivateLogisticRegression(classes=[False, True], **{name: value})
+        yield clone(search), "estimator", model, Y
+        yield clone(search), "param_distributions", {name: ["auto", value]}, Y
+
+
+@pytest.mark.filterwarnings("ignore:Found")
+def test_no_parameter_of_an_estimator_hides_what_it_was_given(tmp_path):
+    """Each is refused, or says what it was given, with all leaks of that: and so do its own."""
+    seeded = PrivateLogisticRegression(classes=[False, True], random_state=0).fit(X, Y)
+    clean = PrivateLogisticRegression(classes=[False, True]).fit(X, Y)
+    twice = clone(clean).set_params(start=seeded).fit(X, Y)
+    alone = FittedConditioning(clean.conditioning_.row_map)
+    public = LogisticRegression().fit(X, Y)
+    ledger = Ledger(tmp_path / "ledger.json", cap=(100.0, 1e-3))
+    values = [seeded, FrozenEstimator(seeded), seeded.conditioning_, twice, twice.conditioning_]
+    values += [clean, clean.conditioning_, public, FrozenEstimator(public), alone]
+    taken = set()
+    for value in values:
+        lost = set(getattr(value, "leaks_", ()))
+        for model, name, held, y in given(value):
+            try:
+                model.set_params(**{name: held}).fit(X[:300], y[:300])
+            except (ValueError, TypeError, AttributeError, ImportError):
+                continue
+            if not hasattr(model, "privacy_") or (name == "estimator" and held is value):
+                continue  # the latter is cloned, and its fit not used
+            taken.add((type(model).__name__, name))
+            assert lost <= set(model.leaks_), (model, name)
+            assert model.sources_, (model, name)
+            if value not in (clean, clean.conditioning_):
+                assert model.leaks_, (model, name)
+                with pytest.raises(ValueError, match="does not cover all"):
+                    ledger.reserve("it", model)
+            elif not model.leaks_:
+                assert "add it if it is of the same people" in total_privacy(model).report()
+                assert not total_privacy(model, disjoint=True).sources
+                assert not total_privacy(model, clean).sources
+    assert {("PrivateRidge", "start"), ("PrivateLinearSVC", "conditioning")} <= taken
+    assert {("PrivateSearchCV", "estimator"), ("PrivateSearchCV", "param_distributions")} <= taken
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.noise import check_random_state, generators, seed_leaks
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.checks import checked_choice, checked_number
+from skdpdyn.sources import leaks_of, sources_of
 from skdpdyn.spending import Share, Spending, planned, warn_of_weak_budget
 
 
@@ -169,8 +170,14 @@ def evaluate(
         mechanism_=plan.mechanism,
         delta_=budget.delta,
         confidence=float(confidence),
-        leaks_=seed_leaks(random_state),
+        leaks_=(*_leaks_of(model), *seed_leaks(random_state)),
     )
+
+
+def _leaks_of(model):
+    """Return what the guarantees of private models do not cover: their scores tell it, too."""
+    private = [one for one in sources_of(model, "model") if one.guarantee is not None]
+    return tuple(f"the model: {leak}" for leak in leaks_of(private))
 
 
 def _quantile(confidence):

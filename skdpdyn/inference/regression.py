@@ -212,6 +212,7 @@ PrivateRidge
         mechanism_=model.mechanism_,
         delta_=model.delta_,
         leaks_=model.leaks_,
+        sources_=model.sources_,
         inverse_link=fitted.link.mean,
         ratio=fitted.link.ratio,
     )

@@ -200,6 +200,7 @@ def private_summary(
         mechanism_=plan.mechanism,
         delta_=budget.delta,
         leaks_=tuple(dict.fromkeys((*model.leaks_, *seed_leaks(random_state)))),
+        sources_=model.sources_,
         inverse_link=special.expit if has_odds else None,
         ratio="odds ratio" if has_odds else None,
     )

@@ -17,6 +17,7 @@ from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
 from skdpdyn.privacy.display import whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
+from skdpdyn.sources import Source
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +59,8 @@ class PrivateSummary:
         Delta at which epsilon is shown.
     leaks_ : tuple of str, default=()
         Leaks of the model or the table that the guarantees do not cover.
+    sources_ : tuple of Source, default=()
+        Models that the model was given, see `PrivateLinearModel`.
     inverse_link : callable or None, default=None
         Makes expectations of sums of coefficients; None: they are expectations.
     ratio : str or None, default=None
@@ -94,6 +97,7 @@ class PrivateSummary:
     mechanism_: Any
     delta_: float
     leaks_: tuple[str, ...] = field(default=())
+    sources_: tuple[Source, ...] = field(default=(), repr=False)
     inverse_link: Callable[[np.ndarray], np.ndarray] | None = None
     ratio: str | None = None
 

@@ -26,6 +26,7 @@ from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
+from skdpdyn.linear_model.start import NUMBERS
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS
@@ -89,7 +90,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover, such as a seed, or labels or bounds taken from y;
-        empty if there are none.
+        empty if there are none. Leaks of what parameters were given are among them.
+    sources_ : tuple of Source
+        Models that parameters were given, or were given a part of, such as a ``start``: each with
+        its own guarantee, which ``privacy_`` does not contain. `total_privacy` names them.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -167,11 +171,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             or [-1, 1]; elsewhere 1. There the noise is in proportion to it, so a typical norm
             serves better than the largest.
         start : fitted linear model, tuple (coef, intercept) or None, default=None
-            Where training starts, in units of X and y: a private model, one of scikit-learn, or
-            coefficients of the shape of ``coef_``. It must be public, or paid for by a guarantee of
-            its own: of a model of the same records, both are charged (`total_privacy` adds them
-            up). With few records training is then shorter, and the penalty pulls towards it. None:
-            the base rate, where it is bought, or 0.
+            Where training starts, in units of X and y: a private model, which is paid for by a
+            guarantee of its own (`total_privacy` names it; of the same records, both are charged),
+            or coefficients of the shape of ``coef_``, which by your word are public. A model that
+            is not private is a leak, with a warning. With few records training is then shorter,
+            and the penalty pulls towards it. None: the base rate, where it is bought, or 0.
         clip : float or "auto", default="auto"
             Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
             gradient is the gradient of another convex loss, so every privacy bound holds. "auto": a
@@ -301,8 +305,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return plan(request_of(self, n_samples, n_features)).guarantee
 
     def _public_facts(self):
-        trusted = "public, or paid for by a guarantee of its own"
-        begun = f"that training started from {self.start_}, {trusted}" if self.start_ else None
+        begun = "that training started from coefficients, public by the word of who passed them"
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
@@ -310,7 +313,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             *self._shortening(),
             "every parameter of the estimator",
             "the sets of possible labels or target bounds",
-            *filter(None, [begun]),
+            *[begun] * (self.start_ == NUMBERS),
         )
 
     def _shortening(self):

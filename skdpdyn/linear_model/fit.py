@@ -106,6 +106,7 @@ def _run(model, planned, reading, spending, unit):
     for name, value in (_public(model, learning) | _ran(request, record, spending)).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
+    model._sign()
 
 
 def _ran(request, record, spending):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skdpdyn.linear_model.targets import Targets
 
 LARGEST = 1000.0  # raw prediction of the longest row; no loss asks for more
+NUMBERS = "coefficients"  # a start that is no model
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,19 +96,16 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
     """
     given = model.start
     if isinstance(given, tuple | list) and len(given) == 2:
-        (coef, intercept), what = given, "coefficients"
+        (coef, intercept), what = given, NUMBERS
     elif hasattr(given, "coef_") and hasattr(given, "intercept_"):
         coef, intercept, what = given.coef_, given.intercept_, f"a {type(given).__name__}"
-        if hasattr(given, "privacy_"):
-            what += f" of {given.privacy_}"
         ours, theirs = getattr(model, "classes", None), getattr(given, "classes_", None)
         if ours is not None and theirs is not None and not np.array_equal(np.unique(ours), theirs):
             raise ValueError("start has other classes_ than classes: pass a model of the same ones")
     else:
         raise ValueError(
             f"start={given!r} must be None, a fitted linear model or a pair (coef, intercept). "
-            "clone() takes a model's fit away: pass (model.coef_, model.intercept_), or a "
-            "FrozenEstimator of scikit-learn"
+            "clone() takes a model's fit away: pass FrozenEstimator(model) of scikit-learn"
         )
     coef, intercept = _numbers(coef, intercept, model.fit_intercept)
     if coef.shape != (n_outputs, n_features) or intercept.shape not in {(1,), (n_outputs,)}:

@@ -14,6 +14,7 @@ from skdpdyn.base import quoting_no_records, refuse_dates
 from skdpdyn.foreign import SILENCE, own_copy
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._costs import costed, with_parameters
+from skdpdyn.sources import sources_of
 
 PUBLIC = ("classes", "target_bounds")
 # the budget, and what is public
@@ -70,6 +71,17 @@ class Candidates:
         """Return all candidates of a grid; of distributions, the estimator as it is."""
         return list(ParameterGrid(self._grids())) if self.is_grid() else [{}]
 
+    def given(self):
+        """Return the sources of all that is listed, see `skdpdyn.sources`."""
+        values = [clone(self.estimator)] + [
+            clone(value, safe=False)
+            for grid in self._grids()
+            for listed in grid.values()
+            if not hasattr(listed, "rvs")
+            for value in listed
+        ]
+        return tuple(dict.fromkeys(sources_of(values, "param_distributions")))
+
     def draw(self, generator):
         """Draw a candidate."""
         if self.is_grid():
@@ -78,12 +90,19 @@ class Candidates:
         grids = self._grids()
         grid = grids[generator.integers(len(grids))]
         # of a copy: one that counts its calls would count trials, and draw each by another law
-        return {
+        drawn = {
             name: own_copy(values).rvs(random_state=generator)
             if hasattr(values, "rvs")
             else values[int(generator.integers(len(values)))]
             for name, values in sorted(grid.items())
         }
+        of_law = {name: value for name, value in drawn.items() if hasattr(grid[name], "rvs")}
+        if any(sources_of(of_law, "")):
+            raise ValueError(
+                f"param_distributions draws models for {sorted(of_law)} from a distribution: list "
+                "them, so that it is known what a search was given"
+            )
+        return drawn
 
     def build(self, candidate, budget, public, seed):
         """Build the estimator with a candidate's parameters and the budget of a trial."""

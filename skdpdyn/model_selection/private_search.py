@@ -51,6 +51,10 @@ def _can(method):
 
 
 _SCORE = "score"
+# what a search spent, which its winner says of itself
+_OF_ALL_TRIALS = (
+    *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_", "sources_"),
+)
 # of a trial's mu^2: if the same records train and score, and if others do
 SHARED = {TRAINING: Share(0.84), _SCORE: Share(0.16)}
 APART = {TRAINING: Share(1.0), _SCORE: Share(1.0)}
@@ -147,6 +151,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover. Empty for a private search.
+    sources_ : tuple of Source
+        Models that candidates were given, see `PrivateLinearModel`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -342,8 +348,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         forget_rows(self.best_estimator_, fresh)
         self.best_score_ = plan.score.in_units(scores[best])
         model = last_step(self.best_estimator_)
-        for name in ("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"):
+        for name in _OF_ALL_TRIALS:
             setattr(model, name, getattr(self, name))
+        model._sign()
+
+    def _given(self):
+        return Candidates(self.estimator, self.param_distributions).given()
 
     def _tell(self, plan):
         """Print what is public of the search before it runs."""

@@ -33,6 +33,7 @@ from skdpdyn.privacy.display import page, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
+from skdpdyn.sources import Source, key_of, leaks_of
 
 NOT_PRIVATE_SCORES = (
     "scores, and what was chosen by them, were computed from the records without noise"
@@ -62,6 +63,8 @@ class PrivacyTotal:
         Steps that cost nothing, and why.
     asked : float or None, default=None
         Delta at which epsilon is shown: the largest at which a part was asked for. None: 1e-6.
+    sources : tuple of Source, default=()
+        Released models that parts were given, such as a ``start``, and that are not among them.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class PrivacyTotal:
     leaks: tuple[str, ...] = ()
     free: tuple[tuple[str, str], ...] = ()
     asked: float | None = None
+    sources: tuple[Source, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "guarantee" not in self.__dict__:
@@ -142,7 +146,14 @@ class PrivacyTotal:
         width = max(len(name) for name, _ in rows)
         lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({whose(self.guarantee)})"]
         lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
-        return "\n".join(lines + [f"NOT PRIVATE: {leak}" for leak in self.leaks])
+        return "\n".join([*lines, *self._notes(), *(f"NOT PRIVATE: {leak}" for leak in self.leaks)])
+
+    def _notes(self):
+        """Say which models went in that are not counted."""
+        return [
+            f"{one.what} of {one.guarantee}: add it if it is of the same people"
+            for one in self.sources
+        ]
 
     @property
     def _shown_at(self):
@@ -167,6 +178,7 @@ class PrivacyTotal:
                 *attackers_reach(self.guarantee),
             ],
             leaks=self.leaks,
+            lines=self._notes(),
             table=[("part", "epsilon"), *self._rows(delta)],
             folded=[("steps that cost nothing", self.free)],
         )
@@ -181,6 +193,8 @@ def total_privacy(
     """Return what several releases cost together, with a line for each step of a pipeline.
 
     Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
+    Released models that a fit was given, such as a ``start``, are named: add those of the same
+    people.
 
     Parameters
     ----------
@@ -194,11 +208,12 @@ def total_privacy(
         And none may be given copies of a record, as BaggingClassifier does: k copies count as k
         records.
     disjoint : bool, default=False
-        Whether each of them was given other records than all the rest. Then a record costs what the
-        worst of them costs. Who is in which part must not depend on the records' values: under
-        "replace_one" a record that is replaced must stay in its part, and where persons are
-        protected, nobody may have rows in two parts. So a model and its
-        `skdpdyn.evaluation.evaluate` on held-out records cost what the dearer of the two costs.
+        Whether each of them, and each model that it was given as a ``start`` or the like, is of
+        other records than all the rest. Then a record costs what the worst of them costs. Who is in
+        which part must not depend on the records' values: under "replace_one" a record that is
+        replaced must stay in its part, and where persons are protected, nobody may have rows in
+        two parts. So a model and its `skdpdyn.evaluation.evaluate` on held-out records cost what
+        the dearer of the two costs.
     row_wise : sequence of str, default=()
         Names of functions of ``FunctionTransformer`` steps that you vouch for: each looks at one
         row at a time, and knows nothing of the records otherwise. Numpy's functions of single
@@ -247,12 +262,19 @@ def total_privacy(
         dict.fromkeys((part.name, part.why) for part in everything if part.guarantee is None)
     )
     asked = max((part.asked for part in everything if part.asked is not None), default=None)
+    counted = {part.key for part in everything} - {""}
+    sources = tuple(
+        source
+        for source in dict.fromkeys(source for part in everything for source in part.sources)
+        if source.guarantee is not None and source.key not in counted and not disjoint
+    )
     if not parts:
         return PrivacyTotal(GaussianDP(0.0, unit=unit or "record"), (), leaks, free, asked)
     sums = [composed([part.guarantee for part in release]) for release in released if release]
     if len({guarantee.adjacency for guarantee in sums}) > 1:
         raise ValueError("releases of unlike adjacency have no total: account all under one")
-    return PrivacyTotal(largest(sums) if disjoint else composed(sums), parts, leaks, free, asked)
+    total = largest(sums) if disjoint else composed(sums)
+    return PrivacyTotal(total, parts, leaks, free, asked, sources)
 
 
 def search_privacy(
@@ -354,12 +376,10 @@ def search_privacy(
     parts += [("refit", guarantee) for guarantee in refit]
     total = composed(guarantee for _, guarantee in parts)
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.is_stratified)
-    leaks += [
-        leak
-        for candidate in fits.candidates
-        for step in private_steps(with_parameters(fits.estimator, candidate), row_wise)
-        for leak in _leaks(step)
-    ]
+    candidates = [with_parameters(fits.estimator, candidate) for candidate in fits.candidates]
+    steps = [step for candidate in candidates for step in private_steps(candidate, row_wise)]
+    given = tuple(source for step in steps for source in step._given())
+    leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(given)]
     warnings.warn(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
     )
@@ -368,6 +388,7 @@ def search_privacy(
         tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
         tuple(dict.fromkeys(leaks)),
         asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator, row_wise)),
+        sources=tuple(dict.fromkeys(source for source in given if source.guarantee is not None)),
     )
 
 
@@ -439,6 +460,8 @@ class _Found:
     refused: bool = False
     vouched: str = ""
     asked: float | None = None
+    sources: tuple = ()
+    key: str = ""
 
     def of(self, unit):
         """Return the release as it counts for a unit; None: for its own."""
@@ -451,15 +474,17 @@ def _found(item, name="", row_wise=()):
     if isinstance(item, Guarantee):
         yield _Found(_named(name, kind), item)
     elif isinstance(item, PrivacyTotal):
-        yield _Found(_named(name, "a total"), item.guarantee, item.leaks, asked=item.asked)
+        what = _named(name, "a total"), item.guarantee, item.leaks
+        yield _Found(*what, asked=item.asked, sources=item.sources)
         yield from (_Found(step, why=why) for step, why in item.free)
     elif isinstance(getattr(item, "guarantee", None), Guarantee):  # an answer of `tightest`
         yield _Found(_named(name, type(item.guarantee).__name__), item.guarantee)
     elif hasattr(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
         kind = type(item.estimator if type(item) is FrozenEstimator else item).__name__
-        asked = getattr(item, "delta_", None)
-        yield _Found(_named(name, kind), item.privacy_, leaks, asked=asked)
+        asked, sources = getattr(item, "delta_", None), getattr(item, "sources_", ())
+        what = _named(name, kind), item.privacy_, leaks
+        yield _Found(*what, asked=asked, sources=sources, key=key_of(item))
     elif is_fitted_search(item):
         yield _of_search(item, name, row_wise)
     elif hasattr(item, "privacy_cost"):
@@ -531,7 +556,8 @@ def _of_search(item, name, row_wise):
         why = f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
         return _Found(name, why=why, refused=True)
     kind = type(item).__name__
-    return _Found(_named(name, kind), total.guarantee, total.leaks, asked=total.asked)
+    what = _named(name, kind), total.guarantee, total.leaks
+    return _Found(*what, asked=total.asked, sources=total.sources)
 
 
 def _inside(item, name, row_wise, attribute):

@@ -1,0 +1,103 @@
+"""Releases that a fit was given: by which guarantee each is paid for, and what it leaks.
+
+A guarantee holds for what a fit is given if that is public, or was released before. So each fit
+keeps, in ``sources_``, what its parameters held or came from: released models and maps, with their
+leaks, and models that no guarantee covers, which are leaks themselves. Numbers in a parameter are
+the word of who passes them.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from skdpdyn.privacy.guarantees import Guarantee
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that a fit was given, or was given a part of.
+
+    Parameters
+    ----------
+    what : str
+        The parameter, and the class of the model.
+    guarantee : Guarantee or None
+        What the model cost by itself. None: it has no guarantee.
+    leaks : tuple of str, default=()
+        What the guarantee does not cover.
+    key : str, default=""
+        Checksum of its coefficients, by which it is known again.
+    """
+
+    what: str
+    guarantee: Guarantee | None
+    leaks: tuple[str, ...] = ()
+    key: str = ""
+
+
+def given_to(estimator: Any) -> tuple[Source, ...]:
+    """Return the sources in all parameters of an estimator, without those of a fit of its own."""
+    values = estimator.get_params(deep=False).items()
+    return tuple(dict.fromkeys(one for name, value in values for one in sources_of(value, name)))
+
+
+def sources_of(value: Any, name: str) -> Iterator[Source]:
+    """Yield the sources that the value of a parameter is, holds or comes from."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.ravel().tolist()
+    elif isinstance(value, Mapping):
+        value = list(value.values())
+    kind = type(value.estimator if type(value) is FrozenEstimator else value).__name__
+    if isinstance(value, list | tuple | set | frozenset):
+        for part in value:
+            yield from sources_of(part, name)
+    elif isinstance(value, str | type | np.ndarray):
+        return
+    elif isinstance(getattr(value, "privacy_", None), Guarantee):
+        leaks = tuple(getattr(value, "leaks_", ()))
+        yield Source(f"{name}: a {kind}", value.privacy_, leaks, key_of(value))
+        yield from getattr(value, "sources_", ())
+    elif isinstance(getattr(value, "sources", None), tuple):  # a part of a model
+        yield from value.sources or [_unpaid(name, kind, "says of no model that it is its")]
+    elif _is_fitted(value):
+        yield _unpaid(name, kind, "has no privacy_")
+    elif hasattr(value, "get_params"):
+        yield from given_to(value)
+
+
+def key_of(model: Any) -> str:
+    """Return a checksum of a model's coefficients; empty where it has none."""
+    numbers = [np.asarray(getattr(model, name, ())) for name in ("coef_", "intercept_")]
+    if not sum(array.size for array in numbers):
+        return ""
+    return hashlib.sha256(b"".join(array.tobytes() for array in numbers)).hexdigest()[:16]
+
+
+def leaks_of(sources: Iterable[Source]) -> tuple[str, ...]:
+    """Return all that the guarantees of sources do not cover."""
+    return tuple(dict.fromkeys(leak for source in sources for leak in source.leaks))
+
+
+def facts_of(sources: tuple[Source, ...]) -> tuple[str, ...]:
+    """Return what a report says of sources that were paid for."""
+    return tuple(
+        f"{one.what} of {one.guarantee}, paid for by that guarantee, which is not in this one"
+        for one in sources
+        if one.guarantee is not None
+    )
+
+
+def _unpaid(name, kind, why):
+    leak = f"{name}: a {kind}, which {why}: no guarantee covers the records that it learnt from"
+    return Source(f"{name}: a {kind}", None, (leak,))
+
+
+def _is_fitted(value):
+    fitted = hasattr(value, "get_params") and any(
+        name.endswith("_") and not name.endswith("__") for name in getattr(value, "__dict__", ())
+    )
+    return fitted or hasattr(value, "coef_")
