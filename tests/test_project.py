@@ -33,6 +33,15 @@ def test_the_workflow_runs_every_python_from_the_oldest_on():
     assert "bash .ci/run" in workflow
 
 
+def test_the_second_run_is_on_the_oldest_versions_that_are_allowed():
+    allowed = [*PROJECT["dependencies"], *sum(PROJECT["optional-dependencies"].values(), [])]
+    least = dict(re.findall(r"^([\w-]+)(?:\[.*\])? >= ([\d.]+)$", "\n".join(allowed), re.M))
+    pins = re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / ".ci/oldest.txt").read_text(), re.M)
+    pins = {name: re.sub(r"(\.0)+$", "", version) for name, version in pins if name in least}
+    assert pins == {name: re.sub(r"(\.0)+$", "", least[name]) for name in pins}
+    assert {"numpy", "scipy", "scikit-learn", "numba", "randomgen"} <= pins.keys()
+
+
 @pytest.mark.parametrize(
     "page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
 )
