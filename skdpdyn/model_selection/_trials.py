@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
 
-from scipy import optimize
 from sklearn import config_context
 from sklearn.pipeline import Pipeline
 
@@ -13,6 +12,7 @@ from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.foreign import SILENCE
 from skdpdyn.privacy import GaussianDP
+from skdpdyn.privacy._numerics import crossing
 
 # of the law of the number of trials; a shape of 5e-324 leaves 280 of the digits
 _DIGITS = Context(prec=600, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -97,12 +97,7 @@ def largest_mu(excess, start):
     def log_excess(log_mu):
         return math.log(excess(math.exp(log_mu)))
 
-    low = high = math.log(start)
-    while log_excess(low) > 0:
-        low -= 0.1
-    while log_excess(high) <= 0:
-        high += 0.1
-    root = optimize.brentq(log_excess, low, high, xtol=5e-5)
+    root = crossing(log_excess, math.log(start), 0.1, xtol=5e-5)
     while log_excess(root) > 0:
         root -= 5e-5
     return math.exp(root)

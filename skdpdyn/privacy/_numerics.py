@@ -58,32 +58,67 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
     return value
 
 
-def solve_epsilon(log_delta: Any, delta: float, upper: float) -> float:
-    """Return the least epsilon, rounded up, at which ``log_delta`` allows ``delta``."""
+def crossing(
+    increasing: Callable[[float], float],
+    start: float,
+    step: float,
+    least: float = -math.inf,
+    most: float = math.inf,
+    **tolerances: float,
+) -> float:
+    """Return where an increasing function is 0, or the limit that it is 0 beyond.
+
+    It is searched for from ``start`` on, in steps that double until it is between two of them.
+    """
+    low = high = start
+    while increasing(low) > 0:
+        if low <= least:
+            return least
+        low, high, step = max(low - step, least), low, 2 * step
+    while increasing(high) < 0:
+        if high >= most:
+            return most
+        low, high, step = high, min(high + step, most), 2 * step
+    if low == high or math.isinf(high):
+        return high
+    return float(optimize.brentq(increasing, low, high, **tolerances))
+
+
+def solve_epsilon(log_delta: Any, delta: float, upper: float, scale: float = 0.0) -> float:
+    """Return the least epsilon, rounded up, at which ``log_delta`` allows ``delta``.
+
+    Parameters
+    ----------
+    log_delta : callable
+        Logarithm of delta at an epsilon, which it does not rise with.
+    delta : float
+        In [0, 1].
+    upper : float
+        Where ``delta`` is allowed, but for rounding; inf where that is not known.
+    scale : float, default=0.0
+        Size of numbers that ``log_delta`` computes differences of epsilon with.
+    """
     target = math.log(delta) if delta > 0 else -math.inf
-    if target >= log_delta(0.0):
+
+    def safe(epsilon: float) -> bool:
+        computed = log_delta(epsilon)
+        return bool(computed <= target and math.exp(computed) <= delta)
+
+    if safe(0.0):
         return 0.0
     if delta == 0 or not math.isfinite(upper):
         return upper if math.isfinite(upper) and log_delta(upper) == -math.inf else math.inf
+    if not safe(upper):
+        return smallest_safe(upper, safe, math.inf, scale)
 
-    def excess(
-        epsilon: float,
-    ) -> float:  # far below the target its value does not matter, and must be finite
+    # far below the target its value does not matter, and must be finite
+    def excess(epsilon: float) -> float:
         return max(log_delta(epsilon) - target, -1e3)
 
-    def safe(epsilon: float) -> bool:
-        return excess(epsilon) <= 0
-
-    if not safe(upper):
-        return smallest_safe(upper, safe, towards=math.inf)
-    root = (
-        upper
-        if excess(upper) == 0
-        else optimize.brentq(
-            excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=_HALVES
-        )
-    )
-    return min(smallest_safe(root, safe, towards=math.inf), upper)
+    root, least = 0.0, 4 * np.finfo(float).eps
+    if excess(0.0) > 0:
+        root = optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=least, maxiter=_HALVES)
+    return min(smallest_safe(root, safe, math.inf, scale), upper)
 
 
 def _mills(x: Floats) -> Any:

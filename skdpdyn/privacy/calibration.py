@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated, Any, TypeAlias
 
-from scipy import optimize, special
+from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy._numerics import smallest_safe
+from skdpdyn.privacy._numerics import crossing, smallest_safe
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
@@ -503,15 +503,9 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
     def rough(argument: Any) -> float:
         return excess(argument, ROUGH) + slack / 2
 
-    low = high = start
-    width = 1.0
-    while rough(high) > 0:
-        low, high, width = high, high + width, 2 * width
-        if high > 350:
-            return None
-    while rough(low) < 0:
-        low, high, width = low - width, low, 2 * width
-    root = optimize.brentq(rough, low, high, xtol=tolerance)
+    root = crossing(lambda argument: -rough(argument), start, 1.0, most=350.0, xtol=tolerance)
+    if root >= 350:
+        return None
     slope = min((rough(root + _STEP) - rough(root)) / _STEP, -1e-3)
     unsafe, safe = -math.inf, math.inf
     for _ in range(_REFINEMENTS):

@@ -10,21 +10,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     by_element,
+    crossing,
     gdp_log_delta,
     gdp_log_deltas,
     like,
     minimum_over_orders,
     smallest_safe,
+    solve_epsilon,
 )
 from skdpdyn.privacy._types import Array, Floats, Named
 from skdpdyn.privacy.checks import (
@@ -545,17 +547,10 @@ class GaussianDP(Guarantee):
         if not self.failure:
             return _gdp_epsilon(self.mu, delta)
         last = self._last_useful_epsilon
-        if delta >= self.delta(0.0):
-            return 0.0
-        if math.isinf(self.mu) or delta < self.delta(last):
+        if delta < self.delta(last):
             return math.inf
-        root = last
-        if self.delta(last) < delta:
-            root = optimize.brentq(
-                lambda epsilon: self.delta(epsilon) - delta, 0.0, last, xtol=1e-15
-            )
-        return smallest_safe(
-            root, lambda epsilon: self.delta(epsilon) <= delta, math.inf, max(self.mu, 1.0)
+        return solve_epsilon(
+            lambda epsilon: math.log(self.delta(epsilon)), delta, last, max(self.mu, 1.0)
         )
 
     def group(self, size: int) -> "GaussianDP":
@@ -959,29 +954,10 @@ def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
 @lru_cache(maxsize=_KEPT)
 def _gdp_epsilon(mu: float, delta: float) -> float:
     """Return the least epsilon (rounded up) for which mu-GDP implies (epsilon, delta)-DP."""
-    log_delta, at_zero = math.log(delta) if delta > 0 else -math.inf, gdp_log_delta(0.0, mu)
-    if log_delta >= at_zero and delta >= math.exp(at_zero):
-        return 0.0
-    if delta == 0 or math.isinf(mu):
-        return math.inf
-
-    def excess(epsilon: float) -> float:
-        return gdp_log_delta(epsilon, mu) - log_delta
-
-    def is_safe(epsilon: float) -> bool:
-        found = gdp_log_delta(epsilon, mu)
-        return found <= log_delta and math.exp(found) <= delta
-
     # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is solved for epsilon in closed form
-    upper = mu * (mu / 2 - float(special.ndtri_exp(log_delta)))
-    if math.isinf(upper):
-        return upper
-    root = upper
-    if excess(upper) < 0:
-        least, root = 4 * np.finfo(float).eps, 0.0
-        if at_zero > log_delta:
-            root = optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=least)
-    return smallest_safe(root, is_safe, math.inf, mu)
+    log_delta = math.log(delta) if delta > 0 else -math.inf
+    upper = mu * (mu / 2 - float(special.ndtri_exp(log_delta))) if mu > 0 else 0.0
+    return solve_epsilon(partial(gdp_log_delta, mu=mu), delta, upper, mu)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -1014,10 +990,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         raise CalibrationError(
             f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget"
         )
-    low = high = math.log(lower)
-    while excess(low) > 0:
-        low -= 0.5
-    while excess(high) < 0:
-        high += 0.5
-    mu = math.exp(optimize.brentq(excess, low, high, xtol=1e-15, rtol=4 * np.finfo(float).eps))
+    rtol = 4 * np.finfo(float).eps
+    mu = math.exp(crossing(excess, math.log(lower), 0.5, xtol=1e-15, rtol=rtol))
     return smallest_safe(mu, lambda value: GaussianDP(value).epsilon(delta) <= epsilon, towards=0.0)

@@ -62,9 +62,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import fft, optimize
+from scipy import fft
 
-from skdpdyn.privacy._numerics import smallest_safe
+from skdpdyn.privacy._numerics import crossing, smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
@@ -353,17 +353,15 @@ class Tilted:
         target = math.log(delta)
 
         # in logarithms, which fall nearly on a line
-        def excess(epsilon: float) -> float:
-            return math.log(max(self.delta(epsilon), 1e-300)) - target
+        def missed(epsilon: float) -> float:
+            return target - math.log(max(self.delta(epsilon), 1e-300))
 
-        low, high, growth = 0.0, self.interval, 1.1
+        start = self.interval
         if self.tilt:
-            high = max((self.log_moment - target) / self.tilt, high)
-        while not excess(high) <= 0:  # the interval may be 1e-320
-            low, high, growth = high, growth * high, min(growth * growth, 4.0)
-        if math.isinf(high):  # `outside` is more than delta
+            start = max((self.log_moment - target) / self.tilt, start)
+        epsilon = crossing(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
+        if math.isinf(epsilon):  # `outside` is more than delta
             return math.inf
-        epsilon = optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14)
         # The root is known to 1e-14, which is more than all of it where it is next to 0
         return smallest_safe(epsilon, lambda x: self.delta(x) <= delta, math.inf, scale=1e-9)
 
@@ -428,16 +426,8 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
 
 def _root_tilt(excess: Callable[[float], float], start: float, most: float) -> tuple[float, bool]:
     """Return a tilt at which ``excess`` is 0, and whether the largest one leaves it below."""
-    low = high = start
-    while excess(low) > 0 and low > most - 80:
-        low -= 1
-    while excess(high) < 0 and high < most:
-        high += 1
-    if excess(low) > 0:
-        return math.exp(low), False
-    if excess(high) < 0:
-        return math.exp(min(high, most)), True
-    return math.exp(optimize.brentq(excess, low, high, xtol=0.01)), False
+    log_tilt = crossing(excess, start, 1.0, most - 80, most, xtol=0.01)
+    return math.exp(log_tilt), log_tilt >= most
 
 
 def _pooled(parts: Parts, interval: float) -> Iterator[tuple[Any, int, float]]:

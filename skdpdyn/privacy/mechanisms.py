@@ -12,9 +12,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
-from scipy import optimize, special
+from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.privacy._numerics import crossing
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count
 from skdpdyn.privacy.fields import (
@@ -738,13 +739,11 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
         denominator = math.log(-math.expm1(-scaled)) if shape > 0 else _log_expm1(scaled)
         return math.log(abs(shape)) + _log_expm1(length) - denominator
 
-    low, high = 1e-300, 1e-12
-    while log_mean(high) < math.log(mean):
-        low, high = high, 2 * high
-    return optimize.brentq(
+    return crossing(
         lambda length: log_mean(length) - math.log(mean),
-        low,
-        high,
+        start=1e-12,
+        step=1e-12,
+        least=1e-300,
         xtol=1e-300,
         rtol=1e-15,
         maxiter=2000,  # 1e-300 is a thousand halves away
