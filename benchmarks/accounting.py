@@ -68,7 +68,7 @@ def excesses(n_cases, rng):
     while len(ours) < n_cases:
         record_for, _ = poisson_run(rng)
         record, delta = record_for(10 ** rng.uniform(-0.2, 0.9)), 10 ** rng.uniform(-25, -3)
-        epsilon = tightest(record, delta=delta).epsilon(delta)
+        epsilon = tightest(record, delta=delta).guarantee.epsilon(delta)
         if not 1e-4 < epsilon < 30:
             continue
         setting = (record.sampling_probability, record.noise_multiplier, record.n_steps)
@@ -101,7 +101,7 @@ def batches(n_cases, rng):
             failed += 1
             continue
         times.append(time.process_time() - start)
-        unspent.append(1 - tightest(record, delta=delta).epsilon(delta) / epsilon)
+        unspent.append(1 - tightest(record, delta=delta).guarantee.epsilon(delta) / epsilon)
     print(
         f"least noise of Poisson batches, {n_cases} settings: {failed} failed, unspent "
         f"{min(unspent):.1e} to {max(unspent):.1e}, median {np.median(times):.2f} s of CPU, worst "
@@ -166,7 +166,7 @@ def calibrations(n_cases, rng):
         start = time.perf_counter()
         mechanism = calibrate(epsilon, delta, **problem)
         times.append((time.perf_counter() - start) * 1e3)
-        spent = tightest(mechanism, delta=delta).epsilon(delta)
+        spent = tightest(mechanism, delta=delta).guarantee.epsilon(delta)
         assert spent <= epsilon
         unspent.append(1 - spent / epsilon)
     return times, unspent

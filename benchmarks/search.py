@@ -58,7 +58,7 @@ def priced_grid_search(epsilon, delta, X, y):
     search = GridSearchCV(model(epsilon=one, delta=delta), CANDIDATES, cv=KFold(FOLDS)).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # the docstring says it
-        spent = search_privacy(search).epsilon(delta)
+        spent = search_privacy(search).guarantee.epsilon(delta)
     assert 0.999 * epsilon <= spent <= 1.001 * epsilon
     return search
 

@@ -10,6 +10,7 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 from skdpdyn.privacy.checks import checked_count, checked_number
+from skdpdyn.privacy.guarantees import Guarantee
 
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
@@ -305,7 +306,7 @@ class TradeoffDisplay(_Display):
 
         Parameters
         ----------
-        guarantee : Guarantee
+        guarantee : Guarantee, or a total of several
             Guarantee of the release.
         n_points : int, default=201
             Points on the curve: the quantiles of normal numbers, for attackers who make few
@@ -323,16 +324,17 @@ class TradeoffDisplay(_Display):
         -------
         TradeoffDisplay
         """
-        if not hasattr(guarantee, "tradeoff"):
+        leaks = getattr(guarantee, "leaks", ())  # of a total
+        guarantee = getattr(guarantee, "guarantee", guarantee)
+        if not isinstance(guarantee, Guarantee):
             raise ValueError(
                 f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a "
                 "record from_mechanism"
             )
-        if name is None and getattr(guarantee, "leaks", ()):  # type: ignore[arg-type]
+        if name is None and leaks:
             name = "NOT PRIVATE"
-        unit = getattr(guarantee, "unit", "record")
-        if unit != "record":
-            name = f"{name or 'best attack'}, on one {unit}"
+        if guarantee.unit != "record":
+            name = f"{name or 'best attack'}, on one {guarantee.unit}"
         # On a grid of equal steps the chord from 0 to the first of them would lie far above the
         # curve
         inner = special.ndtr(

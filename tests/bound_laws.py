@@ -193,4 +193,4 @@ class BoundLaws:
             if isinstance(other, UnsupportedMechanismError):
                 assert "needs" in str(other) or "no theorem" in str(other)
             else:
-                assert best.epsilon(1e-6) <= other.epsilon(1e-6)
+                assert best.guarantee.epsilon(1e-6) <= other.epsilon(1e-6)

@@ -240,13 +240,13 @@ def test_composition_takes_the_best_bound_of_each_part():
     best = tightest(both, delta=1e-6)
     assert best.bound == "tightest"
     assert best.guarantee == subsampling(STEPS).compose(GaussianDP(0.2, "add_remove"))
-    assert best.epsilon(1e-6) == pytest.approx(2.2986, rel=1e-3)  # before, 649
+    assert best.guarantee.epsilon(1e-6) == pytest.approx(2.2986, rel=1e-3)  # before, 649
     assert set(best.alternatives) == set(ACCOUNTANTS)
     assert judge(both, 1e-6, best.bound) == (best.bound, best.guarantee)
     nested = tightest(Composition((both, Gaussian(5.0, adjacency="add_remove"))), delta=1e-6)
     assert nested.bound == "tightest"
     expected = subsampling(STEPS).compose(GaussianDP(0.2 * math.sqrt(2), "add_remove"))
-    assert nested.epsilon(1e-6) == pytest.approx(expected.epsilon(1e-6), rel=1e-3)
+    assert nested.guarantee.epsilon(1e-6) == pytest.approx(expected.epsilon(1e-6), rel=1e-3)
 
     def record(noise):
         return Composition(
@@ -262,7 +262,7 @@ def test_composition_takes_the_best_bound_of_each_part():
         )
 
     found = least_noise(record, 2.0, 1e-6, bound="tightest")
-    assert 1.999 < tightest(found, delta=1e-6).epsilon(1e-6) <= 2.0
+    assert 1.999 < tightest(found, delta=1e-6).guarantee.epsilon(1e-6) <= 2.0
 
 
 def test_composition_of_like_parts_keeps_the_name_of_its_accountant():
@@ -289,7 +289,7 @@ def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to(
     best = tightest(
         Composition((part,) * 1000 + (Gaussian(50.0, adjacency="add_remove"),)), delta=0.3
     )
-    assert best.epsilon(1e-6) < 1.0
+    assert best.guarantee.epsilon(1e-6) < 1.0
 
 
 # --- the smaller of two forms ---------------------------------------------------------------------

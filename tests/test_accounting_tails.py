@@ -118,7 +118,7 @@ def test_rare_large_losses_do_not_hide_small_ones():
 
 def test_small_epsilon_on_many_records_is_calibrated():
     noise = least_noise(lambda noise: steps(1024 / 1e7, noise, 10_000), 0.1, 1e-14)
-    assert tightest(noise, delta=1e-14).epsilon(1e-14) <= 0.1
+    assert tightest(noise, delta=1e-14).guarantee.epsilon(1e-14) <= 0.1
     assert noise.noise_multiplier == pytest.approx(1.4259, rel=1e-3)  # exact epsilon: 0.09999
 
 

@@ -363,10 +363,12 @@ PROBLEM = {
 @pytest.mark.parametrize("n_steps", ["curvature", "worst_case", 100])
 def test_calibrate_to_risk(n_steps):
     for target in (1e-3, 0.1, 2.0):
-        mu = tightest(calibrate(mu=target, n_steps=n_steps, **PROBLEM)).mu
+        mu = tightest(calibrate(mu=target, n_steps=n_steps, **PROBLEM)).guarantee.mu
         assert target * (1 - 1e-12) <= mu <= target
     for target in (1e-3, 0.1, 0.9):
-        advantage = tightest(calibrate(advantage=target, n_steps=n_steps, **PROBLEM)).advantage
+        advantage = tightest(
+            calibrate(advantage=target, n_steps=n_steps, **PROBLEM)
+        ).guarantee.advantage
         assert target * (1 - 1e-9) <= advantage <= target
 
 
@@ -405,9 +407,9 @@ def test_report_says_what_was_spent_and_assumed():
         assumed=Assumed(public=["n <b>"], leaks=["seed"]),
     )
     stored = json.loads(json.dumps(report.as_dict()))
-    assert stored["spent"]["epsilon"] == best.epsilon(1e-6)
+    assert stored["spent"]["epsilon"] == best.guarantee.epsilon(1e-6)
     assert stored["attacker"]["true positive rate at 0.1% false positives"] == pytest.approx(
-        1 - best.tradeoff(0.001)
+        1 - best.guarantee.tradeoff(0.001)
     )
     assert stored["theorem"]["bound"] == "last_iterate"
     assert stored["theorem"]["n_steps"] == 500
@@ -438,7 +440,7 @@ def test_dynamics_display():
     )
     display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, target=0.5)
     assert set(display.lines_) == {"composition", "langevin", "last_iterate"}
-    assert display.curves["last_iterate"][-1] == tightest(m).epsilon(1e-5)
+    assert display.curves["last_iterate"][-1] == tightest(m).guarantee.epsilon(1e-5)
     assert np.all(display.curves["last_iterate"] <= display.curves["composition"] * (1 + 1e-12))
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert "target" in labels

@@ -283,7 +283,7 @@ def test_both_are_charged():
         PrivateScaler(0.4, 1e-6, equalize=True),
         PrivateLogisticRegression(0.8, 1e-6, classes=[0, 1]),
     )
-    total = total_privacy(pipeline.fit(X, y))
+    total = total_privacy(pipeline.fit(X, y)).guarantee
     assert total.mu == pytest.approx(math.hypot(pipeline[0].privacy_.mu, pipeline[1].privacy_.mu))
 
 

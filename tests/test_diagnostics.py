@@ -84,7 +84,7 @@ def test_every_solver_pays_for_them_and_says_so(problem, tmp_path):
     assert paid**2 == pytest.approx(0.01, rel=1e-6)
     whole = tightest(fitted.mechanism_, delta=fitted.delta_).guarantee
     assert whole.epsilon(fitted.delta_) <= fitted.epsilon_ * (1 + 1e-9)
-    assert total_privacy(fitted).epsilon(1e-4) == pytest.approx(fitted.epsilon_)
+    assert total_privacy(fitted).guarantee.epsilon(1e-4) == pytest.approx(fitted.epsilon_)
 
     report = fitted.privacy_report()
     entries = report.as_dict()["diagnostics"]

@@ -310,10 +310,10 @@ def test_least_noise_is_on_the_safe_side_and_near(q, n_steps, epsilon, delta, ad
         )
 
     m = least_noise(mechanism, epsilon, delta)
-    spent = tightest(m, delta=delta).epsilon(delta)
+    spent = tightest(m, delta=delta).guarantee.epsilon(delta)
     assert epsilon * (1 - 1.01 * NUMERICAL_SLACK) <= spent <= epsilon
     less = tightest(mechanism(m.noise_multiplier * 0.999), delta=delta)
-    assert less.epsilon(delta) > epsilon  # within 0.1 % of the least
+    assert less.guarantee.epsilon(delta) > epsilon  # within 0.1 % of the least
 
 
 def test_least_noise_of_fresh_batches():
@@ -379,9 +379,9 @@ def test_most_steps_turns_least_noise_around():
 
     m = most_steps(mechanism, 1.0, 1e-5)
     assert (
-        tightest(m, delta=1e-5).epsilon(1e-5)
+        tightest(m, delta=1e-5).guarantee.epsilon(1e-5)
         <= 1.0
-        < tightest(mechanism(m.n_steps + 1), delta=1e-5).epsilon(1e-5)
+        < tightest(mechanism(m.n_steps + 1), delta=1e-5).guarantee.epsilon(1e-5)
     )
     assert isinstance(tightest(m).guarantee, PrivacyLossDP)
 

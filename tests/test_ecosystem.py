@@ -203,7 +203,7 @@ def test_a_user_vouches_for_a_function_by_name():
         with pytest.raises(ValueError, match="must be a list of names of functions"):
             total_privacy(pipeline, row_wise=senseless)
     with pytest.warns(UserWarning, match="without noise"):
-        assert search_privacy(pipeline, 60, n_features=2, row_wise=["log_of_row"]).mu > 0
+        assert search_privacy(pipeline, 60, n_features=2, row_wise=["log_of_row"]).guarantee.mu > 0
     with pytest.raises(ValueError, match=r"step 'functiontransformer': .*may mix records"):
         search_privacy(pipeline, 60, n_features=2)
     # the user vouches for rows, not for whether they are stored sparse

@@ -321,7 +321,7 @@ def test_cost(tmp_path):
     assert summary.own_privacy_.epsilon(1e-6) == pytest.approx(0.5)
     assert summary.own_privacy_.epsilon(1e-6) <= 0.5
     assert summary.privacy_ == model.privacy_.compose(summary.own_privacy_)
-    assert total_privacy(summary).epsilon(1e-6) == summary.privacy_.epsilon(1e-6)
+    assert total_privacy(summary).guarantee.epsilon(1e-6) == summary.privacy_.epsilon(1e-6)
     check_report(summary.privacy_report().as_dict())
     ledger = Ledger(tmp_path / "books.json", cap=(2.0, 1e-6))
     with ledger.reserve("model and table", summary) as entry:

@@ -170,7 +170,7 @@ def test_the_budget_is_met_by_what_ran(adjacency, bound, radius):
     assert fitted.privacy_.adjacency == fitted.mechanism_.adjacency == adjacency
     assert fitted.bound_ == ("last_iterate" if bound == "tightest" else bound)
     assert isinstance(fitted.privacy_, RenyiDP if bound == "langevin" else GaussianDP)
-    assert tightest(fitted.mechanism_).epsilon(1e-4) <= 2.0
+    assert tightest(fitted.mechanism_).guarantee.epsilon(1e-4) <= 2.0
     assert fitted.mechanism_.n_steps == fitted.n_iter_
     assert fitted.mechanism_.step_size == fitted.step_size_
     assert fitted.mechanism_.noise_multiplier == fitted.noise_multiplier_

@@ -179,7 +179,7 @@ def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency)
     assert 2.0 * (1 - 1e-6) < fitted.epsilon_ <= 2.0
     assert fitted.privacy_.epsilon(1e-4) == fitted.epsilon_
     assert fitted.delta_ == 1e-4
-    assert tightest(fitted.mechanism_).epsilon(1e-4) <= 2.0
+    assert tightest(fitted.mechanism_).guarantee.epsilon(1e-4) <= 2.0
     default = "last_iterate" if changes else case.defaults_to
     assert fitted.bound_ == (default if bound == "tightest" else bound)
     assert isinstance(fitted.privacy_, RenyiDP if bound == "langevin" else GaussianDP)

@@ -897,9 +897,9 @@ def test_epochs_for_a_given_noise():
 
     most = most_steps(of_epochs, 1.0, 1e-6).n_epochs
     assert (
-        tightest(of_epochs(most), delta=1e-6).epsilon(1e-6)
+        tightest(of_epochs(most), delta=1e-6).guarantee.epsilon(1e-6)
         <= 1.0
-        < tightest(of_epochs(most + 1), delta=1e-6).epsilon(1e-6)
+        < tightest(of_epochs(most + 1), delta=1e-6).guarantee.epsilon(1e-6)
     )
 
 

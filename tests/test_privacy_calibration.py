@@ -97,7 +97,7 @@ def test_budget_is_met_from_below(
         n_steps=int(10**log_steps) if rule == "int" else rule,
         adjacency=adjacency,
     )
-    spent = tightest(m, delta=delta).epsilon(delta)
+    spent = tightest(m, delta=delta).guarantee.epsilon(delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon
     assert m.adjacency is adjacency
     assert rule != "int" or m.n_steps == int(10**log_steps)
@@ -111,7 +111,12 @@ def test_calibration_takes_a_few_evaluations_of_the_bound(rule):
         return calibrate(1.0, 1e-6, n_steps=rule, **PROBLEM)
 
     mechanism = calibration(0)
-    assert times_as_long(calibration, lambda _: tightest(mechanism, delta=1e-6).epsilon(1e-6)) < 40
+    assert (
+        times_as_long(
+            calibration, lambda _: tightest(mechanism, delta=1e-6).guarantee.epsilon(1e-6)
+        )
+        < 40
+    )
 
 
 @pytest.mark.parametrize("n_steps", ["curvature", "worst_case", 100])
@@ -320,4 +325,4 @@ def test_the_bound_that_judges_is_the_smallest_at_the_delta_that_was_asked():
     found = least_noise(mechanism, 1.0, 0.01)
     best = tightest(found, delta=0.01)
     assert best.bound != tightest(found).bound
-    assert 1 - 1e-3 < best.epsilon(0.01) <= 1
+    assert 1 - 1e-3 < best.guarantee.epsilon(0.01) <= 1

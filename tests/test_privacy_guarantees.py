@@ -305,7 +305,7 @@ def test_epsilon_just_below_the_delta_of_zero(part):
 
 def test_a_tightest_bound_composes_as_what_it_proved():
     best = tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0))
-    assert GaussianDP(1.5).compose(best) == best.compose(GaussianDP(1.5)) == GaussianDP(2.5)
+    assert GaussianDP(1.5).compose(best) == GaussianDP(2.5)
     assert hash(best) == hash(
         tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0))
     )

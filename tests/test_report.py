@@ -291,7 +291,7 @@ def test_model_cards_of_all_records(record):
     card = report_of(record).to_model_card()
     scope = {"model": type("Model", (), {"mechanism_": record})}
     exec(card_code(card), scope)
-    assert scope["guarantee"].epsilon(1e-6) == tightest(record).epsilon(1e-6)
+    assert scope["guarantee"].epsilon(1e-6) == tightest(record).guarantee.epsilon(1e-6)
 
 
 # --- shown in notebooks and pages

@@ -300,9 +300,9 @@ def test_tightest_knows_the_sharper_form():
     assert record.trial == composition(Gaussian(5.0))
     best = tightest(record, delta=1e-6)
     assert best.bound == "selection"
-    assert best.epsilon(1e-6) < 0.9 * selection(record).epsilon(1e-6)
+    assert best.guarantee.epsilon(1e-6) < 0.9 * selection(record).epsilon(1e-6)
     twice = tightest(Composition((record, record)))
-    assert twice.epsilon(1e-6) > best.epsilon(1e-6)
+    assert twice.guarantee.epsilon(1e-6) > best.guarantee.epsilon(1e-6)
 
 
 @pytest.mark.parametrize("tight", [False, True])

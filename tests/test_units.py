@@ -329,9 +329,11 @@ def test_every_total_is_refused_or_at_least_the_truth(trees, asked):
         assert not alike or not known
         return
     assert known
-    assert total.unit == (asked or next(iter(units)))
+    assert total.guarantee.unit == (asked or next(iter(units)))
     truth = math.fsum(square for *_, square in found)
-    assert total.epsilon(DELTA) >= GaussianDP(math.sqrt(truth)).epsilon(DELTA) * (1 - 1e-9)
+    assert total.guarantee.epsilon(DELTA) >= GaussianDP(math.sqrt(truth)).epsilon(DELTA) * (
+        1 - 1e-9
+    )
 
 
 def _neighbours(tree):
@@ -357,14 +359,14 @@ def test_a_total_of_unlike_units_is_refused_or_said_for_a_record(disjoint):
     assert "for a record" in str(total)
     removed = [GaussianDP(one.mu, "add_remove", unit=one.unit) for one in (person, record)]
     total = total_privacy(*removed, disjoint=disjoint, unit="record")
-    assert total.mu == (0.6 if disjoint else math.hypot(0.6, 0.4))
+    assert total.guarantee.mu == (0.6 if disjoint else math.hypot(0.6, 0.4))
     for one, unit in ((household, "record"), (record, "person"), (household, "person")):
         with pytest.raises(UnsupportedMechanismError, match=f"unit='{unit}'"):
             total_privacy(one, disjoint=disjoint, unit=unit)
     with pytest.raises(UnsupportedMechanismError, match="counts twice"):
         total_privacy(ApproximateDP(0.1, 0.0, "add_remove", "person"), unit="record")
-    assert total_privacy(person, unit="person").unit == "person"
-    assert total_privacy(person).for_unit("record").unit == "record"
+    assert total_privacy(person, unit="person").guarantee.unit == "person"
+    assert total_privacy(person).for_unit("record").guarantee.unit == "record"
 
 
 def test_dropping_a_row_may_change_the_choice_of_all_others():
@@ -384,7 +386,7 @@ def test_a_pipeline_of_unlike_units_is_refused():
     quietly(pipeline.fit, X, Y, privatelogisticregression__groups=OWNERS)
     with pytest.raises(UnsupportedMechanismError, match="one record and one person"):
         total_privacy(pipeline)
-    assert total_privacy(pipeline, unit="record").unit == "record"
+    assert total_privacy(pipeline, unit="record").guarantee.unit == "record"
 
 
 def test_every_text_says_for_whom(tmp_path):
@@ -435,9 +437,9 @@ def test_a_search_by_person_is_counted_by_persons(routed, name, refit):
     total = quietly(search_privacy, search, n_features=2, groups=OWNERS)
     pairs = cv if isinstance(cv, list) else quietly(lambda: list(cv.split(X, Y, OWNERS)))
     trains = np.array([np.isin(np.arange(N), OWNERS[train]) for train, _ in pairs])
-    assert total.unit == "person"
+    assert total.guarantee.unit == "person"
     one = logistic().privacy_cost(N, 2).mu
-    assert total.mu == pytest.approx(one * math.sqrt(2 * len(trains) + refit), rel=1e-6)
+    assert total.guarantee.mu == pytest.approx(one * math.sqrt(2 * len(trains) + refit), rel=1e-6)
     assert sorted({int(part.split()[2]) for part, _ in total.parts if part != "refit"}) == sorted(
         {int(size) for size in trains.sum(axis=1)}
     )

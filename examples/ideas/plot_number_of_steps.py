@@ -58,7 +58,8 @@ for rule in ("theorem4", "worst_case", "curvature"):
     m = calibrate(1.0, delta, n_steps=rule, **problem)
     print(
         f"{rule:10s} at epsilon 1: {m.n_steps:6d} steps of {m.step_size:.4f}, "
-        f"noise multiplier {m.noise_multiplier:8.3f}, epsilon {tightest(m).epsilon(delta):.4f}, "
+        f"noise multiplier {m.noise_multiplier:8.3f}, "
+        f"epsilon {tightest(m).guarantee.epsilon(delta):.4f}, "
         f"worst-case risk {worst_case_risk(m):.4g}"
     )
 by_theorem4 = calibrate(1.0, delta, n_steps="theorem4", **problem)

@@ -95,6 +95,6 @@ grid = GridSearchCV(model, {"clip": ["auto", 0.25]}, cv=KFold(3)).fit(X_train, y
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # said above
     print(search_privacy(grid).report(delta))
-together = total_privacy(search, model).epsilon(delta)
+together = total_privacy(search, model).guarantee.epsilon(delta)
 print(f"\nthe private search and the defaults together: epsilon {together:.3f}")
 plt.show()

@@ -48,8 +48,8 @@ STRATIFIED = (
 class PrivacyTotal:
     """Total cost of several releases, with its parts and the leaks it does not cover.
 
-    Everything that a guarantee answers can be asked of it (``epsilon(delta)``, ``delta(epsilon)``,
-    ``tradeoff(fpr)``); it is shown as a table of the parts.
+    Ask its ``guarantee`` (``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``); it is shown
+    as a table of the parts.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class PrivacyTotal:
     >>> from skdpdyn.model_selection import total_privacy
     >>> from skdpdyn.privacy import GaussianDP
     >>> total = total_privacy(GaussianDP(0.3), GaussianDP(0.4))
-    >>> total.mu, round(total.epsilon(1e-6), 4)
+    >>> total.guarantee.mu, round(total.guarantee.epsilon(1e-6), 4)
     (0.5, 2.2541)
     """
 
@@ -81,16 +81,6 @@ class PrivacyTotal:
     free: tuple[tuple[str, str], ...] = ()
     asked: float | None = None
     sources: tuple[Source, ...] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "guarantee" not in self.__dict__:
-            raise AttributeError(name)
-        if not hasattr(self.guarantee, name):
-            raise AttributeError(
-                f"{type(self).__name__} of a {type(self.guarantee).__name__} has no attribute "
-                f"{name!r}"
-            )
-        return getattr(self.guarantee, name)
 
     def compose(self, other: Any) -> Any:
         """Return the cost with another release of the same records; what is not covered stays so.
@@ -119,14 +109,6 @@ class PrivacyTotal:
         PrivacyTotal
         """
         return total_privacy(self, unit=unit)
-
-    def __dir__(self) -> list[str]:
-        return sorted(
-            {
-                *super().__dir__(),
-                *(name for name in dir(self.guarantee) if not name.startswith("_")),
-            }
-        )
 
     def report(self, delta: float | None = None) -> str:
         """Return the parts and the total as a table.
@@ -241,7 +223,7 @@ def total_privacy(
     --------
     >>> from skdpdyn.model_selection import total_privacy
     >>> from skdpdyn.privacy import GaussianDP
-    >>> total_privacy(GaussianDP(0.3), GaussianDP(0.4), disjoint=True).mu
+    >>> total_privacy(GaussianDP(0.3), GaussianDP(0.4), disjoint=True).guarantee.mu
     0.4
     """
     checked_flag(disjoint, "disjoint")
@@ -349,7 +331,7 @@ def search_privacy(
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     total = search_privacy(model, cv=5, n_samples=1000, n_features=10)
-    >>> round(model.privacy_cost(800, 10).mu, 6), round(total.mu, 6)
+    >>> round(model.privacy_cost(800, 10).mu, 6), round(total.guarantee.mu, 6)
     (0.236704, 0.529287)
     """
     row_wise = checked_names(row_wise)

@@ -223,7 +223,7 @@ def calibrate(
     ...     strong_convexity=0.01,
     ...     smoothness=0.26,
     ... )
-    >>> round(tightest(m).advantage, 8)
+    >>> round(tightest(m).guarantee.advantage, 8)
     0.1
     >>> m = calibrate(
     ...     mu=0.3,
@@ -262,12 +262,12 @@ def calibrate(
 
     if budget is not None:
         return least_noise(mechanism_for, budget.epsilon, budget.delta)
-    noise = tightest(mechanism_for(1.0)).mu / target  # mu is proportional to 1/noise
-    return mechanism_for(
-        smallest_safe(
-            noise, lambda value: tightest(mechanism_for(value)).mu <= target, towards=math.inf
-        )
-    )
+
+    def mu_at(noise: float) -> float:
+        return float(tightest(mechanism_for(noise)).guarantee.mu)
+
+    noise = mu_at(1.0) / target  # mu is proportional to 1/noise
+    return mechanism_for(smallest_safe(noise, lambda value: mu_at(value) <= target, math.inf))
 
 
 Moderate: TypeAlias = Annotated[

@@ -146,7 +146,7 @@ def _how_to_check(mechanism: Any, guarantee: Guarantee, sections: Mapping[str, A
             "```python",
             f"from skdpdyn.privacy import {bound}",
             "",
-            f"guarantee = {bound}(model.mechanism_{options})",
+            f"guarantee = {bound}(model.mechanism_{options}){'.guarantee' * (bound == MIXED)}",
         ]
     return [
         "## How to check it",

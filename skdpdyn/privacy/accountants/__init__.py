@@ -38,7 +38,7 @@ class Tightest:
         The theorem of the paper, or the sharper form of it that was used (``"contraction(tight=
         True): ..."``). If the parts of a composition have different theorems: all of them.
     guarantee : Guarantee
-        The guarantee. All its methods and attributes are available on this object, too.
+        The guarantee.
     mechanism : record
         Record of the run.
     """
@@ -56,11 +56,6 @@ class Tightest:
             for name, judge in ACCOUNTANTS.items()
             if name != self.bound
         }
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "guarantee" not in self.__dict__:
-            raise AttributeError(name)
-        return getattr(self.guarantee, name)
 
 
 def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
@@ -98,7 +93,7 @@ def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
     ...     smoothness=4.0,
     ... )
     >>> best = tightest(m)
-    >>> best.bound, round(best.mu, 8)
+    >>> best.bound, round(best.guarantee.mu, 8)
     ('last_iterate', 0.03979786)
     >>> best.theorem
     'last_iterate: Bok, Su and Altschuler (2024), shifted interpolation'
@@ -107,7 +102,7 @@ def tightest(mechanism: Mechanism, *, delta: float = 1e-6) -> Tightest:
     ...     sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
     ... )
     >>> best = tightest(Composition((steps, Gaussian(5.0, adjacency="add_remove"))), delta=1e-6)
-    >>> best.bound, round(best.epsilon(1e-6), 2)
+    >>> best.bound, round(best.guarantee.epsilon(1e-6), 2)
     ('tightest', 2.3)
     """
     return weigh(mechanism, delta)
