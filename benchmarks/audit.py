@@ -43,7 +43,8 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.inference import private_summary
 from skdpdyn.linear_model import reading
 from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import Seen, request_of
+from skdpdyn.linear_model.request import request_of
+from skdpdyn.linear_model.values import Seen
 from skdpdyn.losses import Loss
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.noise import generators

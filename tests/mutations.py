@@ -170,7 +170,7 @@ MUTATIONS = [
     ),
     Mutation(
         "diagnostics for nothing",
-        "left = 1 - taken - total_of(diagnostics.values())",
+        "left = 1 - taken - other",
         "left = 1 - taken",
         "tests/test_diagnostics.py -k every_solver",
     ),

@@ -36,7 +36,8 @@ from skdpdyn.linear_model.additive import read_cells
 from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.reading import read
-from skdpdyn.linear_model.request import Seen, request_of
+from skdpdyn.linear_model.request import request_of
+from skdpdyn.linear_model.values import Seen
 from skdpdyn.losses import logistic, softmax
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.noise import generators

@@ -111,20 +111,23 @@ LAYERS = {
     "foreign.py": (8, 1),
     "linear_model/targets.py": (8, 1),
     "linear_model/answers.py": (8, 1),
-    "linear_model/start.py": (8, 1),
+    "linear_model/start.py": (8, 2),
     "linear_model/family.py": (8, 2),
-    "linear_model/request.py": (8, 3),
-    "linear_model/parts.py": (8, 4),
-    "linear_model/plan.py": (8, 5),
-    "linear_model/counts.py": (8, 5),
-    "linear_model/reading.py": (8, 5),
-    "linear_model/fit.py": (8, 6),
-    "linear_model/base.py": (8, 7),
+    "linear_model/parameters.py": (8, 2),
     "linear_model/additive.py": (8, 2),
-    "linear_model/shapes.py": (8, 7),
-    "linear_model/gam.py": (8, 9),
-    "linear_model/__init__.py": (8, 10),
-    "linear_model/*.py": (8, 8),
+    "linear_model/values.py": (8, 3),
+    "linear_model/reading.py": (8, 4),
+    "linear_model/parts.py": (8, 5),
+    "linear_model/counts.py": (8, 6),
+    "linear_model/recipe.py": (8, 6),
+    "linear_model/request.py": (8, 7),
+    "linear_model/plan.py": (8, 7),
+    "linear_model/fit.py": (8, 8),
+    "linear_model/base.py": (8, 9),
+    "linear_model/shapes.py": (8, 9),
+    "linear_model/gam.py": (8, 11),
+    "linear_model/__init__.py": (8, 12),
+    "linear_model/*.py": (8, 10),
     "preprocessing.py": (8, 1),
     "onnx.py": (8, 2),
     "io.py": (8, 3),
@@ -177,7 +180,10 @@ class Module:
     @cached_property
     def _found(self):
         """Triples (node, line, dotted name) of every import."""
-        typing = {id(n) for part in ast.walk(self.tree) if _is_typing(part) for n in ast.walk(part)}
+        typing = set()
+        if self.path.endswith("__init__.py"):  # which shows type checkers what it loads on use
+            parts = filter(_is_typing, ast.walk(self.tree))
+            typing = {id(node) for part in parts for node in ast.walk(part)}
         found = []
         for node in ast.walk(self.tree):
             if id(node) in typing:
@@ -199,7 +205,7 @@ class Module:
 
     def imports(self):
         """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is
-        a.b.c. What only type checkers see is left out.
+        a.b.c. What type checkers alone see counts as well.
         """
         return [(line, name) for _, line, name in self._found]
 

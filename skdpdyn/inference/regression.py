@@ -36,8 +36,8 @@ from skdpdyn.linear_model import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.linear_model.parameters import most_rows_of
 from skdpdyn.linear_model.reading import read
-from skdpdyn.linear_model.request import most_rows_of
 from skdpdyn.linear_model.targets import residual_limit, scaling
 from skdpdyn.noise import check_random_state, generators
 from skdpdyn.preprocessing import BoundsScaler
@@ -196,7 +196,7 @@ PrivateRidge
     model.set_params(**given)
     scaler = BoundsScaler(bounds).fit(X)
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
-        reading = replace(reading, equal=max_rows_per_person is not None)
+        reading = replace(reading, given_rows=max_rows_per_person)
         most_rows = most_rows_of(model, reading.shape[0], max_rows_per_person)
         fitted = _Fit.of(model, reading, most_rows, scaler.bounds_, unit, robust)
         found = fitted.run()

@@ -34,7 +34,7 @@ from skdpdyn.inference.directions import (
 )
 from skdpdyn.inference.table import PrivateSummary, checked_confidence, names_of
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.linear_model.request import most_rows_of
+from skdpdyn.linear_model.parameters import most_rows_of
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of, scaling
 from skdpdyn.noise import check_random_state, generators, seed_leaks
 from skdpdyn.privacy import Budget, ObjectivePerturbation

@@ -3,15 +3,16 @@
 import math
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from skdpdyn import rules
 from skdpdyn.data.base import target_rounding
+from skdpdyn.linear_model.family import TargetUnits
 from skdpdyn.linear_model.parts import (
     SECOND_RATE,
     TARGET_SCALE,
-    TargetUnits,
     combined,
     takes_what_is_left,
 )
@@ -40,20 +41,29 @@ def loss_of_counts(target_bounds: tuple[float, float] | None) -> Loss:
     return _of_any_exposure(target_bounds[1] / residual_limit(target_bounds[1]))
 
 
+class Rate(NamedTuple):
+    """What is bought of counts: one of a usual exposure, of an exposure of 1, and a scale."""
+
+    usual: float
+    rate: float
+    unit: float
+
+
 class CountUnits(TargetUnits):
     """The rate that training starts from, and the 95 % quantile of distances from it."""
 
     def loss(self, request):
         """See `TargetUnits.loss`."""
         loss = request.loss
-        return _of_any_exposure((loss.smoothness - 1) ** 2) if request.adapts else loss
+        return _of_any_exposure((loss.smoothness - 1) ** 2) if request.recipe.adapts else loss
 
     def share(self, request):
         """See `Part.share`."""
         shares, size = {}, rules.rate_share(request.strength)
-        if request.adapts:
+        adapts = request.recipe.adapts
+        if adapts:
             shares[TARGET_SCALE] = Share(2 * rules.SCALE_SHARE, 2 * COUNTS)
-        if request.fit_intercept or request.adapts:
+        if request.fit_intercept or adapts:
             shares |= shares_of_rate(size, request.has_exposure)
         if not request.fit_intercept:
             shares.pop(BASE_RATE, None)
@@ -65,8 +75,27 @@ class CountUnits(TargetUnits):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        request, rows, n_samples = learning.plan.request, learning.rows, learning.rows.n_records
-        largest, part = learning.target.largest, rules.count_quantile(request.strength)
+        request, rows = learning.plan.request, learning.rows
+        part = rules.count_quantile(request.strength)
+        rate = self._rate(learning, spending, part)
+        usual, unit = rate.usual, rate.unit
+        count = residual_limit(learning.target.attributes["target_bounds_"][1])
+        flatness = min(usual / unit, 1.0)
+        n_parameters = learning.plan.objective.n_parameters
+        learning.facts = replace(
+            learning.facts,
+            enough=rules.enough_steps_of_rates(request.strength),
+            flatness=flatness,
+            steepness=rules.steepness_of_rates(usual * count, unit * count, part),
+            time=rules.time_of_rare(request.strength, flatness, n_parameters),
+        )
+        learning.rows, learning.units = rows.with_rate(rate.rate, unit), (math.log(rate.rate), 1.0)
+        learning.relative = unit / usual
+
+    def _rate(self, learning, spending, part):
+        """Return the rate that was bought; without it, one of an exposure of 1."""
+        rows, n_samples = learning.rows, learning.rows.n_records
+        largest = learning.target.largest
 
         def scale(centre):
             if TARGET_SCALE not in spending.shares:
@@ -76,7 +105,7 @@ class CountUnits(TargetUnits):
         exposure = 1.0
         if EXPOSURE in spending.shares:
             exposure = mean_exposure(rows, n_samples, largest, spending)
-        usual = exposure  # count, at a rate of 1
+        usual = exposure
         if BASE_RATE in spending.shares:
             cut = scale(0.0)
             cut_rows = rows.with_rate(1.0, cut)  # of the same targets, which take no memory
@@ -86,16 +115,7 @@ class CountUnits(TargetUnits):
                 more = _mean(SECOND_RATE, cut_rows, n_samples, spending)
                 mean, std = combined(mean, std, *more)
             usual = cut * max(mean, std)
-        rate = usual / exposure
-        unit = scale(rate)
-        learning.flatness = min(usual / unit, 1.0)
-        count = residual_limit(learning.target.attributes["target_bounds_"][1])
-        learning.steepness = rules.steepness_of_rates(usual * count, unit * count, part)
-        learning.enough = rules.enough_steps_of_rates(request.strength)
-        n_parameters = learning.plan.objective.n_parameters
-        learning.time = rules.time_of_rare(request.strength, learning.flatness, n_parameters)
-        learning.rows, learning.units = rows.with_rate(rate, unit), (math.log(rate), 1.0)
-        learning.relative = unit / usual
+        return Rate(usual, usual / exposure, scale(usual / exposure))
 
     def moved(self, learning, spending, residual):
         """See `TargetUnits.moved`: by the logarithm of predicted over observed counts.

@@ -1,14 +1,50 @@
 """What an estimator learns, as a value: its loss, its targets, what "auto" stands for."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from skdpdyn import rules
 from skdpdyn.linear_model.targets import Targets
 from skdpdyn.losses import Loss
+from skdpdyn.spending import Share, Spending
 
-if TYPE_CHECKING:
-    from skdpdyn.linear_model.parts import TargetUnits
+
+class Part(ABC):
+    """Something that is bought of the records beside training.
+
+    To add one, write both methods, and name the part in a recipe of `skdpdyn.linear_model.recipe`,
+    or as ``units`` of a `Family`. ``request`` and ``learning`` are values of
+    `skdpdyn.linear_model.values`.
+    """
+
+    @abstractmethod
+    def share(self, request: Any) -> dict[str, Share]:
+        """Return what it takes, by name, from public facts alone; nothing if it is not wanted."""
+
+    @abstractmethod
+    def learn(self, learning: Any, spending: Spending) -> None:
+        """Buy it, if ``spending`` has its share, and note what was learnt."""
+
+
+class TargetUnits(Part):
+    """What a family buys of targets: their base rate, which training starts from, and units."""
+
+    def loss(self, request: Any) -> Loss:
+        """Return the loss of targets in these units, which may be far from 0."""
+        return replace(request.loss, at_zero=math.inf)
+
+    def calibration_share(self, request: Any) -> float:
+        """Return the share of mu^2 of the mean residual after training; 0: it is not bought."""
+        return rules.calibration_share(request.strength)
+
+    def moved(self, learning: Any, spending: Spending, residual: np.ndarray) -> np.ndarray:
+        """Return what to add to raw predictions whose mean residual this is, to make it 0."""
+        return -residual
 
 
 @dataclass(frozen=True)
@@ -58,9 +94,14 @@ class Family:
     clip: Callable[[int, float], float]
     conditioned_clip: Callable[[int, float], float] | None = None
     kept_length: Callable[[float, int], float] | None = None
-    units: "TargetUnits | None" = None
+    units: TargetUnits | None = None
     expand: Callable[..., Any] | None = None
     twin: Callable[[], Any] | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is bought of targets, in this order."""
+        return () if self.units is None else (self.units,)
 
     def loss_of(self, public: Any) -> Loss:
         """Return the loss, of what is public of targets."""

@@ -1,72 +1,30 @@
 """Parts that a fit buys before it trains: each says what it takes, and learns it from the rows."""
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skdpdyn import rules
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
-from skdpdyn.data.base import LONG_COLUMN, Rows, target_rounding
+from skdpdyn.data.base import LONG_COLUMN, target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.additive import with_levels
-from skdpdyn.linear_model.request import Request
-from skdpdyn.losses import Loss
+from skdpdyn.linear_model.family import Part, TargetUnits
+from skdpdyn.linear_model.reading import Reading
+from skdpdyn.linear_model.start import encoded
+from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Learning, Request
 from skdpdyn.objective import row_norm_of
 from skdpdyn.spending import COUNTS, TRAINING, Share, Spending, total_of
-
-if TYPE_CHECKING:
-    from skdpdyn.linear_model.plan import Plan
-    from skdpdyn.linear_model.reading import Reading
-    from skdpdyn.linear_model.targets import Target
 
 DISTRIBUTIONS, LEVELS = "column distributions", "levels of columns"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
 SECOND_RATE, MEAN_RESIDUAL = "second base rate", "mean residual"
-
-
-@dataclass
-class Learning:
-    """What a fit has learnt so far, by what it bought."""
-
-    plan: "Plan"
-    rows: Rows
-    target: "Target"
-    flags: Rows | None = None  # rows whose target is 1 where public bounds clip that of a row
-    units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
-    class_weights: np.ndarray | None = None
-    diagnostics: dict[str, dict[str, float]] = field(default_factory=dict)
-    top: float = 1.0  # about the largest eigenvalue of mapped rows
-    class_shares: np.ndarray | None = None
-    start: np.ndarray | None = None  # parameters that training starts from; None: 0
-    flatness: float = 1.0  # curvature of the loss there, over its typical one
-    relative: float = 1.0  # residuals' unit over the base rate of counts
-    hopeless: bool = False  # whether slopes would drown in noise, as the base rate says
-    steepness: float = 1.0  # curvature that limits steps, over the typical one
-    enough: float = rules.ENOUGH_STEPS  # plain steps, where mapped rows are alike
-    time: float = 1.0  # factor of the training time
-    theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
-
-
-class Part(ABC):
-    """Something that is bought of the records before training.
-
-    To add one, write both methods, and name the part in `PARTS`, or as ``units`` of a `Family`.
-    """
-
-    @abstractmethod
-    def share(self, request: Request) -> dict[str, Share]:
-        """Return what it takes, by name, from public facts alone; nothing if it is not wanted."""
-
-    @abstractmethod
-    def learn(self, learning: Learning, spending: Spending) -> None:
-        """Buy it, if ``spending`` has its share, and note what was learnt."""
 
 
 class Diagnostics(Part):
@@ -86,11 +44,18 @@ class Diagnostics(Part):
 
 
 class RowsMap(Part):
-    """The map of rows."""
+    """The map of rows that steps train on."""
+
+    trains = True  # whether steps follow
+
+    def kept_length(self, request: Request) -> float:
+        """Return the part of mapped rows that keep their length."""
+        rule = request.family.kept_length or partial(rules.kept_length, is_bounded=request.bounded)
+        return rule(request.strength, request.n_features)
 
     def share(self, request):
         """See `Part.share`."""
-        if not request.maps or request.given is not None:
+        if request.given is not None:
             return {}
         return shares_of(
             request.n_samples,
@@ -99,24 +64,25 @@ class RowsMap(Part):
             request.budget.adjacency,
             is_sparse=request.is_sparse,
             centred=request.fit_intercept,
-            matrix=request.may_have_matrix and not request.solves,
+            matrix=request.may_have_matrix and self.trains,
             smooth=request.expansion is not None,
         )
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
         plan, request = learning.plan, learning.plan.request
-        if not request.maps:
-            return
+        kept = self.kept_length(request)
+        if request.given is None and not request.is_sparse:
+            learning.shortened = 1 - kept
         conditioner = Conditioner(
             n_samples=request.n_samples,
             data_norm=request.radius,
             shares=dict(spending.shares),
-            quantile=request.kept_length,
+            quantile=kept,
             threshold=1.0 if request.bounded else 0.5,
             given=request.given,
             softness=rules.softness(request.strength) if request.expansion else None,
-            trains=not request.solves,
+            trains=self.trains,
         )
         learning.rows = conditioner.learn(learning.rows, spending)
         if not learning.rows.map.spread <= plan.objective.spread:
@@ -124,6 +90,16 @@ class RowsMap(Part):
                 "the map of rows rounds more than the plan allows: give another Conditioning, "
                 "or fit an intercept"
             )
+
+
+class MapOfProducts(RowsMap):
+    """The map of rows whose products are summed: no direction of it stands out for steps."""
+
+    trains = False
+
+    def kept_length(self, request):
+        """See `RowsMap.kept_length`."""
+        return rules.kept_length_of_products(request.strength, request.n_features)
 
 
 class Distributions(Part):
@@ -167,7 +143,7 @@ class ColumnLevels(Part):
         """See `Part.share`."""
         if not request.budget.reserved:
             return {}
-        if not request.adapts:
+        if not request.recipe.adapts:
             raise ValueError(
                 f"categories='private': solver={request.solver!r} under bound={request.bound!r} "
                 "plans its noise before levels are known. Use solver='auto' and bound='tightest'"
@@ -177,7 +153,7 @@ class ColumnLevels(Part):
     def learn(self, learning, spending):
         """See `Part.learn`: the plan has rested on it."""
 
-    def bought(self, reading: "Reading", request: Request, spending: Spending) -> "Reading":
+    def bought(self, reading: Reading, request: Request, spending: Spending) -> Reading:
         """Buy it, and return what was read under the levels that show."""
         cells, most_levels = reading.X, 1 if reading.persons is None else request.most_rows
         expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
@@ -189,47 +165,14 @@ class ColumnLevels(Part):
         return replace(reading, X=with_levels(cells, np.split(shows, ends[:-1])))
 
 
-class Units(Part):
-    """What the family buys of targets."""
-
-    def share(self, request):
-        """See `Part.share`."""
-        units = request.family.units
-        return units.share(request) if units is not None and _buys(request) else {}
-
-    def learn(self, learning, spending):
-        """See `Part.learn`."""
-        units = learning.plan.request.family.units
-        if units is not None and _buys(learning.plan.request):
-            units.learn(learning, spending)
-
-
-def _buys(request):
-    return request.maps or request.constant
-
-
-class TargetUnits(Part):
-    """What a family buys of targets: their base rate, which training starts from, and units."""
-
-    def loss(self, request: Request) -> Loss:
-        """Return the loss of targets in these units, which may be far from 0."""
-        return replace(request.loss, at_zero=math.inf)
-
-    def calibration_share(self, request: Request) -> float:
-        """Return the share of mu^2 of the mean residual after training; 0: it is not bought."""
-        return rules.calibration_share(request.strength)
-
-    def moved(self, learning: Learning, spending: Spending, residual: np.ndarray) -> np.ndarray:
-        """Return what to add to raw predictions whose mean residual this is, to make it 0."""
-        return -residual
-
-
 def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:
     """Return whether a base rate so flat pays for no slopes, and takes their part of the budget."""
     request = learning.plan.request
     weak = request.strength * flatness < rules.LEAST_FLAT_STRENGTH
-    learning.hopeless = weak and request.start is None and not request.constant
-    if not (learning.hopeless and request.adapts):
+    if not weak or request.start or BASE_RATE_DROWNS not in learning.recipe.hands_over:
+        return False
+    learning.hand_over(BASE_RATE_DROWNS)
+    if not request.recipe.adapts:
         return False
     taken = [share for name, share in spending.shares.items() if name != MEAN_RESIDUAL]
     spending.shares = {**spending.shares, SECOND_RATE: Share(1 - total_of(taken))}
@@ -261,7 +204,7 @@ class ClassShares(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        if not (request.adapts or request.constant) or not request.fit_intercept:
+        if not (request.recipe.composes and request.fit_intercept):
             return {}
         known = request.start is not None  # then the base rate serves the speed of training alone
         size = rules.class_share(math.inf if known else request.strength, request.loss.n_outputs)
@@ -277,11 +220,12 @@ class ClassShares(TargetUnits):
         learning.start = np.zeros(objective.n_parameters)
         learning.start[-raw.size :] = raw / objective.intercept_scaling
         if objective.n_outputs == 1:
-            learning.flatness = 4 * float(shares.prod() / shares.sum() ** 2)
+            flatness, time = 4 * float(shares.prod() / shares.sum() ** 2), 1.0
             if self.has_probabilities:
-                flatness = 4 * float(class_shares(learning, spending).prod())
-                known = learning.plan.request.strength, flatness, objective.n_parameters
-                learning.time = rules.time_of_rare(*known)
+                unweighted = 4 * float(class_shares(learning, spending).prod())
+                strength = learning.plan.request.strength
+                time = rules.time_of_rare(strength, unweighted, objective.n_parameters)
+            learning.facts = replace(learning.facts, flatness=flatness, time=time)
 
     def weighted(self, learning: Learning, spending: Spending) -> np.ndarray:
         """Return the noisy shares of the classes, times their weights."""
@@ -337,9 +281,8 @@ class NumberUnits(TargetUnits):
         """See `Part.share`."""
         size = rules.mean_target_share(request.strength)
         mean = {TARGET_MEAN: Share(size)} if request.fit_intercept else {}
-        if request.constant:
-            return mean
-        return mean | {TARGET_SCALE: Share(rules.SCALE_SHARE, COUNTS)}
+        scale = {TARGET_SCALE: Share(rules.SCALE_SHARE, COUNTS)} if request.recipe.maps else {}
+        return mean | scale
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -360,12 +303,11 @@ class ClassWeights(Part):
     """Weights of classes in inverse proportion to private counts; the largest is 1."""
 
     def share(self, request):
-        """See `Part.share`: the counts that training starts from serve for both."""
+        """See `Part.share`: of counts that training starts from, theirs serves for both."""
         if not request.buys_weights:
             return {}
         request.check_buys("class_weight='private'", "Pass {label: weight}")
-        bought = UNITS.share(request).get(CLASS_COUNTS)
-        return {CLASS_COUNTS: bought or Share(rules.CLASS_COUNTS_SHARE)}
+        return {CLASS_COUNTS: Share(rules.CLASS_COUNTS_SHARE)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -417,20 +359,21 @@ class Curvature(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if not request.adapts or request.solves or MATRIX in ROWS_MAP.share(request):
+        if MATRIX in ROWS_MAP.share(request):
             return {}
         return {CURVATURE: Share(rules.curvature_share(request.is_sparse))}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        scaling = learning.plan.objective.intercept_scaling
+        scaling, enough = learning.plan.objective.intercept_scaling, learning.facts.enough
         if CURVATURE in spending.shares:
-            learning.top = learn_curvature(learning.rows, scaling, spending)
-        elif learning.plan.request.adapts and not learning.plan.request.solves:
+            top = learn_curvature(learning.rows, scaling, spending)
+        else:
             row_map = learning.rows.map
             of_rows = row_map.moment / row_map.norm**2
-            learning.top = min(1 + scaling**2, max(scaling**2, of_rows))
-            learning.enough = max(learning.enough, rules.STEPS_OF_SLOW * learning.top / of_rows)
+            top = min(1 + scaling**2, max(scaling**2, of_rows))
+            enough = max(enough, rules.STEPS_OF_SLOW * top / of_rows)
+        learning.facts = replace(learning.facts, top=top, enough=enough)
 
 
 class Products(Part):
@@ -448,8 +391,6 @@ class Products(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`: directions below the noise are left short."""
-        if not learning.plan.request.solves:
-            return
         objective, factor = learning.plan.objective, rules.TARGET_FACTOR
         largest, constant = objective.clip / objective.row_norm, objective.intercept_scaling
         rows = learning.rows.with_target(0.0, largest)
@@ -473,15 +414,14 @@ class MeanResidual(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        wanted = request.adapts and request.fit_intercept and not request.solves
-        if not wanted or request.family.units is None:
+        if not request.fit_intercept or request.family.units is None:
             return {}
         size = request.family.units.calibration_share(request)
         return {MEAN_RESIDUAL: Share(size)} if size else {}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        if learning.hopeless or MEAN_RESIDUAL not in spending.shares:
+        if MEAN_RESIDUAL not in spending.shares:
             return
         units, objective = learning.plan.request.family.units, learning.plan.objective
         coef, intercept = objective.split(learning.theta)
@@ -503,17 +443,39 @@ class MeanResidual(Part):
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 
 
-DIAGNOSTICS, COLUMN_LEVELS, ROWS_MAP = Diagnostics(), ColumnLevels(), RowsMap()
-UNITS = Units()
-PARTS: tuple[Part, ...] = (
-    COLUMN_LEVELS,
-    Distributions(),
-    ROWS_MAP,
-    UNITS,
-    ClassWeights(),
-    Curvature(),
-    Products(),
-)
-"""What is bought, in this order, after diagnostics."""
-AFTER: tuple[Part, ...] = (MeanResidual(),)
-"""What is bought after training, in this order."""
+class StartingPoint(Part):
+    """Where training starts, if a model is given: as parameters of mapped rows and units."""
+
+    def share(self, request):
+        """See `Part.share`: nothing, for it is public, or paid for."""
+        return {}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`: of at most a public norm."""
+        objective, request = learning.plan.objective, learning.plan.request
+        if request.start is None:
+            return
+        row_map, (shift, factor) = learning.rows.map, learning.units
+        targets, attributes = request.family.targets, learning.target.attributes
+        coef, intercept = encoded(targets, attributes, request.start, request.fit_intercept)
+        coef, intercept = coef / factor, (intercept - shift) / factor
+        if row_map is not None:
+            intercept = intercept - row_map.shift(coef)
+            coef = coef * row_map.norm
+            if row_map.is_diagonal:
+                coef = coef / row_map.weights
+            else:
+                coef = np.linalg.solve(row_map.weights.T, coef.T).T
+        theta = coef.ravel()
+        if objective.intercept_scaling:
+            theta = np.append(theta, intercept / objective.intercept_scaling)
+        length = float(np.linalg.norm(theta))
+        if not length <= objective.start_norm:  # NaN, too: sums of huge numbers
+            theta = theta * (objective.start_norm / length) * (1 - 1e-9)
+        learning.start = theta if np.all(np.isfinite(theta)) else np.zeros_like(theta)
+
+
+DIAGNOSTICS, COLUMN_LEVELS, CELLS = Diagnostics(), ColumnLevels(), Distributions()
+ROWS_MAP, MAP_OF_PRODUCTS, PRODUCTS = RowsMap(), MapOfProducts(), Products()
+CLASS_WEIGHTS, ROWS_CURVATURE = ClassWeights(), Curvature()
+START, RESIDUAL = StartingPoint(), MeanResidual()

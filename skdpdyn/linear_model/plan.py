@@ -1,51 +1,22 @@
 """A plan: what a fit will buy, run and spend, known from a `Request` before it sees a record."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from skdpdyn import rules
 from skdpdyn.conditioning import LARGEST_SPREAD
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.parts import AFTER, DIAGNOSTICS, PARTS
-from skdpdyn.linear_model.request import Request
+from skdpdyn.linear_model.parts import DIAGNOSTICS
 from skdpdyn.linear_model.start import largest_start
+from skdpdyn.linear_model.values import Plan, Request
 from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import judge, least_noise
-from skdpdyn.privacy.checks import is_auto
-from skdpdyn.solvers.noisy_gd import conditioned_time
-from skdpdyn.spending import ROUNDS_DOWN, TRAINING, Share, Spent, scaled_to, total_of
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.rules import strength_of
+from skdpdyn.spending import ROUNDS_DOWN, TRAINING, Share, total_of
 
 _LARGEST_STRENGTH = 2.0**39  # sums of all records are beyond what `largest_point` takes from here
-
-
-@dataclass(frozen=True)
-class Plan(Spent):
-    """What a fit will buy, run and spend.
-
-    Attributes
-    ----------
-    request : Request
-        What was asked for.
-    objective : Objective
-        The problem to train on.
-    shares : dict of str to Share
-        What is bought before training.
-    training : Budget
-        What is left for training; the whole budget where nothing is trained.
-    record : record or None
-        Record of training; None if its steps follow from what is learnt.
-    declared_mu : float
-        What may be spent on all that is bought, and on training where ``record`` is None.
-    """
-
-    request: Request
-    objective: Objective
-    shares: dict[str, Share]
-    training: Budget
-    record: Mechanism | None
-    declared_mu: float
 
 
 def plan(request: Request) -> Plan:
@@ -62,7 +33,7 @@ def plan(request: Request) -> Plan:
     CalibrationError
         If no noise is known to meet the budget.
     """
-    shares, left = _shares(request)
+    shares, left, n_before_training = _shares(request)
     budget, adjacency = request.budget, request.budget.adjacency
     if shares and not request.strength < _LARGEST_STRENGTH:
         raise CalibrationError(
@@ -70,71 +41,62 @@ def plan(request: Request) -> Plan:
         )
     training = budget.part(left * ROUNDS_DOWN**2) if shares and left else budget
     objective = _objective(request, training)
-    if request.adapts or request.constant:
-        guarantee = GaussianDP(budget.mu, adjacency, budget.failure)
-        known = None, "composition", guarantee, budget, request, objective
-        return Plan(*known, shares, training, None, budget.mu)
-    # more than the parts add up to, by their rounding: less than a report's check allows for
-    declared_mu = request.mu * math.sqrt(1 - left) * (1 + 1e-12) if shares else 0.0
-    bought = Gaussian(1 / declared_mu, adjacency=adjacency) if shares else None
-    record = _trained(request, objective, training, bought)
-    mechanism = _declared(bought, record)
-    bound, guarantee = judge(mechanism, budget.delta, request.bound)
-    if not guarantee.epsilon(budget.delta) <= budget.epsilon:
-        raise CalibrationError(
-            f"conditioning={request.conditioning!r}: no noise is known to meet the budget with it"
-        )
-    known = mechanism, bound, guarantee, budget, request, objective
-    return Plan(*known, shares, training, record, declared_mu)
+    if request.recipe.composes:
+        mechanism = record = None
+        bound, declared_mu = "composition", budget.mu
+        guarantee: Guarantee = GaussianDP(budget.mu, adjacency, budget.failure)
+    else:
+        # more than the parts add up to, by their rounding: less than a report's check allows for
+        declared_mu = request.mu * math.sqrt(1 - left) * (1 + 1e-12) if shares else 0.0
+        bought = Gaussian(1 / declared_mu, adjacency=adjacency) if shares else None
+        record = _trained(request, objective, training, bought)
+        mechanism = _declared(bought, record)
+        bound, guarantee = judge(mechanism, budget.delta, request.bound)
+        if not guarantee.epsilon(budget.delta) <= budget.epsilon:
+            raise CalibrationError(
+                f"conditioning={request.conditioning!r}: no noise is known to meet the budget "
+                "with it"
+            )
+    return Plan(
+        mechanism=mechanism,
+        bound=bound,
+        guarantee=guarantee,
+        budget=budget,
+        request=request,
+        objective=objective,
+        shares=shares,
+        n_before_training=n_before_training,
+        training=training,
+        record=record,
+        declared_mu=declared_mu,
+    )
 
 
-def _shares(request: Request) -> tuple[dict[str, Share], float]:
-    """Return what is bought, by name, and the part of mu^2 that is left for training."""
-    shares: dict[str, Share] = {}
-    for part in (*PARTS, *AFTER):
-        shares |= part.share(request)
-    wanted = _wanted(request)
-    taken = total_of(shares.values())
-    if wanted is not None:
-        shares, taken = scaled_to(shares, wanted), wanted
+def _shares(request: Request) -> tuple[dict[str, Share], float, int]:
+    """Return what is bought, by name, what is left for training, and releases before it."""
+    recipe, shares = request.recipe, dict[str, Share]()
+    for part in (*recipe.parts(request), *recipe.after):
+        for name, share in part.share(request).items():
+            shares.setdefault(name, share)
     diagnostics = DIAGNOSTICS.share(request)
-    if request.constant:
-        return {**diagnostics, **scaled_to(shares, 1 - total_of(diagnostics.values()))}, 0.0
-    left = 1 - taken - total_of(diagnostics.values())
-    if not left > 0:
-        raise ValueError(
-            f"conditioning={request.conditioning!r} and diagnostics leave nothing of the budget "
-            "for training. Use a smaller share"
-        )
-    if request.solves:
-        return {**diagnostics, **shares, TRAINING: Share(left)}, 0.0
-    return {**diagnostics, **shares}, left
-
-
-def _wanted(request: Request) -> float | None:
-    """Return what all parts together take of mu^2; None: the sum of their shares."""
-    if not request.maps or request.given is not None:
-        return None
-    if not is_auto(request.conditioning):
-        return float(request.conditioning)
-    if request.adapts:
-        return None
-    return rules.map_share(request.pays_for_matrix)
+    shares, left = recipe.divided(request, shares, total_of(diagnostics.values()))
+    shares = {**diagnostics, **shares}
+    after = {name for part in recipe.after for name in part.share(request)}
+    n_before = sum(share.n_releases for name, share in shares.items() if name not in after)
+    return shares, left, n_before
 
 
 def _objective(request: Request, training: Budget) -> Objective:
     """Return the problem, with what "auto" stands for."""
-    solver, maps, loss = request.solver, request.maps, request.loss
-    if request.family.units is not None and maps:
-        loss = request.family.units.loss(request)
-    data_norm, scaling = 1.0 if maps else request.data_norm, request.scaling
+    solver, recipe, scaling = request.solver, request.recipe, request.scaling
+    loss, data_norm = recipe.loss(request), 1.0 if recipe.maps else request.data_norm
     if request.clip is not None:
-        clip = request.clip / request.data_norm if maps else request.clip
+        clip = request.clip / request.data_norm if recipe.maps else request.clip
     else:
         n_parameters = n_parameters_of(loss, request.n_features, scaling)
         mu = solver.gaussian_mu(training, n_parameters)
-        strength = rules.strength_of(request.n_samples, mu, training.adjacency)
-        clip = solver.auto_clip(loss, request.auto_clip(n_parameters, strength))
+        strength = strength_of(request.n_samples, mu, training.adjacency)
+        clip = solver.auto_clip(loss, recipe.clip(request, n_parameters, strength))
         clip *= row_norm_of(data_norm, scaling)
     objective = Objective(
         loss,
@@ -144,17 +106,13 @@ def _objective(request: Request, training: Budget) -> Objective:
         alpha=request.alpha or 0.0,
         clip=clip,
         intercept_scaling=scaling,
-        spread=LARGEST_SPREAD if maps and request.may_have_matrix else 1.0,
+        spread=LARGEST_SPREAD if recipe.maps and request.may_have_matrix else 1.0,
         most_rows=request.most_rows,
         start_norm=largest_start(data_norm, scaling) if request.start else 0.0,
     )
     if request.alpha is not None:
         return objective
-    if request.adapts:
-        alpha = rules.FORGETTING / conditioned_time(objective, training.mu, training.adjacency)
-    else:
-        alpha = solver.auto_alpha(objective, training, request.bound)
-    return replace(objective, alpha=alpha)
+    return replace(objective, alpha=recipe.alpha(request, objective, training))
 
 
 def _trained(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,11 +18,9 @@ from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.linear_model.additive import read_cells
-from skdpdyn.linear_model.request import Seen, solver_of
+from skdpdyn.linear_model.parameters import solver_of
 from skdpdyn.linear_model.targets import NO_EXPOSURES, Labels, Target, as_labels
-
-if TYPE_CHECKING:
-    from skdpdyn.linear_model.base import PrivateLinearModel
+from skdpdyn.linear_model.values import Seen
 
 
 @dataclass(frozen=True)
@@ -37,19 +35,24 @@ class Reading:
         The targets.
     persons : ndarray of shape (n_rows,) or None
         Number of each row's person; None: every row is a record.
-    equal : bool
-        Whether rows of persons have a public weight, the same for all.
+    given_rows : int or None
+        Most rows of a person, where a fit was given it.
     """
 
     X: Any
     target: Target
     persons: np.ndarray | None
-    equal: bool = False
+    given_rows: int | None = None
 
     @property
     def elsewhere(self) -> bool:
         """Whether rows come from a source."""
         return isinstance(self.X, Rows)
+
+    @property
+    def equal(self) -> bool:
+        """Whether rows of persons have a public weight, the same for all."""
+        return self.given_rows is not None
 
     @property
     def columns(self) -> Any:
@@ -63,7 +66,8 @@ class Reading:
         n_features = n_features if self.columns is None else len(self.columns)
         return n_rows if self.persons is None else int(self.persons.max()) + 1, n_features
 
-    def seen(self, most_rows: int | None) -> Seen:
+    @property
+    def seen(self) -> Seen:
         """Return what is public of the data beside their shape."""
         elsewhere = self.elsewhere
         return Seen(
@@ -72,7 +76,7 @@ class Reading:
             (self.X if elsewhere else self.target).has_exposure,
             elsewhere and not self.X.draws,
             self.columns,
-            most_rows,
+            self.given_rows,
         )
 
     def rows(self, most_rows: int) -> Rows:
@@ -97,9 +101,7 @@ class Reading:
 
 
 @contextmanager
-def read(
-    model: "PrivateLinearModel", X: Any, y: Any, groups: Any, exposure: Any
-) -> Iterator[Reading]:
+def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Reading]:
     """Yield what an estimator is given, checked, or raise an error that quotes no record.
 
     Sets what scikit-learn's validation sets of columns on the estimator. Frees the resources of a

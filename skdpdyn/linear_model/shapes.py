@@ -5,16 +5,13 @@ Everything here follows from what a fit released, and costs nothing.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skdpdyn.expansion import LOWEST, Numbers
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.spending import training_of
-
-if TYPE_CHECKING:
-    from skdpdyn.linear_model.gam import AdditiveModel
 
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction
@@ -66,7 +63,7 @@ class Shape:
     estimate: np.ndarray | None = None
 
 
-def shapes_of(model: "AdditiveModel") -> dict[str, Shape]:
+def shapes_of(model: Any) -> dict[str, Shape]:
     """Return the shape of each term of a fitted model, by its name."""
     expansion, noise = model.expansion_, _Noise.of(model)
     weights, centres = model._weights(), model._centres()
@@ -119,7 +116,7 @@ class _Noise:
     estimated: np.ndarray
 
     @classmethod
-    def of(cls, model: "AdditiveModel") -> "_Noise | None":
+    def of(cls, model: Any) -> "_Noise | None":
         """Return it for a fitted model; None where it is not known."""
         record, row_map = training_of(model.mechanism_), model.conditioning_.row_map
         scale = model._scale()

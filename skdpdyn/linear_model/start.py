@@ -9,15 +9,12 @@ Lipschitz constant times its norm above the loss of no predictions, and the norm
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from skdpdyn.linear_model.targets import Targets
 from skdpdyn.objective import row_norm_of
-
-if TYPE_CHECKING:
-    from skdpdyn.linear_model.parts import Learning
-    from skdpdyn.linear_model.targets import Targets
 
 LARGEST = 1000.0  # raw prediction of the longest row; no loss asks for more
 NUMBERS = "coefficients"  # a start that is no model
@@ -41,32 +38,9 @@ class Start:
     intercept: np.ndarray
     what: str
 
-    def parameters(self, learning: "Learning") -> np.ndarray:
-        """Return them as parameters of mapped rows and learnt units, of at most a public norm."""
-        plan, row_map = learning.plan, learning.rows.map
-        objective, request = plan.objective, plan.request
-        shift, factor = learning.units
-        targets, attributes = request.family.targets, learning.target.attributes
-        coef, intercept = encoded(targets, attributes, self, request.fit_intercept)
-        coef, intercept = coef / factor, (intercept - shift) / factor
-        if row_map is not None:
-            intercept = intercept - row_map.shift(coef)
-            coef = coef * row_map.norm
-            if row_map.is_diagonal:
-                coef = coef / row_map.weights
-            else:
-                coef = np.linalg.solve(row_map.weights.T, coef.T).T
-        theta = coef.ravel()
-        if objective.intercept_scaling:
-            theta = np.append(theta, intercept / objective.intercept_scaling)
-        length = float(np.linalg.norm(theta))
-        if not length <= objective.start_norm:  # NaN, too: sums of huge numbers
-            theta = theta * (objective.start_norm / length) * (1 - 1e-9)
-        return theta if np.all(np.isfinite(theta)) else np.zeros_like(theta)
-
 
 def encoded(
-    targets: "Targets", attributes: dict[str, Any], start: Start, centred: bool
+    targets: Targets, attributes: dict[str, Any], start: Start, centred: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and intercepts of targets as the loss takes them.
 

@@ -30,7 +30,7 @@ from skdpdyn.base import (
 from skdpdyn.data.persons import persons_of, unit_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
 from skdpdyn.foreign import Loan, rows_at
-from skdpdyn.linear_model.request import check_persons
+from skdpdyn.linear_model.parameters import check_persons
 from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of

@@ -1,7 +1,7 @@
 """The model card: what was promised, to whom, under which assumptions, and how to check it."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED
 from skdpdyn.privacy.deployment import fields_of
@@ -10,11 +10,8 @@ from skdpdyn.privacy.proofs import proof_of
 from skdpdyn.privacy.serialization import from_dict, to_json
 from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, covering, neighbours_of, parts_of, shown
 
-if TYPE_CHECKING:
-    from skdpdyn.privacy.report import PrivacyReport
 
-
-def model_card(report: "PrivacyReport", deployment: Mapping[str, Any]) -> str:
+def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
     """Return the privacy section of a model card, in Markdown."""
     mechanism, guarantee = (from_dict(report.stored[name]) for name in ("mechanism", "guarantee"))
     lines = [
@@ -107,13 +104,13 @@ def _measured(diagnostics: Mapping[str, Any]) -> list[str]:
     return [*title, *_bullets(entries), ""]
 
 
-def _deployed(report: "PrivacyReport", deployment: Mapping[str, Any]) -> list[str]:
+def _deployed(report: Any, deployment: Mapping[str, Any]) -> list[str]:
     """Lines on the deployment: all fields that the registry asks for."""
     title = ["## Deployment", "", "What the Differential Privacy Deployments Registry asks:", ""]
     return [*title, *_bullets(f"{name}: {text}" for name, text in as_rows(report, deployment)), ""]
 
 
-def as_rows(report: "PrivacyReport", deployment: Mapping[str, Any]) -> list[tuple[str, str]]:
+def as_rows(report: Any, deployment: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the fields of a deployment as names and texts of one line."""
     rows = []
     for fields in fields_of(report, deployment).values():

@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skdpdyn.privacy.serialization import from_dict
 from skdpdyn.privacy.words import LEAKS, TRUST, covering, in_words, neighbours_of, parts_of, shown
-
-if TYPE_CHECKING:
-    from skdpdyn.privacy.report import PrivacyReport
 
 SCHEMA = Path(__file__).with_name("registry_schema.json")
 _SLUG = "url_slug"  # of the record itself, not of its deployment
@@ -53,7 +50,7 @@ def sections() -> dict[str, dict[str, Any]]:
     return {name: section["properties"] for name, section in whole.items()}
 
 
-def known(report: "PrivacyReport") -> dict[str, Any]:
+def known(report: Any) -> dict[str, Any]:
     """Return the fields of a deployment that a report can fill, by their names in the schema."""
     spent, assumed = report.sections["spent"], report.sections["assumed"]
     mechanism, guarantee = (from_dict(report.stored[name]) for name in ("mechanism", "guarantee"))
@@ -108,7 +105,7 @@ def known(report: "PrivacyReport") -> dict[str, Any]:
     }
 
 
-def fields_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def fields_of(report: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return all fields of a deployment by section, None where nobody has said what they are.
 
     Raises
@@ -139,7 +136,7 @@ def fields_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, di
     return found
 
 
-def record_of(report: "PrivacyReport", given: Mapping[str, Any]) -> dict[str, Any]:
+def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record of the registry.
 
     Raises

@@ -1,0 +1,115 @@
+"""Parameters of estimators, checked; what needs neither the records nor their shape."""
+
+import math
+from typing import Any
+
+from skdpdyn.base import check_n_jobs, check_verbose
+from skdpdyn.data.persons import checked_most_rows
+from skdpdyn.privacy import ACCOUNTANTS, Adjacency
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
+from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
+
+# floating point can square these, and multiply them by the shape of any data
+_SMALLEST, _LARGEST = 1e-50, 1e50
+
+
+def checked(model: Any) -> dict[str, Any]:
+    """Check the parameters that need no shape; return those that a `Request` has."""
+    fit_intercept = checked_flag(model.fit_intercept, "fit_intercept")
+    diagnostics = checked_flag(model.diagnostics, "diagnostics")
+    data_norm = _positive("data_norm", model.data_norm, "a public bound on the norm of a row")
+    alpha, scaling = 0.0, None
+    if is_auto(model.alpha) or as_float(model.alpha) != 0:
+        alpha = _positive("alpha", model.alpha, "'auto' or the strength of the penalty", ">= 0")
+    clip = _positive("clip", model.clip, "'auto' or a bound on the norm of a record's gradient")
+    if fit_intercept:
+        meaning = "'auto' or the intercept column's constant"
+        scaling = _positive("intercept_scaling", model.intercept_scaling, meaning)
+    checked_choice(model.adjacency, "adjacency", list(Adjacency))
+    solver_of(model)
+    if not is_named(model.bound, "tightest", *ACCOUNTANTS):
+        raise ValueError(
+            f"bound={model.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}"
+        )
+    check_n_jobs(model.n_jobs)
+    check_verbose(model.verbose)
+    return {
+        "data_norm": data_norm or 1.0,
+        "alpha": alpha,
+        "clip": clip,
+        "fit_intercept": fit_intercept,
+        "intercept_scaling": scaling,
+        "diagnostics": diagnostics,
+    }
+
+
+def solver_of(model: Any) -> Solver:
+    """Return the solver that an estimator names, or an error that says what can be named."""
+    solver = model.solver
+    if is_auto(solver):
+        return NoisyGD()
+    if isinstance(solver, str) and solver in SOLVERS:
+        return SOLVERS[solver]()
+    if not isinstance(solver, Solver):
+        raise ValueError(
+            f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of "
+            "a class of skdpdyn.solvers"
+        )
+    return solver
+
+
+def check_persons(model: Any, most_rows: int | None = None) -> None:
+    """Refuse groups if the solver has no proof for persons."""
+    solver = solver_of(model)
+    if not solver.takes_persons:
+        raise ValueError(
+            f"groups: solver={model.solver!r} has no proof for persons with several rows. "
+            "Use solver='noisy_gd', 'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
+        )
+    if solver.pays_for_rows and most_rows is None and is_auto(model.max_rows_per_person):
+        raise ValueError(
+            f"groups: solver={model.solver!r} costs more the more rows a person may have. "
+            "Give max_rows_per_person, a public number"
+        )
+
+
+def most_rows_of(model: Any, n_samples: int, given: int | None = None) -> int:
+    """Return the public bound on the rows of a record, which sums leave room for.
+
+    ``given`` is what a fit was given in place of the parameter.
+    """
+    limit = model.max_rows_per_person if given is None else given
+    pays = is_auto(limit) and solver_of(model).pays_for_rows
+    return 1 if pays else checked_most_rows(limit, n_samples)
+
+
+def buys_weights(class_weight):
+    """Return whether weights of classes are bought, or raise for what none stands for."""
+    if class_weight is None or (isinstance(class_weight, dict) and class_weight):
+        return False
+    if is_named(class_weight, "balanced"):
+        raise ValueError(
+            "class_weight='balanced' weighs by the number of records of each class, and these are "
+            "private. Pass {label: weight} of public numbers, or 'private', which buys noisy "
+            "counts with a part of the budget"
+        )
+    if not is_named(class_weight, "private"):
+        raise ValueError(
+            f"class_weight={class_weight!r} must be None, a dict of labels and weights that is "
+            "not empty, or 'private'"
+        )
+    return True
+
+
+def _positive(name, value, meaning, least="> 0"):
+    """Return a number whose square floating point holds; None for "auto"."""
+    if is_auto(value):
+        return None
+    number = as_float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name}={value!r} must be a finite number {least}: {meaning}")
+    if not _SMALLEST <= number <= _LARGEST:
+        raise ValueError(
+            f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data"
+        )
+    return number

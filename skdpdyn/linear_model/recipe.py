@@ -1,0 +1,329 @@
+"""Recipes: the ways in which a fit learns, and the one that a request takes.
+
+- `AS_IS`: the solver's own record, of rows as they are.
+- `PLANNED`: a map of rows for a fixed share, then the solver's own record.
+- `MAPPED`: a map of rows, then steps that follow from what it says.
+- `SOLVED`: a map of rows, then products of columns, which are solved for coefficients.
+- `CONSTANT`: the base rate alone, where records pay for no more.
+"""
+
+import math
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from skdpdyn import rules
+from skdpdyn.conditioning import can_sum
+from skdpdyn.exceptions import PrivacyUtilityWarning, warn
+from skdpdyn.linear_model.parts import (
+    CELLS,
+    CLASS_WEIGHTS,
+    COLUMN_LEVELS,
+    MAP_OF_PRODUCTS,
+    PRODUCTS,
+    RESIDUAL,
+    ROWS_CURVATURE,
+    ROWS_MAP,
+    START,
+)
+from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Recipe, Request
+from skdpdyn.privacy import least_noise
+from skdpdyn.privacy.checks import as_float, is_auto, is_named
+from skdpdyn.solvers.noisy_gd import conditioned_time
+from skdpdyn.spending import TRAINING, Share, scaled_to, total_of
+
+
+class AsIs(Recipe):
+    """The solver's own record, of rows as they are."""
+
+    def parts(self, request):
+        """See `Recipe.parts`."""
+        return CLASS_WEIGHTS, START
+
+    def divided(self, request, shares, other):
+        """See `Recipe.divided`."""
+        taken, wanted = total_of(shares.values()), self.wanted(request)
+        if wanted is not None:
+            shares, taken = scaled_to(shares, wanted), wanted
+        left = 1 - taken - other
+        if not left > 0:
+            raise ValueError(
+                f"conditioning={request.conditioning!r} and diagnostics leave nothing of the "
+                "budget for training. Use a smaller share"
+            )
+        return shares, left
+
+    def wanted(self, request: Request) -> float | None:
+        """Return what all parts together take of mu^2; None: the sum of their shares."""
+        return None
+
+    def loss(self, request):
+        """See `Recipe.loss`."""
+        return request.loss
+
+    def clip(self, request, n_parameters, strength):
+        """See `Recipe.clip`."""
+        return request.family.clip(n_parameters, strength)
+
+    def alpha(self, request, objective, training):
+        """See `Recipe.alpha`."""
+        return request.solver.auto_alpha(objective, training, request.bound)
+
+    def record(self, learning, spending):
+        """See `Recipe.record`: the one that was planned, which is judged already."""
+        if learning.plan.record is not None:
+            learning.plan.check_spent(spending.record())
+        return learning.plan.record
+
+    def settle(self, learning):
+        """See `Recipe.settle`: nothing."""
+
+    def attributes(self, request, record, spending):
+        """See `Recipe.attributes`."""
+        return {"n_iter_": 0} if record is None else request.solver.fitted_attributes(record)
+
+    def announced(self, planned):
+        """See `Recipe.announced`."""
+        name = type(planned.record).__name__
+        if planned.shares:
+            return f"conditioning and {name}"
+        n_steps = getattr(planned.record, "n_steps", None)
+        return name if n_steps is None else f"{name} of {n_steps} steps"
+
+
+class Constant(AsIs):
+    """The base rate alone, which takes the whole budget where it is chosen before a fit."""
+
+    composes = True
+
+    def parts(self, request):
+        """See `Recipe.parts`."""
+        return *request.family.parts, CLASS_WEIGHTS
+
+    def divided(self, request, shares, other):
+        """See `Recipe.divided`: all of it."""
+        return scaled_to(shares, 1 - other), 0.0
+
+    def settle(self, learning):
+        """See `Recipe.settle`: the model that training would have started from."""
+        request, drowned = learning.plan.request, learning.plan.request.recipe is not self
+        missing = max(1.0, rules.LEAST_STRENGTH / request.strength)
+        why = f"n_samples={request.n_samples} times mu={request.mu:.3g} pays for no more than a "
+        why += "base rate:"
+        if drowned:
+            flat = request.strength * learning.facts.flatness
+            missing = max(missing, rules.LEAST_FLAT_STRENGTH / flat)
+            why = "the base rate, or what depends on it, drowns in its own noise, so that"
+        needed = (
+            f"{missing:.2g} times as many records, or that much of a larger epsilon, at least"
+            if missing >= 1.05
+            else "more records, or a larger epsilon"
+        )
+        warn(
+            f"{why} predictions are the same for all rows. Slopes need {needed}; "
+            "skdpdyn.planning.plan says what models of that size score",
+            PrivacyUtilityWarning,
+        )
+        start = np.zeros(learning.plan.objective.n_parameters)
+        learning.theta = start if learning.start is None else learning.start
+
+    def announced(self, planned):
+        """See `Recipe.announced`."""
+        return "the base rate"
+
+
+CONSTANT = Constant()
+
+
+class Planned(AsIs):
+    """A map of rows for a fixed share, then the solver's own record."""
+
+    maps = True
+    hands_over = MappingProxyType({BASE_RATE_DROWNS: CONSTANT})
+
+    def parts(self, request):
+        """See `Recipe.parts`."""
+        of_rows = COLUMN_LEVELS, CELLS, ROWS_MAP
+        return *of_rows, *request.family.parts, CLASS_WEIGHTS, START
+
+    def wanted(self, request):
+        """See `AsIs.wanted`."""
+        if request.given is not None:
+            return None
+        if not is_auto(request.conditioning):
+            return float(request.conditioning)
+        return rules.map_share(request.pays_for_matrix)
+
+    def loss(self, request):
+        """See `Recipe.loss`: of targets in the units that are bought."""
+        units = request.family.units
+        return request.loss if units is None else units.loss(request)
+
+    def clip(self, request, n_parameters, strength):
+        """See `Recipe.clip`."""
+        family = request.family
+        return (family.conditioned_clip or family.clip)(n_parameters, strength)
+
+    def announced(self, planned):
+        """See `Recipe.announced`."""
+        runs = planned.request.solver if planned.record is None else planned.record
+        return f"conditioning and {type(runs).__name__}"
+
+
+class Mapped(Planned):
+    """A map of rows, then steps that follow from what it says."""
+
+    adapts = composes = True
+    after = (RESIDUAL,)
+
+    def parts(self, request):
+        """See `Recipe.parts`."""
+        *first, start = super().parts(request)
+        return *first, ROWS_CURVATURE, start
+
+    def wanted(self, request):
+        """See `AsIs.wanted`."""
+        return None if is_auto(request.conditioning) else super().wanted(request)
+
+    def clip(self, request, n_parameters, strength):
+        """See `Recipe.clip`."""
+        clip = super().clip(request, n_parameters, strength)
+        if not request.is_sparse:
+            return clip
+        return clip * rules.sparse_clip(request.strength, request.n_features)
+
+    def alpha(self, request, objective, training):
+        """See `Recipe.alpha`."""
+        return rules.FORGETTING / conditioned_time(objective, training.mu, training.adjacency)
+
+    def record(self, learning, spending):
+        """See `Recipe.record`."""
+        planned, facts = learning.plan, learning.facts
+        if not (learning.rows.map.equal and planned.objective.n_outputs == 1):
+            facts = replace(facts, enough=math.inf)  # directions are not alike
+        training = planned.training
+        with_noise = planned.request.solver.adapted(
+            planned.objective, training.mu, training.adjacency, facts
+        )
+        return least_noise(with_noise, training, bound=planned.bound)
+
+
+class Solved(Mapped):
+    """A map of rows, then products of columns, which are solved for coefficients."""
+
+    after = ()
+    hands_over = MappingProxyType({})
+
+    def parts(self, request):
+        """See `Recipe.parts`."""
+        return MAP_OF_PRODUCTS, *request.family.parts, CLASS_WEIGHTS, PRODUCTS
+
+    def divided(self, request, shares, other):
+        """See `Recipe.divided`: products take what is left."""
+        shares, left = super().divided(request, shares, other)
+        return {**shares, TRAINING: Share(left)}, 0.0
+
+    def record(self, learning, spending):
+        """See `Recipe.record`: none, for products are a part."""
+
+    def attributes(self, request, record, spending):
+        """See `Recipe.attributes`."""
+        noise = spending.noise_multiplier(TRAINING)
+        return {"noise_multiplier_": noise, "solver_": "sufficient_statistics"}
+
+    def announced(self, planned):
+        """See `Recipe.announced`."""
+        return "conditioning and sums of products"
+
+
+AS_IS, PLANNED, MAPPED, SOLVED = AsIs(), Planned(), Mapped(), Solved()
+
+
+def recipe_of(request: Request) -> Recipe:
+    """Return how a request is learnt.
+
+    Raises
+    ------
+    ValueError
+        If rows are to be mapped, and cannot be.
+    """
+    composes = is_named(request.bound, "tightest", "composition")
+    adapts = composes and request.solver.adapts
+    if not _maps(request):
+        return CONSTANT if composes and _pays_for_a_constant(request) else AS_IS
+    if not adapts:
+        return PLANNED
+    asked = request.start, request.given, request.expansion, request.clip
+    free = request.picks and not request.is_sparse and all(one is None for one in asked)
+    if not (request.loss.quadratic and free):
+        return MAPPED
+    pays = request.strength >= rules.products_strength(request.n_features)
+    return SOLVED if pays else MAPPED
+
+
+def may_map(request: Request) -> bool:
+    """Return whether a map may be bought, or taken, without being asked for."""
+    return _can_map(request) and request.solver.adapts and _can_sum(request)
+
+
+def _maps(request):
+    """Return whether rows are mapped, or raise if that is asked for and cannot be."""
+    if request.conditioning is None:
+        return False
+    if request.expansion is not None:
+        if not (_can_map(request) and _can_sum(request)):
+            raise ValueError(
+                f"{request.spent_by} cannot train an additive model. Use solver='auto' or "
+                "'noisy_sgd', and bound='tightest'"
+            )
+        return True
+    if not is_auto(request.conditioning):
+        _check_conditioning(request)
+        return True
+    return may_map(request) and not _is_weak(request)
+
+
+def _pays_for_a_constant(request):
+    """Return whether the budget pays for the base rate alone, so that no slopes are learnt."""
+    starts = request.fit_intercept and request.family.units is not None and request.start is None
+    free = is_auto(request.conditioning) and request.alpha is None and request.clip is None
+    return starts and free and may_map(request) and _is_weak(request)
+
+
+def _is_weak(request):
+    """Return whether what would be learnt is noise."""
+    strength = rules.strength_of(request.n_samples, request.budget.mu, request.budget.adjacency)
+    return strength < rules.LEAST_STRENGTH
+
+
+def _can_map(request):
+    return request.budget.delta > 0 and request.solver.maps_rows and not request.solver.pure
+
+
+def _can_sum(request):
+    return can_sum(request.n_samples, request.n_features, request.most_rows)
+
+
+def _check_conditioning(request):
+    """Refuse conditioning that was asked for and cannot be had."""
+    asked = f"conditioning={request.conditioning!r}"
+    if request.given is None and not 0 < as_float(request.conditioning) < 1:
+        raise ValueError(
+            f"{asked} must be 'auto', None, a share of mu^2 in (0, 1), a Conditioning or a "
+            "conditioning_ that was released"
+        )
+    if not _can_map(request):
+        raise ValueError(
+            f"{asked}: {request.spent_by} cannot train on conditioned "
+            "rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+        )
+    if not _can_sum(request):
+        raise ValueError(
+            f"{asked}: n_samples={request.n_samples} are too many to sum. Use conditioning=None"
+        )
+    if request.given is not None and request.given.mean is not None and not request.fit_intercept:
+        raise ValueError(
+            "conditioning's mean centres rows, which fit_intercept=False does not allow: "
+            "pass mean=None"
+        )

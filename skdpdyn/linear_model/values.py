@@ -1,0 +1,302 @@
+"""What a fit is asked for, what it plans and what it has learnt, as values; none knows estimators.
+
+They go down: `skdpdyn.linear_model.request` makes a `Request` of an estimator's parameters and
+public numbers, `skdpdyn.linear_model.plan` a `Plan` of a request, and each part of a plan adds to
+what is in `Learning`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from skdpdyn import rules
+from skdpdyn.conditioning import Conditioning, FittedConditioning, pays_for_matrix
+from skdpdyn.data.base import Rows
+from skdpdyn.exceptions import CalibrationError
+from skdpdyn.expansion import Expansion
+from skdpdyn.linear_model.family import Family, Part
+from skdpdyn.linear_model.start import Start
+from skdpdyn.linear_model.targets import Target
+from skdpdyn.losses import Loss
+from skdpdyn.objective import Objective
+from skdpdyn.privacy import Budget, composition
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.solvers import Solver
+from skdpdyn.solvers.noisy_gd import Learnt
+from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, Spent
+
+BASE_RATE_DROWNS = "the base rate drowns"
+"""Why a fit hands over to a recipe without slopes."""
+
+FIRST_FACTS = Learnt(top=1.0, enough=rules.ENOUGH_STEPS)
+
+
+class Recipe(ABC):
+    """A way to learn: what it buys, on what it trains, and what runs.
+
+    One is chosen for a request, from public numbers alone, and all that follows asks it. A fit may
+    hand over once to another one, for a reason that is declared before any record is seen: see
+    `Learning.hand_over`. Until then both take the same shares of the budget.
+
+    Attributes
+    ----------
+    maps : bool
+        Whether rows go through a map that is bought, or given.
+    adapts : bool
+        Whether steps follow from what is bought of the rows.
+    composes : bool
+        Whether the cost is that of composition, whatever runs, and known before it.
+    after : tuple of Part
+        What is bought after training, in this order.
+    hands_over : mapping of str to Recipe
+        Recipes that may take its place, by the reason.
+    """
+
+    maps = adapts = composes = False
+    after: tuple[Part, ...] = ()
+    hands_over: Mapping[str, "Recipe"] = MappingProxyType({})
+
+    @abstractmethod
+    def parts(self, request: "Request") -> tuple[Part, ...]:
+        """Return what is bought before training, in this order, beside diagnostics."""
+
+    @abstractmethod
+    def divided(
+        self, request: "Request", shares: dict[str, Share], other: float
+    ) -> tuple[dict[str, Share], float]:
+        """Return all shares, and what is left for training, where ``other`` takes a part of mu^2.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left for training.
+        """
+
+    @abstractmethod
+    def loss(self, request: "Request") -> Loss:
+        """Return the loss of targets as training has them."""
+
+    @abstractmethod
+    def clip(self, request: "Request", n_parameters: int, strength: float) -> float:
+        """Return the bound on residuals that clip="auto" stands for."""
+
+    @abstractmethod
+    def alpha(self, request: "Request", objective: Objective, training: Budget) -> float:
+        """Return the penalty that alpha="auto" stands for."""
+
+    @abstractmethod
+    def record(self, learning: "Learning", spending: Spending) -> Mechanism | None:
+        """Return the record of steps that run, of what was learnt; None: none run."""
+
+    @abstractmethod
+    def settle(self, learning: "Learning") -> None:
+        """Set what is learnt where no steps taught it, and say so."""
+
+    @abstractmethod
+    def attributes(
+        self, request: "Request", record: Mechanism | None, spending: Spending
+    ) -> dict[str, Any]:
+        """Return the fitted attributes that say how training ran."""
+
+    @abstractmethod
+    def announced(self, planned: "Plan") -> str:
+        """Return what will run, in words."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is public of data that were read, beside their shape; the cost depends on the loss.
+
+    Attributes
+    ----------
+    loss : Loss or None
+        The loss of the targets. None: that of the parameters.
+    is_sparse : bool
+        Whether rows are CSR arrays.
+    has_exposure : bool
+        Whether counts have exposures.
+    in_order : bool
+        Whether rows are read in their order.
+    columns : tuple or None
+        Public columns of an additive model, as they were read. None: those of the parameters.
+    most_rows : int or None
+        Most rows of a person, where a fit was given it. None: that of the parameters.
+    """
+
+    loss: Loss | None = None
+    is_sparse: bool = False
+    has_exposure: bool = False
+    in_order: bool = False
+    columns: Any = None
+    most_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything public that a fit is asked for: checked parameters and the shape of the data.
+
+    ``alpha``, ``clip`` and ``intercept_scaling`` are None for "auto".
+    """
+
+    family: Family
+    loss: Loss
+    n_samples: int
+    n_features: int
+    budget: Budget
+    bound: str
+    solver: Solver
+    recipe: Recipe
+    data_norm: float
+    alpha: float | None
+    clip: float | None
+    fit_intercept: bool
+    intercept_scaling: float | None
+    conditioning: Any
+    buys_weights: bool
+    diagnostics: bool
+    most_rows: int
+    is_sparse: bool = False
+    has_exposure: bool = False
+    expansion: Expansion | None = None
+    start: Start | None = None
+    picks: bool = False  # whether the solver is not asked for by name
+
+    @property
+    def radius(self) -> float:
+        """Public bound on the norm of a row before the map."""
+        return self.data_norm if self.expansion is None else self.expansion.row_norm
+
+    @cached_property
+    def mu(self) -> float:
+        """The budget of all that is bought, as mu of Gaussian differential privacy."""
+        return self.budget.mu * ROUNDS_DOWN
+
+    @cached_property
+    def strength(self) -> float:
+        """N mu / f, see `skdpdyn.rules.strength_of`."""
+        return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
+
+    @property
+    def given(self) -> Conditioning | FittedConditioning | None:
+        """Moments of rows, or a map of them, that are public already."""
+        kinds = Conditioning | FittedConditioning
+        return self.conditioning if isinstance(self.conditioning, kinds) else None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the loss has a bound on its slope."""
+        return math.isfinite(self.loss.lipschitz)
+
+    @property
+    def may_have_matrix(self) -> bool:
+        """Whether rows may be mapped by a full matrix: products alone may round without bounds."""
+        return self.bounded or self.fit_intercept
+
+    @property
+    def pays_for_matrix(self) -> bool:
+        """Whether records are enough for a full second moment."""
+        shape = self.n_samples, self.n_features
+        if self.expansion is not None:
+            return self.n_features <= rules.MOST_MATRIX_COLUMNS
+        return self.may_have_matrix and pays_for_matrix(*shape, self.mu, self.budget.adjacency)
+
+    @property
+    def scaling(self) -> float:
+        """Constant of the intercept column; in units of ``data_norm`` for mapped rows."""
+        if not self.fit_intercept:
+            return 0.0
+        maps = self.recipe.maps
+        if self.intercept_scaling is None:
+            return rules.intercept_scaling(maps) * (1.0 if maps else self.data_norm)
+        return self.intercept_scaling / (self.data_norm if maps else 1.0)
+
+    @property
+    def spent_by(self) -> str:
+        """What spends the budget, in the words of errors."""
+        return f"solver={self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
+
+    def check_buys(self, parameter: str, instead: str) -> None:
+        """Refuse to buy anything where noise is not Gaussian."""
+        if self.solver.pure or not self.budget.delta > 0:
+            raise ValueError(
+                f"{parameter}: {self.spent_by} leaves no part of the budget for Gaussian noise "
+                f"on counts. {instead}"
+            )
+
+
+@dataclass(frozen=True)
+class Plan(Spent):
+    """What a fit will buy, run and spend.
+
+    Attributes
+    ----------
+    request : Request
+        What was asked for.
+    objective : Objective
+        The problem to train on.
+    shares : dict of str to Share
+        What is bought before training.
+    n_before_training : int
+        Number of releases before training that they pay for.
+    training : Budget
+        What is left for training; the whole budget where nothing is trained.
+    record : record or None
+        Record of training; None if its steps follow from what is learnt.
+    declared_mu : float
+        What may be spent on all that is bought, and on training where ``record`` is None.
+    """
+
+    request: Request
+    objective: Objective
+    shares: dict[str, Share]
+    n_before_training: int
+    training: Budget
+    record: Mechanism | None
+    declared_mu: float
+
+    def check_spent(self, ran: Mechanism | None) -> None:
+        """Raise unless all that was bought is within what the plan declares."""
+        cost = None if ran is None else composition(ran)
+        if cost and not (cost.mu <= self.declared_mu and cost.failure <= self.budget.failure):
+            raise CalibrationError(
+                "the parts of this fit cost more than it declares: please report this"
+            )
+
+
+@dataclass
+class Learning:
+    """What a fit has learnt so far, by what it bought."""
+
+    plan: Plan
+    rows: Rows
+    target: Target
+    recipe: Recipe
+    flags: Rows | None = None  # rows whose target is 1 where public bounds clip that of a row
+    units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
+    class_weights: np.ndarray | None = None
+    diagnostics: dict[str, dict[str, float]] = field(default_factory=dict)
+    shortened: float | None = None  # part of the rows that the map shortens, by rule
+    class_shares: np.ndarray | None = None
+    start: np.ndarray | None = None  # parameters that training starts from; None: 0
+    relative: float = 1.0  # residuals' unit over the base rate of counts
+    facts: Learnt = FIRST_FACTS  # what steps follow from
+    record: Mechanism | None = None  # of the steps that ran
+    theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
+
+    def hand_over(self, reason: str) -> None:
+        """Go on by another recipe, which that of the plan has declared for this reason.
+
+        Raises
+        ------
+        CalibrationError
+            If it has not, or has handed over before.
+        """
+        if self.recipe is not self.plan.request.recipe or reason not in self.recipe.hands_over:
+            raise CalibrationError(f"no recipe is declared where {reason}: please report this")
+        self.recipe = self.recipe.hands_over[reason]
