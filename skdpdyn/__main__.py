@@ -1,13 +1,15 @@
-"""``python -m skdpdyn``: what a report of a bug should say of an installation."""
+"""``python -m skdpdyn``: what a report of a bug should say; ``check PATH`` checks a release."""
 
+import argparse
 import os
 import platform
+import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-
-import joblib
+from pathlib import Path
 
 import skdpdyn
-from skdpdyn.losses import _exp  # any kernel: they all are stored in one way
+from skdpdyn.privacy.report import check_report
 
 NEEDED = ("numpy", "scipy", "numba", "scikit-learn")
 OPTIONAL = (
@@ -34,6 +36,10 @@ def installed(name: str) -> str:
 
 def facts() -> dict[str, str]:
     """Return what depends on the installation and the machine, by name, as text."""
+    import joblib  # slow to load, as all kernels
+
+    from skdpdyn.losses import _exp  # any kernel: they all are stored in one way
+
     folder = getattr(_exp, "stats", None)
     return {
         "skdpdyn": skdpdyn.__version__,
@@ -44,11 +50,60 @@ def facts() -> dict[str, str]:
     }
 
 
-def main() -> None:
-    """Print them, one a line."""
+def check(path: Path) -> int:
+    """Check a stored report, or a release folder, and say what came out; return 0 if all agrees."""
+    is_folder = path.is_dir()
+    try:
+        if is_folder:
+            from skdpdyn.io import check_folder  # needs scikit-learn
+
+            report = check_folder(path)
+        else:
+            report = check_report(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, ImportError) as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return 1
+    spent, leaks = report["spent"], report["assumed"]["not private in this run"]
+    line = (
+        f"{path}: every number agrees: epsilon={spent['epsilon']} at delta={spent['delta']} "
+        f"by {report['theorem']['bound']}"
+    )
+    print(line + "".join(f"; NOT PRIVATE: {leak}" for leak in leaks))
+    if is_folder:
+        print(f"protected: {spent.get('protected', 'one record')}, {spent['neighbours']}")
+        print("not protected against:", *report["not protected against"].values(), sep="\n- ")
+        print("files are those that were written, and the model has this record and this report")
+        if (path / "model.pkl").exists():
+            print("model.pkl was not opened: a pickle runs code of whoever wrote it")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print versions and threads, or check a release.
+
+    Parameters
+    ----------
+    arguments : sequence of str or None, default=None
+        The command line; None: that of the process.
+
+    Returns
+    -------
+    int
+        1 if a release does not agree with its record, else 0.
+    """
+    parser = argparse.ArgumentParser(prog="python -m skdpdyn", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    checks = commands.add_parser(
+        "check", help="recompute a stored report, or all of a release folder, from what ran"
+    )
+    checks.add_argument("path", type=Path, help="report.json, or the folder of model.export")
+    options = parser.parse_args(arguments)
+    if options.command == "check":
+        return check(options.path)
     for name, value in facts().items():
         print(f"{name + ':':18}{value}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

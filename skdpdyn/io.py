@@ -1,6 +1,6 @@
 """Release folders: a model, its promise, and all that checks it, to be let out as one.
 
-``model.export("folder")`` writes one, and ``python -m skdpdyn.privacy check folder`` is for the
+``model.export("folder")`` writes one, and ``python -m skdpdyn check folder`` is for the
 desk that receives it.
 """
 

@@ -62,7 +62,6 @@ LAYERS = {
     "privacy/card.py": (5, 2),
     "privacy/report.py": (5, 3),
     "privacy/ledger.py": (5, 4),
-    "privacy/__main__.py": (10, 1),
     "privacy/literature/__init__.py": (5, 4),
     "privacy/literature/*.py": (5, 4),
     "privacy/__init__.py": (6, 0),
@@ -343,10 +342,7 @@ def test_no_circle_of_rooms():
     assert not rooms, f"these rooms import each other in a circle, or lean on one: {sorted(rooms)}"
 
 
-# but for the command line, which reads release folders
-@each(
-    [m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy") and "__main__" not in m.path]
-)
+@each([m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy")])
 def test_privacy_stands_on_its_own(module):
     foreign = [name for _, name in module.imports() if _is_in(name, "skdpdyn")]
     foreign = [

@@ -183,7 +183,7 @@ def public_names():
     """Return the public names that take a seed, but for classes to derive others from."""
     derived_from = "PrivateLinearModel", "PrivateLinearClassifier", "PrivateLinearRegressor"
     for module in pkgutil.walk_packages(skdpdyn.__path__, "skdpdyn."):
-        if module.name in ("skdpdyn.privacy.__main__", "skdpdyn.onnx", "skdpdyn.noise"):
+        if module.name in ("skdpdyn.__main__", "skdpdyn.onnx", "skdpdyn.noise"):
             continue
         found = importlib.import_module(module.name)
         for name in set(getattr(found, "__all__", ())).difference(derived_from):

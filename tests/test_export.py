@@ -25,10 +25,10 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
     io,
 )
+from skdpdyn.__main__ import main
 from skdpdyn.io import TRUSTED
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
-from skdpdyn.privacy.__main__ import main
 from skdpdyn.privacy.deployment import schema
 
 RNG = np.random.default_rng(0)

@@ -39,7 +39,7 @@ def test_one_version_everywhere():
 
 
 def test_an_installation_says_what_it_is(capsys):
-    main()
+    main([])
     said = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
     assert said["skdpdyn"].strip() == skdpdyn.__version__
     assert said["pandas"].strip()[0].isdigit()

@@ -20,6 +20,7 @@ from test_models import LOGISTIC
 from test_solvers_conformance import DEFAULTS, model
 
 import skdpdyn
+from skdpdyn.__main__ import main
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
@@ -35,7 +36,6 @@ from skdpdyn.privacy import (
     report as report_module,
     tightest,
 )
-from skdpdyn.privacy.__main__ import main
 from skdpdyn.privacy.deployment import schema
 from skdpdyn.privacy.serialization import checksum
 

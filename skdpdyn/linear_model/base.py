@@ -477,7 +477,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Write a release folder: the model without its data, its promise, and what checks it.
 
         It holds the model, the report as JSON, the model card, with ``deployment`` a record for
-        the registry of deployments, and checksums. ``python -m skdpdyn.privacy check folder`` is
+        the registry of deployments, and checksums. ``python -m skdpdyn check folder`` is
         for who receives it.
 
         Parameters

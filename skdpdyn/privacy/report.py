@@ -110,7 +110,7 @@ class PrivacyReport:
         return {**content, "checksum": checksum(content)}
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return ``as_dict`` as a JSON document, for ``python -m skdpdyn.privacy check``.
+        """Return ``as_dict`` as a JSON document, for ``python -m skdpdyn check``.
 
         Parameters
         ----------
