@@ -42,6 +42,7 @@ from skdpdyn.privacy import (
     Vocabulary,
     WithoutReplacement,
 )
+from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
 
 __all__ = ["Audit", "Call", "Finding", "Listener", "allowed", "audit", "listened", "replayed"]
@@ -456,8 +457,7 @@ def audit(
     >>> found.passed, found.epsilon
     (True, 1.0)
     """
-    if kind not in ("replay", "canary"):
-        raise ValueError(f"kind={kind!r} must be 'replay' or 'canary'")
+    checked_choice(kind, "kind", ("replay", "canary"))
     if X_shape is None:
         if not hasattr(estimator, "n_samples_"):
             raise ValueError("X_shape=None is for fitted models: give (n_samples, n_features)")

@@ -46,11 +46,11 @@ from skdpdyn.noise import check_random_state, generators
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import (
-    as_float,
     checked_choice,
     checked_count,
     checked_flag,
     checked_number,
+    checked_pair,
     is_auto,
     is_named,
 )
@@ -144,15 +144,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If the bounds are not those of the columns of X, or a pair is not two finite numbers,
             the lower first.
         """
-        pair = isinstance(self.feature_range, (tuple, list, np.ndarray)) and np.shape(
-            self.feature_range
-        ) == (2,)
-        low, high = map(as_float, self.feature_range) if pair else (0.0, 0.0)
-        if not (-np.inf < low < high < np.inf and high - low < np.inf):
-            raise ValueError(
-                f"feature_range={self.feature_range!r} must be a pair (low, high) with low < "
-                "high, both finite"
-            )
+        low, high = checked_pair(self.feature_range, "feature_range")
         checked_choice(self.missing, "missing", ["error", "pass", "indicator"])
         with all_or_nothing(self) as scaler:
             validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))

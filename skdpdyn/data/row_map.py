@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.kernels.statistics import Ball, compiled_divide
+from skdpdyn.privacy.checks import checked_number
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_ERROR = 1e-3  # largest rounding error of a mapped row
@@ -92,10 +93,8 @@ class RowMap:
                 )
             object.__setattr__(self, "centre", centre)
         for name in ("norm", "radius"):
-            if not 1e-50 <= getattr(self, name) <= 1e50:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} must be a number from 1e-50 to 1e50"
-                )
+            requirement = "a number from 1e-50 to 1e50"
+            checked_number(getattr(self, name), name, lambda x: 1e-50 <= x <= 1e50, requirement)
         if self.unit and (self.centre is not None or weights.ndim == 2):
             raise ValueError("unit=True needs a vector of weights and centre=None")
         if not self.error <= _LARGEST_ERROR:

@@ -15,10 +15,10 @@ from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total
+from skdpdyn.privacy.checks import checked_choice
 
 _PIECE_BYTES = 1 << 23  # size of the rows that are summed at a time
 _AHEAD = 2  # portions that are read while one is summed
-_DTYPES = np.float64, np.float32
 
 
 class Labels(NamedTuple):
@@ -56,8 +56,7 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
         self.shape: tuple[int, int] = (int(shape[0]), int(shape[1]))
         self.feature_names: list[str] | None = feature_names
         self.dtype: np.dtype = np.dtype(dtype)
-        if self.dtype not in _DTYPES:
-            raise ValueError(f"dtype={self.dtype.name!r} must be float64 or float32")
+        checked_choice(self.dtype.name, "dtype", ("float64", "float32"))
         self._encode = np.asarray
 
     @abstractmethod

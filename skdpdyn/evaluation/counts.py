@@ -30,7 +30,7 @@ from skdpdyn.linear_model.targets import (
     residual_limit,
 )
 from skdpdyn.privacy import Adjacency
-from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.checks import checked_number, checked_pair
 from skdpdyn.rules import LOG_LOSS_SHARE, strength_of
 from skdpdyn.spending import COUNTS, Share, Spending
 
@@ -278,15 +278,12 @@ def _limits(model, target_bounds, largest_error, most=None):
     bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
     if bounds is None:
         raise ValueError("target_bounds=None: the model knows none. Pass public bounds (low, high)")
-    low, high = map(as_float, bounds) if np.shape(bounds) == (2,) else (0.0, 0.0)
-    if not -1e150 < low < high < 1e150:
-        raise ValueError(
-            f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with low < high"
-        )
+    low, high = checked_pair(bounds, "target_bounds", largest=1e150)
     most = high - low if most is None else most(high)
-    largest = most if largest_error is None else as_float(largest_error)
-    if not 0 < largest <= most:
-        raise ValueError(f"largest_error={largest_error!r} must be above 0 and at most {most:g}")
+    if largest_error is None:
+        return low, high, most
+    requirement = f"above 0 and at most {most:g}"
+    largest = checked_number(largest_error, "largest_error", lambda x: 0 < x <= most, requirement)
     return low, high, largest
 
 

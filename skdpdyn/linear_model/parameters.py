@@ -5,8 +5,9 @@ from typing import Any
 
 from skdpdyn.base import check_n_jobs, check_verbose
 from skdpdyn.data.persons import checked_most_rows
-from skdpdyn.privacy import ACCOUNTANTS, Adjacency
+from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
+from skdpdyn.privacy.needs import checked_bound
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 
 # floating point can square these, and multiply them by the shape of any data
@@ -27,10 +28,7 @@ def checked(model: Any) -> dict[str, Any]:
         scaling = _positive("intercept_scaling", model.intercept_scaling, meaning)
     checked_choice(model.adjacency, "adjacency", list(Adjacency))
     solver_of(model)
-    if not is_named(model.bound, "tightest", *ACCOUNTANTS):
-        raise ValueError(
-            f"bound={model.bound!r} must be 'tightest' or one of {sorted(ACCOUNTANTS)}"
-        )
+    checked_bound(model.bound)
     check_n_jobs(model.n_jobs)
     check_verbose(model.verbose)
     return {

@@ -14,7 +14,7 @@ from skdpdyn.base import quoting_no_records, refuse_unreadable
 from skdpdyn.diagnostics import ROUNDING
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.losses import Loss
-from skdpdyn.privacy.checks import as_float, checked_number
+from skdpdyn.privacy.checks import checked_number, checked_pair
 
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
@@ -188,13 +188,9 @@ class Numbers(Targets):
         bounds = model.target_bounds
         if bounds is None:
             return None
-        is_pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.shape(bounds) == (2,)
-        low, high = map(as_float, bounds) if is_pair else (0.0, 0.0)
+        low, high = checked_pair(bounds, "target_bounds", "None or ", largest=1e150)
         if not are_bounds(low, high):
-            raise ValueError(
-                f"target_bounds={bounds!r} must be a pair (low, high) of finite numbers with "
-                "low < high, or None"
-            )
+            raise ValueError(f"target_bounds={bounds!r} are too close to each other: rescale y")
         return low, high
 
     def read(self, model, y, exposure=None):

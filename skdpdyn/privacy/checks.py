@@ -78,6 +78,17 @@ def checked_count(
     return int(value)
 
 
+def checked_pair(value: Any, name: str, others: str = "", largest: float = math.inf) -> Any:
+    """Return the ends of an interval between numbers below ``largest``, or raise for another."""
+    is_pair = isinstance(value, (tuple, list, np.ndarray)) and np.shape(value) == (2,)
+    low, high = map(as_float, value) if is_pair else (0.0, 0.0)
+    if not -largest < low < high < largest or math.isinf(high - low):
+        raise ValueError(
+            f"{name}={value!r} must be {others}a pair (low, high) of finite numbers with low < high"
+        )
+    return low, high
+
+
 def checked_epsilon(epsilon: Floats) -> Array:
     """Return one epsilon or many; raise unless all are >= 0."""
     return checked(epsilon, "epsilon", lambda x: x >= 0, "a number >= 0")

@@ -14,7 +14,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import like
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.composition import composition
-from skdpdyn.privacy.checks import checked, checked_choice
+from skdpdyn.privacy.checks import checked, checked_choice, checked_number
 from skdpdyn.privacy.guarantees import (
     Adjacency,
     ApproximateDP,
@@ -167,8 +167,7 @@ def advanced_composition(step: Any, count: int, slack: float) -> ApproximateDP:
     >>> round(advanced_composition(ApproximateDP(0.01, 1e-9), 1000, 1e-6).at_epsilon, 6)
     1.76276
     """
-    if not 0 < slack < 1:
-        raise ValueError(f"slack={slack} must be in (0, 1)")
+    slack = checked_number(slack, "slack", lambda x: 0 < x < 1, "in (0, 1)")
     epsilon = step.at_epsilon
     # Far beyond any use of it, k epsilon (e^epsilon - 1) overflows: there the promise is empty
     excess = count * epsilon * math.expm1(epsilon) if epsilon < 700 else math.inf
@@ -222,9 +221,8 @@ def subsampling_lemma(step: Any, sampling_probability: float, sampling: str) -> 
             f"the subsampling lemma for sampling={sampling!r} needs "
             f"adjacency={needed[sampling]!r}, not {step.adjacency!r}"
         )
-    q = sampling_probability
-    if not 0 < q <= 1:
-        raise ValueError(f"sampling_probability={q} must be in (0, 1]")
+    name = "sampling_probability"
+    q = checked_number(sampling_probability, name, lambda x: 0 < x <= 1, "in (0, 1]")
     epsilon = step.at_epsilon
     amplified = math.log1p(q * math.expm1(epsilon)) if epsilon < 700 else epsilon + math.log(q)
     return replace(step, at_epsilon=amplified, at_delta=q * step.at_delta)
@@ -316,8 +314,7 @@ def naive_epsilon(mechanism: Mechanism, delta: float, theorem: str = "advanced")
     (2.18833, 3.928059)
     """
     checked_choice(theorem, "theorem", ("basic", "advanced"))
-    if not 0 < delta < 1:
-        raise ValueError(f"delta={delta!r} must be in (0, 1)")
+    delta = checked_number(delta, "delta", lambda x: 0 < x < 1, "in (0, 1)")
     mu, count, q, sampling = gaussian_steps(mechanism)
     spent = delta if theorem == "basic" else delta / 2
     at_delta = min(spent / (count * q), 1.0)

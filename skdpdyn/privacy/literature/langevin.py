@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpdyn.privacy._types import Array, Mechanism
 from skdpdyn.privacy.accountants.langevin import check_run, converging, langevin
-from skdpdyn.privacy.checks import checked_order
+from skdpdyn.privacy.checks import checked_number, checked_order
 from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 
 
@@ -52,8 +52,7 @@ def langevin_lsi(mechanism: Mechanism, lsi_constant: float) -> RenyiDP:
     refuse = check_run(mechanism, "Theorem 2")
     if mechanism.sensitivity is None:
         refuse("sensitivity = S/n, not None: without it the log-Sobolev constant has no unit")
-    if not 0 < lsi_constant < math.inf:
-        raise ValueError(f"lsi_constant={lsi_constant} must be a finite number > 0")
+    checked_number(lsi_constant, "lsi_constant", lambda x: 0 < x < math.inf, "a finite number > 0")
     sigma2 = mechanism.step_size * (mechanism.noise_multiplier * mechanism.sensitivity) ** 2 / 2
     return converging(mechanism, sigma2 * lsi_constant)
 
@@ -215,8 +214,7 @@ def diffusion(drift_distance: float, duration: float, sigma: float) -> LinearCur
         ("duration", duration),
         ("sigma", sigma),
     ):
-        if not (0 < value < math.inf):
-            raise ValueError(f"{name}={value} must be a finite number > 0")
+        checked_number(value, name, lambda x: 0 < x < math.inf, "a finite number > 0")
     return LinearCurve((drift_distance / sigma) ** 2 * duration / 4)
 
 

@@ -5,6 +5,7 @@ import math
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP, TiltedCurve
+from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, Guarantee, RenyiDP
 from skdpdyn.privacy.mechanisms import ObjectivePerturbation
 
@@ -76,8 +77,7 @@ def kifer(mechanism: Mechanism, delta: float) -> ApproximateDP:
     0.5437
     """
     _check(mechanism, "kifer", "gaussian")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta={delta!r} must be in (0, 1)")
+    delta = checked_number(delta, "delta", lambda x: 0 < x < 1, "in (0, 1)")
     z = mechanism.noise_multiplier
     root = (2 + math.sqrt(4 + 8 * z * z * math.log(2 / delta))) / (z * z)
     return ApproximateDP(max(root, 2 * mechanism.curvature), delta, mechanism.adjacency)
