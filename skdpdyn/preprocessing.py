@@ -42,7 +42,7 @@ from skdpdyn.data.persons import checked_most_rows, persons_of, unit_of
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.expansion import LOWEST, PAIR_WEIGHT, cosines, on_scales, typical_norm
-from skdpdyn.noise import check_random_state, generators
+from skdpdyn.noise import check_random_state
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import (
@@ -58,11 +58,10 @@ from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.spending import (
     COUNTS,
     Share,
-    Spending,
+    buying,
     planned,
     scaled_to,
     total_of,
-    warn_of_weak_budget,
 )
 
 _BLOCK = 4096  # rows that are looked at together
@@ -799,7 +798,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Guarantee
             Equal to ``privacy_`` after such a fit of records; by persons, but for its unit.
         """
-        return self._plan(*check_shape(n_samples, n_features))[0].guarantee
+        return planned(*self._plan(*check_shape(n_samples, n_features))).guarantee
 
     def _public_facts(self):
         return (
@@ -864,20 +863,17 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         most_rows = checked_most_rows(self.max_rows_per_person, n_samples)
         rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
         rows.most_rows = most_rows
-        plan, shares = self._plan(n_samples, n_features)
-        (generator,) = generators(self.random_state)
-        warn_of_weak_budget(plan.budget, n_samples)
-        spending, ranges = Spending(plan.budget, shares, generator), None
-        if self.bounds is not None:
-            crude = _bounds_of(self, "crude_bounds", self.crude_bounds)
-            ranges = learn_ranges(rows, crude, spending)
-            rows = rows_of(_within_ranges(X, ranges), None, codes, most_rows)
-        learnt = (self._map if self.equalize else self._centre)(rows, spending)
-        spending.check(plan)
+        learnt = {"n_samples_": n_samples, "data_norm_": float(self.data_norm)}
+        shares, budget = self._plan(n_samples, n_features)
+        with buying(shares, budget, n_samples, self.random_state) as (spending, plan):
+            if self.bounds is not None:
+                crude = _bounds_of(self, "crude_bounds", self.crude_bounds)
+                learnt["bounds_"] = ranges = learn_ranges(rows, crude, spending)
+                rows = rows_of(_within_ranges(X, ranges), None, codes, most_rows)
+            learnt |= (self._map if self.equalize else self._centre)(rows, spending)
         forget_fit(self)
-        for name, value in learnt.items():
-            setattr(self, name, value)
-        self._publish(plan, n_samples, unit, ranges)
+        vars(self).update(learnt)
+        self._publish_plan(plan, (), unit)
 
     def _centre(self, rows, spending):
         """Return a private mean, and a bound on the norms of centred rows."""
@@ -902,12 +898,6 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             "weights_": row_map.weights,
             "radius_": row_map.radius,
         }
-
-    def _publish(self, plan, n_samples, unit, ranges):
-        self._publish_plan(plan, (), unit)
-        self.n_samples_, self.data_norm_ = n_samples, float(self.data_norm)
-        if ranges is not None:
-            self.bounds_ = ranges
 
     def _shares(self, n_samples, n_features, budget):
         """Return what each part takes of mu^2, all of it together."""
@@ -948,27 +938,11 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         X = self._rows(X, reset=False)
         if hasattr(self, "bounds_"):
             X = _within_ranges(X, self.bounds_)
-        if hasattr(self, "weights_"):
-            row_map = RowMap(self.mean_, self.weights_, norm=self.scale_, radius=self.radius_)
-            return np.concatenate(
-                [rows.astype(X.dtype) for _, rows in LocalRows(X, map=row_map).mapped_blocks()]
-            )
-        norms = row_norms(X)
-        factors = row_factors(norms, self.data_norm_, X) / self.scale_
-        if self.mean_ is None:
-            factors = np.minimum(
-                factors * row_factors(norms * factors, 1.0, X), np.finfo(X.dtype).max
-            ).astype(X.dtype)
-            if not sparse.issparse(X):
-                return X * factors[:, None]
-            X = X.copy()
-            X.data *= np.repeat(factors, np.diff(X.indptr))
-            return X
-        scaled = np.empty_like(X)
-        for part in _blocks(X):
-            rows = X[part] * factors[part, None] - self.mean_ / self.scale_
-            scaled[part] = rows * row_factors(row_norms(rows), 1.0, rows)[:, None]
-        return scaled
+        weights = getattr(self, "weights_", np.ones(X.shape[1])) / self.scale_
+        radius = getattr(self, "radius_", self.data_norm_)
+        rows = LocalRows(X, map=RowMap(self.mean_, weights, norm=1.0, radius=radius))
+        blocks = [block.astype(X.dtype) for _, block in rows.mapped_blocks()]
+        return type(X)(sparse.vstack(blocks)) if rows.is_sparse else np.concatenate(blocks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -1004,7 +978,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return cluster_rows(X, None, numeric=False, has_target=False)
 
     def _plan(self, n_samples, n_features):
-        """Return what will be spent, and the shares that it is spent on."""
+        """Return the shares that are spent, and the budget."""
         requirement = "a number from 1e-50 to 1e50: a public bound on the norm of a row"
         checked_number(self.data_norm, "data_norm", lambda x: 1e-50 <= x <= 1e50, requirement)
         checked_flag(self.with_mean, "with_mean")
@@ -1024,8 +998,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             )
         # refuses more records than a sum can tell one among
         sum_rounding(n_samples, n_features, most_rows=most_rows)
-        shares = self._shares(n_samples, n_features, budget)
-        return planned(shares, budget), shares
+        return self._shares(n_samples, n_features, budget), budget
 
     def _check_bounds(self):
         """Refuse bounds that are not "private", and what does not go with them."""

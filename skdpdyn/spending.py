@@ -5,7 +5,8 @@ was released before it. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,12 +15,21 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
-from skdpdyn.noise import Generator, release
+from skdpdyn.noise import Generator, generators, release
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
 
-__all__ = ["TRAINING", "Share", "Spending", "Spent", "planned", "scaled_to", "training_of"]
+__all__ = [
+    "TRAINING",
+    "Share",
+    "Spending",
+    "Spent",
+    "buying",
+    "planned",
+    "scaled_to",
+    "training_of",
+]
 
 TRAINING = "training"
 """Name of the part of a record that trained the coefficients."""
@@ -272,17 +282,43 @@ class Spending:
                 low = middle
         return float(grid[enough])
 
-    def check(self, plan: Spent) -> None:
-        """Raise unless all that the plan says was released, and nothing else."""
-        if self.record() != plan.mechanism:
-            raise CalibrationError("what was released is not what was planned: please report this")
-
     def record(self) -> Mechanism | None:
         """Return the record of all that was released, and of training; None if of nothing."""
         if self._names == [TRAINING]:
             return self._records[0]
         parts = tuple(self._records)
         return Composition(parts, names=tuple(self._names)) if parts else None
+
+
+@contextmanager
+def buying(
+    shares: Mapping[str, Share], budget: Budget, n_samples: int, random_state: int | None
+) -> Iterator[tuple[Spending, Spent]]:
+    """Yield what buys all of some shares, and what that will spend; check it at the end.
+
+    Parameters
+    ----------
+    shares : dict of str to Share
+        What each part may take.
+    budget : Budget
+        The whole budget.
+    n_samples : int
+        Number of records, for warnings.
+    random_state : int or None
+        Seed of the noise, for tests.
+
+    Raises
+    ------
+    CalibrationError
+        If the budget is too extreme, or something else was released than was planned.
+    """
+    plan = planned(shares, budget)
+    warn_of_weak_budget(budget, n_samples)
+    (generator,) = generators(random_state)
+    spending = Spending(budget, shares, generator)
+    yield spending, plan
+    if spending.record() != plan.mechanism:
+        raise CalibrationError("what was released is not what was planned: please report this")
 
 
 def warn_of_weak_budget(budget: Budget, n_samples: int) -> None:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, conditioning, preprocessing, spending
+from skdpdyn import PrivateLogisticRegression, conditioning, spending
 from skdpdyn.data.base import sum_rounding
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
@@ -63,7 +63,7 @@ def inside(monkeypatch):
             patch.setattr(spending, "release", release)
             patch.setattr(np, "count_nonzero", count)
             if noise is not None:
-                patch.setattr(preprocessing, "generators", lambda *_, **__: [noise])
+                patch.setattr(spending, "generators", lambda *_, **__: [noise])
             scaler.fit(X)
         return seen
 
@@ -207,11 +207,8 @@ def test_a_display_shows_what_was_spent():
 
 
 def test_noise_shrinks_as_the_budget_grows():
-    stds = [
-        PrivateScaler(epsilon)._plan(100, 2)[0].mechanism.mechanisms[0].noise_multiplier
-        for epsilon in (0.01, 0.1, 1.0, 10.0)
-    ]
-    assert stds == sorted(stds, reverse=True)
+    costs = [PrivateScaler(epsilon).privacy_cost(100, 2).mu for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    assert costs == sorted(costs)
 
 
 @pytest.mark.parametrize("shares", [(1,), (0.1, 0.9), (1, 4), (1e-3, 1, 1)])
@@ -386,7 +383,7 @@ def test_rows_come_out_within_the_unit_ball(dtype, with_mean):
     rows = (ROWS * np.geomspace(1e-3, 1e3, 200)[:, None]).astype(dtype)
     before = rows.copy()
     scaled = scaler.transform(rows)
-    rounding = 64 * np.finfo(dtype).eps
+    rounding = 256 * np.finfo(dtype).eps
     np.testing.assert_allclose(scaled, by_numpy(scaler, rows), rtol=0, atol=rounding)
     np.testing.assert_array_equal(rows, before)
     assert scaled.dtype == dtype

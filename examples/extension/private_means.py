@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpdyn.noise import generators, seed_leaks
+from skdpdyn.noise import seed_leaks
 from skdpdyn.privacy import Budget, Composition
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.spending import Share, Spending, planned, warn_of_weak_budget
+from skdpdyn.spending import Share, buying
 
 MEANS = "column means"
 
@@ -34,17 +34,12 @@ def private_means(X, bounds, *, epsilon, delta="auto", adjacency="replace_one", 
     X, (low, high) = np.asarray(X, dtype=np.float64), bounds
     n, n_columns = X.shape
     budget = Budget.for_samples(epsilon, delta, n_samples=n, adjacency=adjacency)
-    shares = {MEANS: Share(1.0)}
-    plan = planned(shares, budget)
-    warn_of_weak_budget(budget, n)
-    (generator,) = generators(random_state)
-    spending = Spending(budget, shares, generator)
     inside = np.minimum(np.where(np.isnan(X), low, np.maximum(X, low)), high)
     cells = 2 * (inside - low) / (high - low) - 1
     totals = np.array([math.fsum(column) for column in np.clip(cells, -1, 1).T])
     room = 1 + 4 * n * np.finfo(float).eps  # of rounded sums
-    noisy = spending.release(MEANS, totals, spending.per_record * math.sqrt(n_columns) * room)
-    spending.check(plan)
+    with buying({MEANS: Share(1.0)}, budget, n, random_state) as (spending, plan):
+        noisy = spending.release(MEANS, totals, spending.per_record * math.sqrt(n_columns) * room)
     means = low + (high - low) * (noisy / n + 1) / 2
     return PrivateMeans(
         means, plan.mechanism, plan.guarantee, budget.delta, seed_leaks(random_state)

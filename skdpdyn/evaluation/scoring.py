@@ -9,11 +9,11 @@ from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import counted
 from skdpdyn.evaluation.results import PrivateEvaluation
-from skdpdyn.noise import check_random_state, generators, seed_leaks
+from skdpdyn.noise import check_random_state, seed_leaks
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.checks import checked_choice, checked_number
 from skdpdyn.sources import leaks_of, sources_of
-from skdpdyn.spending import Share, Spending, planned, warn_of_weak_budget
+from skdpdyn.spending import Share, buying
 
 
 def evaluate(
@@ -155,14 +155,10 @@ def evaluate(
         n_samples, wanted = counted(model, X, y, groups, adjacency, **asked)
     budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
     shares = wanted.first | {part.name: Share(part.share) for part in wanted.parts}
-    plan = planned(shares, budget)
-    warn_of_weak_budget(budget, n_samples)
-    (generator,) = generators(random_state)
-    spending = Spending(budget, shares, generator)
-    with silent_arithmetic():
-        parts = wanted.parts if wanted.learn is None else wanted.learn(spending)
-    released = [part.released(spending, quantile) for part in parts]
-    spending.check(plan)
+    with buying(shares, budget, n_samples, random_state) as (spending, plan):
+        with silent_arithmetic():
+            parts = wanted.parts if wanted.learn is None else wanted.learn(spending)
+        released = [part.released(spending, quantile) for part in parts]
     return wanted.evaluation(
         released,
         n_samples=n_samples,

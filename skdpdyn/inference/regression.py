@@ -39,11 +39,11 @@ from skdpdyn.linear_model import (
 from skdpdyn.linear_model.parameters import most_rows_of
 from skdpdyn.linear_model.reading import read
 from skdpdyn.linear_model.targets import residual_limit, scaling
-from skdpdyn.noise import check_random_state, generators
+from skdpdyn.noise import check_random_state
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag
-from skdpdyn.spending import Spending, planned, total_of, warn_of_weak_budget
+from skdpdyn.spending import buying, total_of
 
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",
@@ -278,16 +278,12 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        warn_of_weak_budget(budget, n_samples)
         shares = shares_of_coordinates(rows, budget, intercept)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
-        plan = planned(shares, budget)
-        (generator,) = generators(model.random_state)
-        spending = Spending(budget, shares, generator)
-        coordinates = learn_coordinates(rows, spending, intercept)
-        scored = Scoring(rows, self.link, coordinates, spending, self.spread).run()
-        spending.check(plan)
+        with buying(shares, budget, n_samples, model.random_state) as (spending, plan):
+            coordinates = learn_coordinates(rows, spending, intercept)
+            scored = Scoring(rows, self.link, coordinates, spending, self.spread).run()
         model._publish_plan(plan, self.leaks, self.unit)
         units, shift = self._units(coordinates)
         self._publish(scored, units, shift)

@@ -36,17 +36,15 @@ from skdpdyn.inference.table import PrivateSummary, checked_confidence, names_of
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.linear_model.parameters import most_rows_of
 from skdpdyn.linear_model.targets import as_labels, codes_of, numbers_of, scaling
-from skdpdyn.noise import check_random_state, generators, seed_leaks
+from skdpdyn.noise import check_random_state, seed_leaks
 from skdpdyn.privacy import Budget, ObjectivePerturbation
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.rules import LARGEST_RESIDUAL, ROBUST_SHARE
 from skdpdyn.spending import (
     Share,
-    Spending,
-    planned,
+    buying,
     total_of,
     training_of,
-    warn_of_weak_budget,
 )
 
 MOMENTS, SCORES = "moments", "scores"
@@ -172,7 +170,6 @@ def private_summary(
     budget = Budget.for_samples(
         epsilon, delta, n_samples=model.n_samples_, adjacency=model.privacy_.adjacency
     )
-    warn_of_weak_budget(budget, model.n_samples_)
     names = names_of(model)
     with silent_arithmetic():
         rows, y = _rows(model, X, y, groups)
@@ -180,12 +177,9 @@ def private_summary(
         left = 1 - total_of(shares.values())
         shares |= {MOMENTS: Share(left * (1 - ROBUST_SHARE * robust))}
         shares |= {SCORES: Share(left * ROBUST_SHARE)} if robust else {}
-        plan = planned(shares, budget)
-        (generator,) = generators(random_state)
-        spending = Spending(budget, shares, generator)
         fitted = _logistic if isinstance(model, PrivateLogisticRegression) else _linear
-        found, title, estimand = fitted(model, rows, y, spending, names)
-    spending.check(plan)
+        with buying(shares, budget, model.n_samples_, random_state) as (spending, plan):
+            found, title, estimand = fitted(model, rows, y, spending, names)
     own = plan.guarantee.with_unit(model.privacy_.unit)
     has_odds = isinstance(model, PrivateLogisticRegression)
     return PrivateSummary.of(
