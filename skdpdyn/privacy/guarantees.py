@@ -845,10 +845,9 @@ class RenyiDP(Guarantee):
         return GaussianDP.neighboring_relation.fget(self)  # type: ignore[attr-defined]
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
-        curve = other._renyi_curve()
-        if curve is None or type(other) is ApproximateDP:  # whose profile says more
+        if type(other) is not RenyiDP:  # profiles say more than their Renyi curves
             return None
-        return replace(self, curve=SummedCurve((self.curve, curve)))
+        return replace(self, curve=SummedCurve((self.curve, other.curve)))
 
     def _renyi_curve(self) -> Any:
         return self.curve
@@ -905,12 +904,6 @@ class ApproximateDP(Guarantee):
 
     def _renyi_curve(self) -> Any:
         return PureCurve(self.at_epsilon) if self.at_delta == 0 else None
-
-    def _closed_form(self, other: Guarantee) -> Guarantee | None:
-        if type(other) is not ApproximateDP or self.at_delta == other.at_delta == 0:
-            return None  # pure parts compose numerically, to less than the sum
-        at_delta = min(1.0, self.at_delta + other.at_delta)
-        return replace(self, at_epsilon=self.at_epsilon + other.at_epsilon, at_delta=at_delta)
 
 
 def composed(guarantees: Iterable[Guarantee]) -> Guarantee:

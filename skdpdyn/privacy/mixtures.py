@@ -145,7 +145,7 @@ class ProfileMixture(Guarantee):
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         components = other._gaussian_components()
-        if components is None:
+        if components is None or len(components[1]) * len(self.mus) > MAX_COMPONENTS:
             return None
         weights, mus = (np.array(values) for values in components)
         return ProfileMixture(

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, singledispatch
+from functools import cached_property, lru_cache, reduce, singledispatch
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -240,6 +240,7 @@ class PrivacyLossDP(Guarantee):
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts: dict[Any, int] = {}
+        curves: list[RenyiDP] = []
         gaussian: Any = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
             self._check_part(part)
@@ -249,8 +250,13 @@ class PrivacyLossDP(Guarantee):
                 gaussian = gaussian.compose(
                     replace(part, mu=part.mu * math.sqrt(count), failure=failure)
                 )
+            elif type(part) is RenyiDP:  # their sum says more than a grid of each
+                curve = part.curve if count == 1 else RepeatedCurve(part.curve, count)
+                curves.append(replace(part, curve=curve))
             else:
                 counts[part] = counts.get(part, 0) + count
+        if curves:
+            counts[reduce(RenyiDP.compose, curves)] = 1
         if gaussian.mu > 0 or not counts:
             counts[replace(gaussian, failure=0.0)] = 1
         object.__setattr__(self, "parts", tuple(counts.items()))

@@ -200,9 +200,9 @@ class RoundedDP(Guarantee):
         return math.inf
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
-        if isinstance(other, RoundedDP):
-            return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
-        return RoundedDP(self.exact.compose(other), self.mu)
+        if not isinstance(other, RoundedDP):
+            return None
+        return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
 
     def _renyi_curve(self) -> Any:
         curve = self.exact._renyi_curve()
