@@ -15,6 +15,7 @@ from skdpdyn.privacy import (
     CyclicBatches,
     GaussianDP,
     Laplace,
+    LaplaceDP,
     NoisyGradientDescent,
     OnePass,
     PoissonSubsampled,
@@ -283,3 +284,39 @@ def test_a_rate_next_to_0_is_answered():
     guarantee = PrivacyLossDP(parts, accuracy=5e-6)
     assert guarantee.epsilon(1e-6) == 0
     assert 0 <= guarantee.delta(1.0) <= 1e-15
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: GaussianDP(1.0).with_unit(np.array([1.0, 2.0])), r"unit=.* must be a word"),
+        (lambda: GaussianDP(1.0).for_unit(np.array([])), r"unit=.* must be a word"),
+        (lambda: GaussianDP(1.0).group(10**400), r"size=.* must be an integer"),
+        (lambda: ProfileMixture([0.1]).rdp(10**400), r"order=.* must be a finite number > 1"),
+        (lambda: ProfileMixture([True, 0.5]), r"mus=.* must be numbers >= 0"),
+        (lambda: ProfileMixture([0.1, 0.5], [True, 0.5]), r"weights=.* must be numbers > 0"),
+        (
+            lambda: NoisyGradientDescent(n_steps=2, noise_multiplier=[True, 2.0], step_size=0.1),
+            r"noise_multiplier=.* must be positive",
+        ),
+        (lambda: Budget(1.0, 1e-6).split(np.array(0.5)), r"shares=.* must be a sequence"),
+        (lambda: calibrate(1.0, 1e-6, group_size=10**400, **PROBLEM), r"group_size=.* an integer"),
+    ],
+)
+def test_hostile_values_are_refused_by_name(call, message):
+    """Before, OverflowError, TypeError and errors that named nothing; true in JSON was 1.0."""
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+PROBLEM = {"n_samples": 99, "n_features": 5, "lipschitz": 1, "strong_convexity": 0, "smoothness": 1}
+
+
+def test_rates_of_any_shape_and_the_least_deltas_are_answered():
+    guarantee = PrivacyLossDP(((LaplaceDP(0.1), 10),))
+    assert guarantee.tradeoff([]).shape == (0,)
+    assert guarantee.tradeoff(np.array([[0.5]])) == [[guarantee.tradeoff(0.5)]]
+    assert guarantee.epsilon(5e-324) == pytest.approx(1.0, rel=1e-12)
+    run = {"sampling_probability": 0.01, "noise_multiplier": 1.5, "n_steps": 50}
+    deltas = np.array([1e-289, 1e-300, 5e-324])
+    assert np.all(np.diff(subsampling(PoissonSubsampled(**run)).epsilon(deltas)) > 0)

@@ -255,7 +255,12 @@ def test_tradeoff_by_the_profile_is_the_highest_of_all_lines(guarantee):
     miss, x = 1 - guarantee.delta(epsilon), fpr[:, None]
     lines = np.maximum(miss - np.exp(epsilon) * x, np.exp(-epsilon) * (miss - x)).max(axis=1)
     found = Guarantee.tradeoff(guarantee, fpr)
-    np.testing.assert_allclose(found, np.maximum(lines, 0.0), rtol=1e-12, atol=1e-15)
+    assert np.all(found >= np.maximum(lines, 0.0) - 1e-13)
+    np.testing.assert_allclose(found, np.maximum(lines, 0.0), atol=3e-4)  # many, not all
+    if isinstance(guarantee, ApproximateDP) and not guarantee.at_delta:  # before, 1 % below
+        gamma = math.exp(guarantee.at_epsilon)
+        exact = np.maximum(1 - gamma * fpr, (1 - fpr) / gamma)
+        np.testing.assert_allclose(found, np.maximum(exact, 0.0), atol=1e-8)
 
 
 def test_tradeoff_by_the_profile_matches_the_closed_form():
@@ -263,7 +268,7 @@ def test_tradeoff_by_the_profile_matches_the_closed_form():
     fpr = np.linspace(0.001, 0.999, 40)
     by_profile = super(GaussianDP, gaussian).tradeoff(fpr)
     assert np.all(by_profile <= gaussian.tradeoff(fpr) + 1e-12)
-    np.testing.assert_allclose(by_profile, gaussian.tradeoff(fpr), atol=1e-4)
+    np.testing.assert_allclose(by_profile, gaussian.tradeoff(fpr), atol=1e-10)
     assert gaussian.tradeoff(0.5) == pytest.approx(float(mpmath.ncdf(-1.3)))
 
 
@@ -310,7 +315,7 @@ def test_bad_numbers_raise_and_are_never_zero(bad):
             guarantee.tradeoff(bad)
     with pytest.raises(ValueError, match=r"mu=.* must be a number >= 0"):
         GaussianDP(bad)
-    with pytest.raises(ValueError, match=r"order=.* must be a number > 1"):
+    with pytest.raises(ValueError, match=r"order=.* must be a finite number > 1"):
         GaussianDP(1.0).rdp(bad)
     with pytest.raises(ValueError, match="'sideways' is not a valid Adjacency"):
         GaussianDP(1.0, "sideways")

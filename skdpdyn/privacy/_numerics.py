@@ -207,6 +207,49 @@ def minimum_over_orders(function: Callable[..., Any]) -> float:
     return float(np.fmin(least, refined.fun))
 
 
+_TRIED = np.geomspace(1e-3, 700.0, 48)  # epsilons, from the smallest on
+_MOST_LINES = 3000  # of which many rates take the highest
+
+
+def highest_lines(missed: Callable[[Array], Array], rates: Array) -> Array:
+    """Return the highest line at each rate x, of 1 - delta - e^epsilon x and its mirror image.
+
+    ``missed`` is 1 - delta at epsilons. Delta is convex in e^epsilon, so that each kind of line has
+    a single best epsilon at a rate: it is between the neighbours of the best of a few, which halve.
+    """
+    inside = rates[(rates > 0) & (rates < 1)]
+    curve = np.zeros(rates.shape)
+    if np.any(rates == 0):
+        curve[rates == 0] = missed(np.array([math.inf]))
+    if not inside.size:
+        return curve
+
+    def lines(epsilon: Array) -> Array:
+        miss, x, gamma = missed(epsilon), inside[:, None], np.exp(epsilon)
+        return np.stack([miss - gamma * x, (miss - x) / gamma])
+
+    epsilons, values = np.zeros(1), lines(np.zeros(1))
+    for epsilon in _TRIED:
+        after = lines(np.array([epsilon]))
+        falls = after < values[:, :, -1:]
+        epsilons, values = np.append(epsilons, epsilon), np.append(values, after, axis=2)
+        if np.all(falls) or (np.all(falls[0]) and epsilon > 36):
+            break
+    while epsilons.size < _MOST_LINES:
+        best = np.unique(values.argmax(axis=2))
+        ends = epsilons[np.clip([best - 1, best + 1], 0, epsilons.size - 1)]
+        middle = (ends + epsilons[best]) / 2
+        middle = np.unique(middle[np.abs(ends - epsilons[best]) > 1e-8 * (1e-3 + ends)])
+        if not middle.size:
+            break
+        order = np.argsort(np.append(epsilons, middle), kind="stable")
+        epsilons = np.append(epsilons, middle)[order]
+        values = np.append(values, lines(middle), axis=2)[:, :, order]
+    best = values.max(axis=(0, 2)) - 2e-15  # what rounding may have added
+    curve[(rates > 0) & (rates < 1)] = np.maximum(best, 0.0)
+    return curve
+
+
 def by_element(function: Callable[..., Any], *arrays: Any) -> Array:
     """Apply a scalar function to every element; `np.vectorize` would warn despite ``errstate``."""
     rows = np.broadcast_arrays(*arrays)

@@ -1,11 +1,11 @@
 """Budget: one value that carries epsilon, delta and the neighbouring relation."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
+import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
@@ -156,7 +156,7 @@ class Budget(Checked):
         >>> [round(part.epsilon, 6) for part in Budget(1.0, 1e-9).split((0.2, 0.8))]
         [0.431821, 0.889784]
         """
-        if not isinstance(shares, Iterable) or isinstance(shares, (str, bytes)):
+        if not np.iterable(shares) or isinstance(shares, (str, bytes)):
             raise ValueError(
                 f"shares={shares!r} must be a sequence of numbers > 0, one for each part"
             )

@@ -13,7 +13,7 @@ from skdpdyn.privacy._numerics import crossing, smallest_safe
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.checks import as_float, checked_count, checked_number, is_named
+from skdpdyn.privacy.checks import MAX_STEPS, as_float, checked_count, checked_number, is_named
 from skdpdyn.privacy.fields import Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
@@ -243,7 +243,7 @@ def calibrate(
             f"adjacency={str(adjacency)!r} must be that of the budget, {str(epsilon.adjacency)!r}"
         )
     adjacency = Adjacency(adjacency)
-    if checked_count(group_size, "group_size") > 1:
+    if checked_count(group_size, "group_size", largest=MAX_STEPS) > 1:
         if is_named(n_steps, "theorem4"):
             raise ValueError("n_steps='theorem4' is printed for one record, not for group_size > 1")
         target, budget = target / group_size * (1 - 1e-15), None  # mu grows with the group

@@ -23,10 +23,22 @@ def as_float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
+def as_floats(value: Any) -> Array:
+    """Return numbers as an array of floats; one NaN for all else, bools among numbers included."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        return np.asarray(as_float(value))
+    if isinstance(value, list | tuple):
+        each = np.array(value, dtype=object).ravel()
+        if any(isinstance(one, bool | np.bool_) for one in each):
+            return np.asarray(math.nan)
+    with np.errstate(over="ignore"):
+        return array.astype(float)
+
+
 def checked(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> Array:
     """Return the value as an array, or raise an error that names it; NaN is never valid."""
-    array = np.asarray(value)
-    array = array.astype(float) if array.dtype.kind in "iuf" else np.asarray(as_float(value))
+    array = as_floats(value)
     if not np.all(valid(array)):  # NaN is refused, too
         raise ValueError(f"{name}={value!r} must be {requirement}")
     return array
@@ -105,6 +117,6 @@ def checked_rate(fpr: Floats) -> Array:
 
 
 def checked_order(order: Floats) -> Any:
-    """Return one order (a float) or many; raise unless all are > 1."""
-    order = checked(order, "order", lambda x: x > 1, "a number > 1")
+    """Return one order (a float) or many; raise unless all are > 1 and finite."""
+    order = checked(order, "order", lambda x: (x > 1) & (x < math.inf), "a finite number > 1")
     return order if order.ndim else float(order)

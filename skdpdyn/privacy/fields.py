@@ -14,7 +14,7 @@ import numpy as np
 from skdpdyn.privacy.checks import (
     EXTREME,
     MAX_STEPS,
-    as_float,
+    as_floats,
     checked_choice,
     checked_count,
     checked_flag,
@@ -57,10 +57,7 @@ def choice(*names: str, others: str = "") -> Check:
 
 def _by_step(value: Any, name: str) -> Any:
     """Return a positive float, or a read-only array of positive floats."""
-    array = np.array(value) if np.ndim(value) else np.array(as_float(value))
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name}={value!r} must be numbers")
-    array = array.astype(float)
+    array = np.array(as_floats(value))
     if not np.all((array > 0) & np.isfinite(array)):
         raise ValueError(f"{name}={value!r} must be positive and finite")
     return _read_only(array) if array.ndim else float(array)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy._numerics import gdp_log_deltas, like, smallest_safe, solve_epsilon
+from skdpdyn.privacy._numerics import gdp_log_deltas, smallest_safe, solve_epsilon
 from skdpdyn.privacy._types import Array, Floats
-from skdpdyn.privacy.checks import checked, checked_rate
+from skdpdyn.privacy.checks import checked
 from skdpdyn.privacy.fields import Probability
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, Neighbours, Unit, Whole
 from skdpdyn.privacy.stored import stored, stored_part
@@ -82,7 +82,7 @@ class ProfileMixture(Guarantee):
         weights = (
             np.full(mus.shape, 1 / mus.size)
             if self.weights is None
-            else np.asarray(self.weights, dtype=float)
+            else checked(self.weights, "weights", lambda x: x > 0, "numbers > 0")
         )
         if weights.shape != mus.shape or not (
             np.all((weights > 0) & (weights < 2)) and abs(weights.sum() - 1) < 1e-9
@@ -126,22 +126,6 @@ class ProfileMixture(Guarantee):
         return solve_epsilon(
             self._log_delta, delta, GaussianDP(self.mus[-1], self.adjacency).epsilon(delta)
         )
-
-    def tradeoff(self, fpr: Floats) -> Any:
-        """Bound the false negative rate at ``fpr`` from below, by tangents of the exact curve.
-
-        The best attack compares the likelihood ratio with one threshold in all components; the
-        tangent there has its slope.
-        """
-        fpr = checked_rate(fpr)
-        mus, weights = np.maximum(self.mus, 1e-150), np.array(self.weights)
-        ends = np.geomspace(1e-6, min(700.0, mus[-1] ** 2 / 2 + 10 * mus[-1] + 1e-3), 200)
-        threshold = np.concatenate([-ends[::-1], [0.0], ends])
-        middle = threshold[:, None] / mus
-        false_positives = special.ndtr(-middle - mus / 2) @ weights
-        misses = special.ndtr(middle - mus / 2) @ weights
-        tangents = misses - np.exp(threshold) * (np.ravel(fpr)[:, None] - false_positives)
-        return like(fpr, np.maximum(tangents.max(axis=1), 0.0).reshape(fpr.shape))
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         components = other._gaussian_components()

@@ -276,11 +276,15 @@ class PrivacyLossDP(Guarantee):
     def _delta(self, epsilon: Array) -> Any:
         if self.failure:
             return by_element(self._failing_delta, epsilon)
-        others = self._others()
+        others, renyi = self._others(), self._renyi()
         delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
-        losses = self._losses(others, float(np.max(delta, initial=0.0)))
+        if renyi is not None:  # at few orders, to say where to look
+            delta = np.minimum(delta, renyi._deltas(epsilon, rough=True))
+        losses = self._losses([*others, renyi], float(np.max(delta, initial=0.0)))
         if losses is not None:
             delta = np.minimum(delta, losses.delta(epsilon, delta))
+        if renyi is not None and (losses is None or not losses.holds(float(np.min(delta)))):
+            delta = np.minimum(delta, renyi.delta(epsilon))
         largest = self._largest_loss()
         return delta if largest == math.inf else np.where(epsilon >= largest, 0.0, delta)
 
@@ -289,8 +293,10 @@ class PrivacyLossDP(Guarantee):
             return self._failing_epsilon(delta)
         bounds: list[Any] = []
         if delta > 0:  # at 0 nothing is less than the largest loss
-            bounds = self._others()
-            losses = self._losses(bounds, delta)
+            bounds, renyi = self._others(), self._renyi()
+            losses = self._losses([*bounds, renyi], delta)
+            if renyi is not None and (losses is None or not losses.holds(delta)):
+                bounds.append(renyi)
             bounds = bounds if losses is None else [losses, *bounds]
         return min(self._largest_loss(), *(each.epsilon(delta) for each in bounds), math.inf)
 
@@ -370,29 +376,32 @@ class PrivacyLossDP(Guarantee):
         return any(part.delta(math.inf) >= 1 for part in guarantees)
 
     def _others(self) -> list[Guarantee]:
-        """Return the Gaussian bound, the Renyi one and the pure one; those that exist."""
+        """Return the Gaussian bound and the pure one; those that exist."""
         if self._is_void:
             return [ApproximateDP(0.0, 1.0, self.adjacency)]
-        curve, mu = self._summed_curve(), self._summed_mu()
+        mu = self._summed_mu()
         others: list[Guarantee] = []
         if mu is not None:
             others.append(GaussianDP(mu, self.adjacency))
-        if curve is not None:
-            others.append(RenyiDP(curve, self.adjacency))
         if all(hasattr(part, "at_epsilon") for part, _ in self.parts):  # the sum, at delta = 0
             points = [(n * part.at_epsilon, n * part.at_delta) for part, n in self.parts]
             total, failure = (math.fsum(numbers) for numbers in zip(*points, strict=True))
             others.append(ApproximateDP(total * (1 + 1e-15), min(failure, 1.0), self.adjacency))
         return others
 
-    def _losses(self, others: list[Guarantee], delta: float) -> "ComposedLosses | None":
+    def _renyi(self) -> RenyiDP | None:
+        """Return the Renyi bound."""
+        curve = None if self._is_void else self._summed_curve()
+        return None if curve is None else RenyiDP(curve, self.adjacency)
+
+    def _losses(self, others: list[Any], delta: float) -> "ComposedLosses | None":
         """Return the numerical bound for deltas up to one, where there is any."""
-        if self._is_void:
+        if self._is_void or delta <= EDGES[-1]:
             return None
         losses = ComposedLosses(self.parts, self.accuracy)
         if losses.band(_band(delta)) is not None:
             return losses
-        if not others:
+        if not any(others):
             raise UnsupportedMechanismError(
                 f"composition of {[type(part).__name__ for part, _ in self.parts]}: the privacy "
                 "losses are too large to be "
@@ -545,6 +554,11 @@ class ComposedLosses:
         if after > number or self._is_rough(number):
             epsilon = min(epsilon, self._grid(number + 1).epsilon(EDGES[number + 1]))
         return epsilon
+
+    def holds(self, delta: float) -> bool:
+        """Return whether a Renyi bound says no more than the grid of a delta: that of its pairs."""
+        pairs = all(type(part) in (GaussianDP, *_PAIRS) for part, _ in self.parts)
+        return pairs and self._grid(_band(delta)).error <= self.accuracy
 
     def _is_rough(self, number: int) -> bool:
         """Return whether the next band may say less than this one."""

@@ -200,9 +200,10 @@ class RoundedDP(Guarantee):
         return math.inf
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
-        if not isinstance(other, RoundedDP):
-            return None
-        return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
+        if isinstance(other, RoundedDP):
+            return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
+        joint = self.exact._closed_form(other) or other._closed_form(self.exact)
+        return None if joint is None else RoundedDP(joint, self.mu)
 
     def _renyi_curve(self) -> Any:
         curve = self.exact._renyi_curve()
