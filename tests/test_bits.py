@@ -233,13 +233,13 @@ DRAWING = {
     "bytes": {"model_selection/_trials.py"},
     "permutation": {
         "kernels/draws.py",
-        "solvers/noisy_sgd.py",
+        "solvers/batches.py",
         "solvers/output_perturbation.py",
         "model_selection/_splits.py",
     },
     "integers": {
         "kernels/draws.py",
-        "solvers/noisy_sgd.py",
+        "solvers/batches.py",
         "model_selection/_candidates.py",
         "model_selection/private_search.py",
     },

@@ -16,6 +16,7 @@ from spending import spent
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
@@ -289,7 +290,7 @@ def with_changes(batches=None, **changes):
         {"step_size": lambda eta: np.full(eta.size, eta[0])},
         {"divisor": lambda b: b * 0.98},
         {
-            "batches": lambda batches: noisy_sgd.FixedBatches(
+            "batches": lambda batches: FixedBatches(
                 batches.size, np.arange(3 * COORDINATES)[::-1].copy()
             )
         },
@@ -756,19 +757,22 @@ def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
         ({"cooling": 1}, "cooling=1 must be 'auto', True or False"),
         (
             {"cooling": True, "sampling": "without_replacement"},
-            "cooling=True needs disjoint batches, not .*'without_replacement'",
+            "cooling=True: sampling='without_replacement' has no disjoint batches",
         ),
         ({"radius": 0.0}, "radius=0.0 must be None or a finite number > 0"),
         (
             {"radius": 1.0, "sampling": "without_replacement"},
-            "radius=1.0: .* has no bound that knows a projection",
+            "radius=1.0: .*'without_replacement' has no bound that knows a projection",
         ),
         ({"distribution": "cauchy"}, "distribution='cauchy' must be 'gaussian' or 'laplace'"),
         ({"stopping": "early"}, "stopping='early' must be 'last' or 'random'"),
-        ({"stopping": "random"}, "random stopping need sampling='one_pass', not 'shuffled_once'"),
+        (
+            {"stopping": "random"},
+            "stopping='random': sampling='shuffled_once' has no bound with random stopping",
+        ),
         (
             {"distribution": "laplace", "sampling": "cyclic"},
-            "Laplace noise and .* need sampling='one_pass', not 'cyclic'",
+            "distribution='laplace': sampling='cyclic' has no bound with Laplace noise",
         ),
         (
             {"distribution": "laplace", "sampling": "one_pass"},
@@ -776,7 +780,7 @@ def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
         ),
         (
             {"sampling": "one_pass", "batch_size": 2},
-            "batch_size=2, n_epochs='auto': sampling='one_pass' takes a record a step",
+            "batch_size=2: sampling='one_pass' takes a record a step",
         ),
         ({"sampling": "one_pass", "n_epochs": 2}, "n_epochs=2: sampling='one_pass' takes"),
     ],

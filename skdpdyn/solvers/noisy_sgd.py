@@ -3,30 +3,20 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import singledispatch
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from skdpdyn import rules
-from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
-from skdpdyn.kernels.draws import FixedBatches, FreshBatches
 from skdpdyn.losses import Loss
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
-from skdpdyn.privacy import (
-    Adjacency,
-    Budget,
-    CyclicBatches,
-    OnePass,
-    WithoutReplacement,
-)
+from skdpdyn.privacy import Adjacency, Budget, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import public_radius, reach, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     Solver,
     check_stable,
@@ -35,13 +25,12 @@ from skdpdyn.solvers.base import (
     checked_step_size,
     checked_steps,
     cooled_training_time,
-    radius_of,
     step_constants,
     training_time,
 )
-from skdpdyn.solvers.steps import Steps, descend
+from skdpdyn.solvers.batches import ELSE, STEPS, TAKES, Disjoint, Fresh, OneByOne, Run
+from skdpdyn.solvers.steps import descend
 
-_SAMPLINGS = ("shuffled_once", "cyclic", "without_replacement", "one_pass")
 Record = OnePass | CyclicBatches | WithoutReplacement
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
 # most batches of an epoch; longer runs take more epochs, because the privacy loss of every
@@ -192,7 +181,7 @@ class NoisySGD(Solver):
 
     def auto_clip(self, loss: Loss, clip: float) -> float:
         """See `Solver.auto_clip`: no clip for a softmax, unless batches are drawn afresh."""
-        fresh = self._sampling(loss) == "without_replacement"
+        fresh = isinstance(self._kind(loss), Fresh)
         return clip if loss.n_outputs == 1 or fresh else loss.lipschitz
 
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
@@ -203,49 +192,10 @@ class NoisySGD(Solver):
         self, objective: Objective, budget: Budget, bound: str
     ) -> Callable[[float], Record]:
         """See `Solver.mechanism`."""
-        sampling = self._sampling(objective.loss)
-        self._check(sampling, objective)
-        constants = step_constants(objective)
-        largest = largest_step_size(**constants, bound=bound) * _STRICTLY
-        time, cooling = self._time(objective, budget, bound)
-        given = checked_step_size(self.step_size)
-        if sampling == "one_pass":
-            return self._one_pass(
-                objective, given or min(largest, time / objective.n_samples), budget.adjacency
-            )
-        n_steps, planned = curvature_aware_schedule(
-            time,
-            **constants,
-            bound=bound,
-            step_size=given,
-            cooling=cooling,
-            max_steps=_MAX_STEPS if cooling else MAX_STEPS,
-        )
-        least_epochs = math.ceil(n_steps / _BATCHES)
-        if sampling == "without_replacement":
-            least_epochs = max(least_epochs, _noisy_epochs(budget, n_steps))
-        batch_size, n_batches, n_epochs = self._batches(
-            sampling, objective.n_samples, n_steps, least_epochs
-        )
-        n_run = n_epochs * n_batches
-        step_size = given or min(largest, n_steps * planned / n_run)
-        check_stable(step_size, objective)
-        run = {
-            "n_samples": objective.n_samples,
-            "batch_size": batch_size,
-            "n_epochs": n_epochs,
-            "strong_convexity": objective.strong_convexity,
-            "smoothness": objective.smoothness,
-            "adjacency": budget.adjacency,
-        }
-        if sampling == "without_replacement":
-            return _fresh(objective, step_size, n_run, run)
-        slowdown = 1.0
-        if n_batches > 1 and self._cools(objective, step_size, bound):
-            slowdown = np.sqrt(np.minimum(np.arange(n_run, 0, -1) / n_batches, 1))
-        run["order"] = "shuffled_once" if sampling == "shuffled_once" else "fixed"
-        before = step_size * cooled(n_run) if cooling else step_size
-        return self._disjoint(objective, before, slowdown, n_run, run)
+        kind = self._kind(objective.loss)
+        self._check(kind, objective)
+        run = self._one_pass if isinstance(kind, OneByOne) else self._in_batches
+        return kind.records(objective, run(objective, budget, bound))
 
     def solve(
         self,
@@ -257,39 +207,21 @@ class NoisySGD(Solver):
         verbose: int = 0,
     ) -> np.ndarray:
         """See `Solver.solve`; on one thread, for batches are small."""
-        batches, steps = _run_of(mechanism, objective, generator)
-        # no bound on fresh batches knows a projection: their ball is one that no iterate leaves
-        largest_norm = reach if isinstance(mechanism, WithoutReplacement) else public_radius
-        ball = largest_norm(objective, steps.step_size, steps.noise_std, steps.step_size.size)
-        steps = replace(steps, radius=min(steps.radius, ball))
+        batches, steps = STEPS[type(mechanism)](mechanism, objective, generator)
         if isinstance(mechanism, OnePass) and mechanism.stopping == "random":
-            last, verbose = int(generator.integers(1, mechanism.n_samples + 1)), 0
-            of_steps = steps.step_size[:last], steps.noise_std[:last]
-            steps = replace(steps, step_size=of_steps[0], noise_std=of_steps[1])
+            verbose = 0  # the number of steps is never told
         objective = replace(objective, exact=steps.needs_exact)
         return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
-    def fitted_attributes(self, mechanism: Record) -> dict[str, Any]:
+    def fitted_attributes(self, mechanism: Any) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""
-        attributes: dict[str, Any] = {"step_size_": mechanism.step_size}
-        if isinstance(mechanism, OnePass):
-            attributes |= {
-                "noise_multiplier_": mechanism.noise / mechanism.sensitivity,
-                "n_iter_": mechanism.n_samples,
-            }
-            if mechanism.stopping == "random":
-                del attributes["n_iter_"]
-        else:
-            attributes |= {
-                "noise_multiplier_": mechanism.noise_multiplier,
-                "n_iter_": mechanism.n_steps,
-            }
+        one_pass = isinstance(mechanism, OnePass)
+        noise = mechanism.noise / mechanism.sensitivity if one_pass else mechanism.noise_multiplier
+        attributes = {"step_size_": mechanism.step_size, "noise_multiplier_": noise}
+        if not one_pass or mechanism.stopping == "last":
+            attributes["n_iter_"] = mechanism.n_samples if one_pass else mechanism.n_steps
         if mechanism.sensitivity is not None:
-            attributes["sigma_"] = (
-                attributes["noise_multiplier_"]
-                * mechanism.sensitivity
-                * np.sqrt(mechanism.step_size / 2)
-            )
+            attributes["sigma_"] = noise * mechanism.sensitivity * np.sqrt(mechanism.step_size / 2)
         return attributes
 
     def _sampling(self, loss):
@@ -299,53 +231,60 @@ class NoisySGD(Solver):
                 loss.n_outputs == 1 or self.radius is not None or checked_cooling(self.cooling)
             )
             return "shuffled_once" if disjoint else "without_replacement"
-        return checked_choice(self.sampling, "sampling", _SAMPLINGS, others="'auto', ")
+        return checked_choice(self.sampling, "sampling", tuple(TAKES), others="'auto', ")
 
-    def _check(self, sampling, objective):
-        """Refuse what is no parameter, or is not for this problem."""
+    def _kind(self, loss):
+        """Return the batches that this solver takes."""
+        return {
+            "shuffled_once": Disjoint("shuffled_once"),
+            "cyclic": Disjoint("fixed"),
+            "without_replacement": Fresh(),
+            "one_pass": OneByOne(self.distribution, self.stopping),
+        }[self._sampling(loss)]
+
+    def _check(self, kind, objective):
+        """Refuse what is no parameter, or is not for this problem or these batches."""
         checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
         checked_choice(self.stopping, "stopping", ("last", "random"))
+        checked_radius(self.radius)
+        checked_cooling(self.cooling)
         for name in ("batch_size", "n_epochs"):
             checked_steps(getattr(self, name), name)
         if not is_auto(self.batch_size) and self.batch_size > objective.n_samples:
             raise ValueError(
                 f"batch_size={self.batch_size} must be at most n_samples={objective.n_samples}"
             )
-        self._check_sampling(sampling)
+        sampling = self._sampling(objective.loss)
+        for name, (values, why) in ELSE.items():
+            if name not in TAKES[sampling] and getattr(self, name) not in values:
+                raise ValueError(f"{name}={getattr(self, name)!r}: sampling={sampling!r} {why}")
         if self.distribution == "laplace" and objective.n_parameters > 1:
             raise ValueError(
                 "distribution='laplace' is for a single parameter, not "
                 f"{objective.n_parameters}: Theorem 3 of Asoodeh, Diaz "
                 "and Calmon (2020) is about an interval"
             )
+        if isinstance(kind, OneByOne):
+            self._check_pass(objective)
 
-    def _check_sampling(self, sampling):
-        """Refuse what the theorems of this kind of sampling do not cover."""
-        radius, cooling = checked_radius(self.radius), checked_cooling(self.cooling)
-        if sampling != "one_pass":
-            if self.distribution != "gaussian" or self.stopping != "last":
-                raise ValueError(
-                    f"distribution={self.distribution!r}, stopping={self.stopping!r}: Laplace "
-                    "noise and random stopping need "
-                    f"sampling='one_pass', not {sampling!r}"
-                )
-        elif self.batch_size not in ("auto", 1) or self.n_epochs not in ("auto", 1):
+    def _check_pass(self, objective):
+        """Refuse what the bounds on one pass do not cover."""
+        if not objective.contracts:
             raise ValueError(
-                f"batch_size={self.batch_size!r}, n_epochs={self.n_epochs!r}: "
-                "sampling='one_pass' takes a record a step, once"
+                f"clip={objective.clip:.6g}: a clipped softmax is no contraction, which the "
+                "bounds on one pass need. "
+                f"Use clip='auto', or at least {objective.loss.lipschitz * objective.row_norm:.6g}"
             )
-        if sampling in ("without_replacement", "one_pass") and cooling:
-            raise ValueError(f"cooling=True needs disjoint batches, not sampling={sampling!r}")
-        if sampling == "without_replacement" and radius < math.inf:
+        if self.radius is None and not objective.alpha > 0:
             raise ValueError(
-                f"radius={self.radius!r}: sampling='without_replacement' has no bound that "
-                "knows a projection"
+                "radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a "
+                "radius, or alpha > 0"
             )
 
     def _time(self, objective, budget, bound):
         """Return the training time, and whether step sizes of the second half fall linearly."""
-        sampling = self._sampling(objective.loss)
-        if sampling in ("shuffled_once", "cyclic"):
+        kind = self._kind(objective.loss)
+        if isinstance(kind, Disjoint):
             undecided = (
                 all(map(is_auto, (self.cooling, self.batch_size, self.n_epochs, self.step_size)))
                 and self.radius is None
@@ -356,32 +295,80 @@ class NoisySGD(Solver):
                 else False
             )
             return cooled_training_time(objective, budget, pays)
-        one_pass, fresh = sampling == "one_pass", sampling == "without_replacement"
+        n, fresh = objective.n_samples, isinstance(kind, Fresh)
         time = training_time(
             objective,
             budget,
             # A step that hides one record by itself: n of them pile up root n times the noise
-            n_samples=math.sqrt(objective.n_samples) if one_pass else objective.n_samples,
+            n_samples=n if fresh else math.sqrt(n),
             # another record is drawn instead of the one that vanishes
             adjacency=Adjacency.REPLACE_ONE if fresh else budget.adjacency,
             mu=self.gaussian_mu(budget, objective.n_parameters),
         )
         return time, False
 
-    def _batches(self, sampling, n_samples, n_steps, least_epochs):
-        """Return batch size, batches per epoch and epochs, for about ``n_steps`` steps."""
-        down = sampling == "without_replacement"
-        n_epochs = (
-            min(n_steps, max(rules.LEAST_EPOCHS, least_epochs))
-            if is_auto(self.n_epochs)
-            else int(self.n_epochs)
+    def _one_pass(self, objective, budget, bound):
+        """Return the public numbers of a pass that takes a record a step."""
+        step_size, n = checked_step_size(self.step_size), objective.n_samples
+        if step_size is None:
+            largest = largest_step_size(**step_constants(objective), bound=bound) * _STRICTLY
+            step_size = min(largest, self._time(objective, budget, bound)[0] / n)
+        radius = checked_radius(self.radius)
+        if math.isinf(radius):  # the minimiser lies within
+            radius = objective.lipschitz / objective.alpha
+        return Run(1, 1, n, step_size, 1.0, radius, budget.adjacency)
+
+    def _in_batches(self, objective, budget, bound):
+        """Return the public numbers of a run of several passes."""
+        kind, constants = self._kind(objective.loss), step_constants(objective)
+        time, falls = self._time(objective, budget, bound)
+        given = checked_step_size(self.step_size)
+        n_steps, planned = curvature_aware_schedule(
+            time,
+            **constants,
+            bound=bound,
+            step_size=given,
+            cooling=falls,
+            max_steps=_MAX_STEPS if falls else MAX_STEPS,
         )
+        batch_size, n_batches, n_epochs = self._batches(kind, objective.n_samples, n_steps, budget)
+        n_run = n_epochs * n_batches
+        largest = largest_step_size(**constants, bound=bound) * _STRICTLY
+        step_size = given or min(largest, n_steps * planned / n_run)
+        check_stable(step_size, objective)
+        slowdown: Any = 1.0
+        if (
+            n_batches > 1
+            and isinstance(kind, Disjoint)
+            and self._cools(objective, step_size, bound)
+        ):
+            slowdown = np.sqrt(np.minimum(np.arange(n_run, 0, -1) / n_batches, 1))
+        return Run(
+            batch_size,
+            n_epochs,
+            n_run,
+            step_size * cooled(n_run) if falls else step_size,
+            slowdown,
+            checked_radius(self.radius),
+            budget.adjacency,
+        )
+
+    def _batches(self, kind, n_samples, n_steps, budget):
+        """Return batch size, batches per epoch and epochs, for about ``n_steps`` steps."""
+        least_epochs = max(rules.LEAST_EPOCHS, math.ceil(n_steps / _BATCHES))
+        if isinstance(kind, Fresh):  # so noisy that drawing them amplifies nearly in full
+            noise = rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps)
+            least_epochs = max(least_epochs, math.ceil(noise))
+        n_epochs = min(n_steps, least_epochs) if is_auto(self.n_epochs) else int(self.n_epochs)
+
+        def parts(size):
+            return n_samples // size if isinstance(kind, Fresh) else -(-n_samples // size)
+
         if is_auto(self.batch_size):
-            n_batches = min(max(1, round(n_steps / n_epochs)), n_samples)
-            batch_size = n_samples // n_batches if down else -(-n_samples // n_batches)
+            batch_size = parts(min(max(1, round(n_steps / n_epochs)), n_samples))
         else:
             batch_size = int(self.batch_size)
-        n_batches = n_samples // batch_size if down else -(-n_samples // batch_size)
+        n_batches = parts(batch_size)
         if is_auto(self.n_epochs) and not is_auto(self.batch_size):
             n_epochs = max(1, round(n_steps / n_batches))
         return batch_size, n_batches, n_epochs
@@ -395,132 +382,3 @@ class NoisySGD(Solver):
             and objective.contracts
             and step_size * objective.smoothness <= 2
         )
-
-    def _disjoint(self, objective, before, slowdown, n_steps, run):
-        """Return the records of disjoint batches: ``before`` are step sizes without cooling."""
-        radius, batch_size = checked_radius(self.radius), run["batch_size"]
-        sensitivity = run["adjacency"].sum_sensitivity(objective.lipschitz) / batch_size
-        sizes = before * slowdown
-        return lambda noise: CyclicBatches(
-            noise_multiplier=noise / slowdown,
-            step_size=sizes,
-            rounding=_rounding(
-                objective, n_steps, sizes, before * noise * sensitivity, radius, batch_size
-            ),
-            diameter=None if math.isinf(radius) else 2 * radius,
-            sensitivity=sensitivity,
-            **run,
-        )
-
-    def _one_pass(self, objective, step_size, adjacency):
-        if not objective.contracts:
-            raise ValueError(
-                f"clip={objective.clip:.6g}: a clipped softmax is no contraction, which the "
-                "bounds on one pass need. "
-                f"Use clip='auto', or at least {objective.loss.lipschitz * objective.row_norm:.6g}"
-            )
-        radius = checked_radius(self.radius)
-        if math.isinf(radius):
-            if not objective.alpha > 0:
-                raise ValueError(
-                    "radius=None, alpha=0: sampling='one_pass' needs a bounded domain. Give a "
-                    "radius, or alpha > 0"
-                )
-            radius = objective.lipschitz / objective.alpha
-        unit = adjacency.sum_sensitivity(objective.lipschitz)
-
-        def record(noise):
-            n_samples, rounding = objective.n_samples, 0.0
-            if self.distribution == "gaussian":  # Laplace noise is exact in every step
-                rounding = _rounding(
-                    objective, n_samples, step_size, step_size * noise * unit, radius, 1
-                )
-            return OnePass(
-                n_samples=n_samples,
-                noise=noise * unit,
-                step_size=step_size,
-                lipschitz=objective.lipschitz,
-                smoothness=objective.smoothness,
-                diameter=2 * radius,
-                strong_convexity=objective.strong_convexity,
-                distribution=self.distribution,
-                stopping=self.stopping,
-                adjacency=adjacency,
-                rounding=rounding,
-            )
-
-        return record
-
-
-def _noisy_epochs(budget, n_steps):
-    """Return the passes whose batches are so noisy that drawing them amplifies nearly in full."""
-    return math.ceil(rules.batch_noise(is_poisson=False) * budget.mu * math.sqrt(n_steps))
-
-
-def _fresh(objective, step_size, n_steps, run):
-    """Return the records of batches that are drawn afresh."""
-    batch_size = run["batch_size"]
-    unit = step_size * run["adjacency"].sum_sensitivity(objective.lipschitz) / batch_size
-    return lambda noise: WithoutReplacement(
-        noise_multiplier=noise,
-        step_size=step_size,
-        rounding=_rounding(
-            objective, n_steps, step_size, unit * noise, math.inf, batch_size, reach
-        ),
-        **run,
-    )
-
-
-def _rounding(
-    objective, n_steps, step_size, noise_std, radius, batch_size, largest_norm=public_radius
-):
-    """Return what the rounding of all steps costs."""
-    smoothness = objective.curvature + objective.alpha
-    return rounding_mu(
-        objective,
-        step_size,
-        noise_std,
-        n_steps,
-        radius=min(radius, largest_norm(objective, step_size, noise_std, n_steps)),
-        lipschitz=max(1.0, step_lipschitz(step_size, objective.strong_convexity, smoothness)),
-        n_summed=gathered_in_order(batch_size * objective.most_rows),
-    )
-
-
-@singledispatch
-def _run_of(mechanism, objective, generator):
-    """Return the sampler and the steps of a record."""
-    raise TypeError(f"NoisySGD cannot run a {type(mechanism).__name__}")
-
-
-@_run_of.register
-def _(mechanism: OnePass, objective, generator):
-    step_size = np.full(mechanism.n_samples, mechanism.step_size)
-    return FixedBatches(1), Steps(
-        step_size,
-        step_size * mechanism.noise,
-        1.0,
-        radius_of(mechanism.diameter),
-        distribution=mechanism.distribution,
-    )
-
-
-@_run_of.register
-def _(mechanism: CyclicBatches, objective, generator):
-    permutation = None
-    if mechanism.order == "shuffled_once":
-        permutation = generator.permutation(objective.n_samples)
-    radius = radius_of(mechanism.diameter)
-    return FixedBatches(mechanism.batch_size, permutation), _steps_of(mechanism, objective, radius)
-
-
-@_run_of.register
-def _(mechanism: WithoutReplacement, objective, generator):
-    return FreshBatches(mechanism.batch_size), _steps_of(mechanism, objective, math.inf)
-
-
-def _steps_of(mechanism, objective, radius):
-    step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
-    sensitivity = mechanism.adjacency.sum_sensitivity(objective.lipschitz) / mechanism.batch_size
-    noise_std = step_size * mechanism.noise_multiplier * sensitivity
-    return Steps(step_size, noise_std, float(mechanism.batch_size), radius)
