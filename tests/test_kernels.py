@@ -5,7 +5,6 @@ says: for every loss.
 import math
 import threading
 from itertools import product
-from types import ModuleType
 
 import numba
 import numpy as np
@@ -29,6 +28,7 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels import passes
 from skdpdyn.kernels.draws import FixedBatches
+from skdpdyn.kernels.gradients import Dense
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
 from skdpdyn.kernels.statistics import compiled_limit
 from skdpdyn.kernels.sums import Total
@@ -221,6 +221,10 @@ def _failing_chunk_gradients(
     out[:] = 1.0
 
 
+class Failing(Dense):
+    chunk_gradients = staticmethod(_failing_chunk_gradients)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("n_threads", [0, 1, 2], ids=["batches", "one", "two"])
 def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
@@ -228,9 +232,7 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     count them twice.
     """
     X, y = data(logistic, 1100, 4)
-    family = ModuleType("failing")
-    vars(family).update(vars(kernel_family(False, 1)), chunk_gradients=_failing_chunk_gradients)
-    monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: family)
+    monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: Failing(False))
     theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
     schedule = {
         "step_size": np.full(3, 0.1),
@@ -254,9 +256,7 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
     X, y = data(logistic, 1100, 4)
-    family = ModuleType("failing")
-    vars(family).update(vars(kernel_family(False, 1)), chunk_gradients=_failing_chunk_gradients)
-    monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: family)
+    monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: Failing(False))
     with pytest.raises(MemoryError if numba.config.DISABLE_JIT else ConvergenceError):
         minimise(problem(logistic, X), LocalRows(X, y), tolerance=1e-3)
 

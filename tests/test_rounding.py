@@ -196,8 +196,8 @@ WHO = {
 def test_whoever_adds_up_chunks_keeps_what_is_rounded_away(who, monkeypatch):
     """Each chunk adds what an ordinary sum would lose: 63 chunks, dozens of roundings."""
     monkeypatch.setattr(chunks, "_MIN_CHUNK", 16)
-    monkeypatch.setattr("skdpdyn.kernels.csr.MOST_GATHERED", 16)
-    monkeypatch.setattr("skdpdyn.kernels.dense._GATHERED_BYTES", 16 * D * 8)
+    monkeypatch.setattr("skdpdyn.kernels.gradients.MOST_GATHERED", 16)
+    monkeypatch.setattr("skdpdyn.kernels.gradients._GATHERED_BYTES", 16 * D * 8)
     eps = np.finfo(np.float64).eps
     X = np.zeros((N, D))
     X[0] = 0.125

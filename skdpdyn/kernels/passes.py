@@ -1,10 +1,7 @@
 """A pass over rows in memory: sums of clipped gradients by chunk, for every family of kernels.
 
-A family is a module that sums the gradients of a chunk of rows: dense or CSR rows, one output or
-several. It is compiled when it is first used. It offers ``chunk_gradients``, ``residual_type``,
-``rows_type(dtype)``, ``rows(X)``, ``precision(dtype)`` and ``layout(n_outputs, n_features)``;
-weights where the layout has no parameter are zero. For batches it offers ``gather``, ``room``,
-``room_type(dtype)``, ``gathered_dtype(dtype)`` and ``rows_at_a_time(n_features)``.
+`skdpdyn.kernels.gradients` sums the gradients of a chunk of rows. It is compiled for a kind of rows
+when it is first used; weights where the layout has no parameter are zero.
 
 Rows are summed in fixed chunks whose sums are added in order, so any number of threads gives the
 same bits.
@@ -18,7 +15,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +22,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.chunks import LARGEST_PART, MOST_GATHERED
-from skdpdyn.kernels.coded import CodedFamily
+from skdpdyn.kernels.gradients import Cells, Csr, Dense
 from skdpdyn.kernels.jit import (
     aligned_empty,
     component,
@@ -134,11 +130,9 @@ def compiled_some_batches(family, dtype):
     return partial(batches, compiled_chunk(family, own), component(gather)(family.gather))
 
 
-@cache
 def kernel_family(is_sparse, n_outputs):
-    """Return the module with the kernels of such rows and outputs."""
-    name = f"{'csr' if is_sparse else 'dense'}{'_multi' if n_outputs > 1 else ''}"
-    return import_module(f"skdpdyn.kernels.{name}")
+    """Return how the kernel takes such rows, for so many outputs."""
+    return (Csr if is_sparse else Dense)(n_outputs > 1)
 
 
 def chunk_sums(n_chunks, n_sums):
@@ -194,9 +188,9 @@ class Gradients:
 
     @property
     def family(self) -> Any:
-        """The module with its kernels, or what has its names."""
+        """How the kernel takes the rows, see `skdpdyn.kernels.gradients.Dense`."""
         if self.expansion is not None:
-            return CodedFamily(self.expansion.code_dtype.name, self.objective.n_outputs > 1)
+            return Cells(self.objective.n_outputs > 1, self.expansion.code_dtype.name)
         return kernel_family(self.is_sparse, self.objective.n_outputs)
 
     @cached_property

@@ -25,7 +25,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.blas import in_threads
-from skdpdyn.kernels import csr, dense
+from skdpdyn.kernels.gradients import Csr, Dense, csr_views
 from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
 from skdpdyn.kernels.sums import Total, add
 from skdpdyn.kernels.vectors import (
@@ -531,7 +531,7 @@ def _compiled(kernel, dtype):
         return entry(types.void(readonly(dtype), _vector, _vector, _ball, _f64, *of_chunks, *to))(
             kernel
         )
-    X = (csr if kernel is _of_csr else dense).rows_type(dtype)
+    X = (Csr if kernel is _of_csr else Dense)(False).rows_type(dtype)
     of_map = X, _vector, readonly(dtype), _ball, *(_vector,) * 3
     return entry(types.boolean(*of_map, *of_chunks, *(_output,) * 2, *to, *(_output,) * 2))(kernel)
 
@@ -593,7 +593,7 @@ class RowPass:
             matrix = np.zeros((width, width))
             matrix[:n_features, :n_features] = weights.T
             matrix = matrix.reshape(width, -1, 8).swapaxes(0, 1)
-        rows = csr.views(X) if is_sparse else np.require(X, requirements="CA")
+        rows = csr_views(X) if is_sparse else np.require(X, requirements="CA")
         mapped = float(centre is not None or weights is not None)
         if mapped and what == SUM and not is_sparse:
             raise ValueError("rows are added up without a map")

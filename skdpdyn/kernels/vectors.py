@@ -78,9 +78,9 @@ if numba.config.DISABLE_JIT:
         """Sum of the elements."""
         return a.sum()
 
-    def places(first, stride, count):
-        """Return a tuple of ``count`` places, ``stride`` apart."""
-        return tuple(first + k * stride for k in range(count))
+    def places(first, stride, count, apart, of_each):
+        """Return ``count`` places, ``stride`` apart, and ``of_each`` from each on, ``apart``."""
+        return tuple(first + k * stride + i * apart for k in range(count) for i in range(of_each))
 
     def load_numbers(array, starts, count):
         """Return the ``count`` elements from each of ``starts`` on, as a tuple."""
@@ -285,19 +285,25 @@ else:  # compiled
         return a.dtype(a), codegen
 
     @intrinsic(prefer_literal=True)
-    def places(typing_context, first, stride, count):
-        """Return a tuple of ``count`` places, ``stride`` apart."""
+    def places(typing_context, first, stride, count, apart, of_each):
+        """Return ``count`` places, ``stride`` apart, and ``of_each`` from each on, ``apart``."""
+        count, of_each = count.literal_value, of_each.literal_value
 
         def codegen(context, builder, signature, args):
-            place, stride, _ = args
-            found = [place]
-            while len(found) < count.literal_value:
-                found.append(builder.add(found[-1], stride))
-            return cgutils.pack_array(builder, found)
+            starts, stride, _, apart, _ = args
+            first = [starts]
+            while len(first) < count:
+                first.append(builder.add(first[-1], stride))
+            all_places = []
+            for place in first:
+                all_places.append(place)
+                while len(all_places) % of_each:
+                    all_places.append(builder.add(all_places[-1], apart))
+            return cgutils.pack_array(builder, all_places)
 
-        return types.UniTuple(types.intp, count.literal_value)(
-            types.intp, types.intp, count
-        ), codegen
+        literals = types.literal(count), types.intp, types.literal(of_each)
+        place = types.UniTuple(types.intp, count * of_each)
+        return place(types.intp, types.intp, *literals), codegen
 
     @intrinsic(prefer_literal=True)
     def load_numbers(typing_context, array, starts, count):
@@ -403,8 +409,7 @@ else:  # compiled
                     )
                     for output in outputs_
                 ]
-                if mask is None:
-                    _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
+                _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 products, sums = (
                     [(i, k) for i in range(n_outputs) for k in range(n_rows)],
@@ -454,8 +459,7 @@ else:  # compiled
             factors_ = [_filled(builder, factor, kind.width) for factor in factors_]
 
             def add_products(place, mask, _):
-                if mask is None:
-                    _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
+                _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 of_starts = iter(factors_)
                 for start in starts_:

@@ -171,18 +171,17 @@ def expand(
             for column in columns
         )
         return Expansion(straight, 0, rules.DECAY_OF_COSINES)
+    rich = rules.expands_richly(strength, n_numbers)
     plain = Expansion(columns, 1, rules.DECAY_OF_COSINES)
-    learns = rules.buys_distributions(strength, n_numbers)
-    n_scales = sum(plain.n_scales(column) for column in columns) + learns * n_numbers
+    n_scales = sum(plain.n_scales(column) for column in columns) + rich * n_numbers
     n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
     found = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
-    if learns:
+    if rich:
         found = found.with_uniform_distributions()
-    multiplies = rules.multiplies(strength, n_numbers)
-    return replace(found, pairs=_pairs(model, columns, found, multiplies, named))
+    return replace(found, pairs=_pairs(model, columns, found, rich, named))
 
 
-def _pairs(model, columns, expansion, multiplies, named):
+def _pairs(model, columns, expansion, rich, named):
     """Return the pairs of columns that are multiplied."""
     if model.interactions is None:
         return ()
@@ -196,7 +195,7 @@ def _pairs(model, columns, expansion, multiplies, named):
             return pairs[: len(model.interactions)]
         return tuple(_asked_pairs(model, numbers))
     room = rules.has_room_for_pairs(expansion.n_features, len(LOWEST) * len(pairs))
-    return pairs if multiplies and room else ()
+    return pairs if rich and room else ()
 
 
 def _place_of(model, key, parameter):
