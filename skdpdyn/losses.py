@@ -58,10 +58,16 @@ def _exp(t):
     return p * double_of_bits((np.int64(np.int32(k)) + 1023) << 52)
 
 
+@inner
+def sigmoid(t):
+    """Return 1/(1 + exp(-t)); NaN counts as a huge negative number."""
+    return 1.0 / (1.0 + _exp(-t))
+
+
 def _logistic_residual(raw_prediction, y, out):
-    """Write sigmoid(raw_prediction) - y; NaN counts as a huge negative prediction."""
+    """Write sigmoid(raw_prediction) - y."""
     for i in range(out.size):
-        out[i] = 1.0 / (1.0 + _exp(-raw_prediction[i])) - y[i]
+        out[i] = sigmoid(raw_prediction[i]) - y[i]
 
 
 def _squared_residual(raw_prediction, y, out):

@@ -305,6 +305,19 @@ def calibration_share(strength: float) -> float:
     return 0.02 if strength >= 200 else 0.0
 
 
+def slope_share(strength: float) -> float:
+    """Return the share of mu^2 of the slope of residuals after training; 0: it is not bought."""
+    return 0.03 if strength >= 200 else 0.0
+
+
+SLOPE_PRIOR = 0.15, 0.25
+"""Deviations of a shift of raw predictions, and of a change of their slope, before any is seen."""
+
+
+SLOPES = 0.3, 1.5
+"""The least and the largest slope."""
+
+
 def rate_calibration_share(strength: float) -> float:
     """Return the share of mu^2 of the mean residual of rates; 0: it is not bought."""
     return min(max(400 / strength, 0.01), 0.3) if strength >= 200 else 0.0

@@ -283,6 +283,12 @@ MUTATIONS = [
         "tests/test_spent.py -k 'Ridge and calibrated'",
     ),
     Mutation(
+        "sums of slopes with half of their norm",
+        "lipschitz=math.hypot(1.0, FARTHEST),",
+        "lipschitz=1.0,",
+        "tests/test_conditioning.py -k slope",
+    ),
+    Mutation(
         "a histogram's record counts once",
         "math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))",
         "math.sqrt(len(levels))",

@@ -212,14 +212,14 @@ def with_matrix(model):
 
 
 def calibrated(way):
-    """Return a way out of a model that buys its mean residual, which many records pay for."""
+    """Return a way out of a model that buys its mean residual and slope, as many records do."""
 
     def for_width(n_features):
         run = way(n_features)
 
         def patched(data):
-            often = {"calibration_share": lambda _: 0.1, "rate_calibration_share": lambda _: 0.1}
-            with patch.multiple(rules, **often):
+            bought = "calibration_share", "rate_calibration_share", "slope_share"
+            with patch.multiple(rules, **dict.fromkeys(bought, lambda _: 0.1)):
                 return run(data)
 
         return patched
@@ -247,7 +247,7 @@ def rich(model, target="y", **of_records):
 
     def run(data):
         with ExitStack() as patches:
-            for rule in ("expands", "expands_richly"):
+            for rule in ("expands", "buys_distributions", "multiplies"):
                 patches.enter_context(patch.object(rules, rule, lambda *_: True))
             patches.enter_context(patch.object(rules, "LEAST_STRENGTH", 0.0))
             patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.conditioning import Conditioning
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.linear_model.slope import SUMS, _step
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
@@ -118,7 +120,9 @@ def test_public_moments_are_free():
     X, y = data()
     public = Conditioning(mean=X.mean(0), second_moment=np.cov(X.T))
     fitted = PrivateLogisticRegression(classes=[0, 1], conditioning=public).fit(X, y)
-    assert fitted.mechanism_.names == ("class counts", "curvature", "training", "mean residual")
+    assert fitted.mechanism_.names == (
+        *("class counts", "curvature", "training", "mean residual", "slope of residuals"),
+    )
     assert fitted.privacy_.mu * (1 - 1e-8) < composition(fitted.mechanism_).mu <= fitted.privacy_.mu
     np.testing.assert_array_equal(fitted.conditioning_.mean, X.mean(0))
     assert fitted.score(X, y) > 0.9
@@ -294,3 +298,24 @@ def test_a_budget_so_large_that_sums_are_beyond_the_lattice(epsilon):
     model = PrivateRidge(epsilon=epsilon, delta=1e-6, target_bounds=(-2.0, 2.0))
     with pytest.raises(CalibrationError, match="no noise can be computed for so extreme a budget"):
         model.fit(X, X @ [1.0, 2.0])
+
+
+def test_a_slope_is_the_posterior_mean_of_one_step():
+    """The sums are those of numpy, and scores that are twice too steep are brought back."""
+    rng = np.random.default_rng(0)
+    raw, base = rng.normal(-1, 2.5, 400), -1.0
+    y, out = (rng.random(400) < expit(raw / 2 - 0.5)).astype(float), np.empty((5, 400))
+    given = np.zeros((5, 400))
+    given[:2] = raw, base
+    SUMS.residual(given, y, out)
+    p, u = expit(raw), np.clip(raw - base, -3, 3)
+    w = p * (1 - p)
+    np.testing.assert_allclose(out, [p - y, (p - y) * u, w, w * u, w * u**2], atol=1e-12)
+    assert np.linalg.norm(out, axis=0).max() <= SUMS.lipschitz
+    slope, shift = _step(1e3 * out.sum(axis=1), 1.0)
+    bend = np.array([[w.sum(), w @ u], [w @ u, w @ u**2]])
+    np.testing.assert_allclose(
+        [shift, slope], -np.linalg.solve(bend, out[:2].sum(axis=1)), rtol=1e-2
+    )
+    assert slope < -0.2
+    assert _step(out.sum(axis=1), 1e9) == pytest.approx((0, 0), abs=1e-6)

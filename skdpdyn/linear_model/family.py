@@ -32,7 +32,15 @@ class Part(ABC):
 
 
 class TargetUnits(Part):
-    """What a family buys of targets: their base rate, which training starts from, and units."""
+    """What a family buys of targets: their base rate, which training starts from, and units.
+
+    Attributes
+    ----------
+    has_probabilities : bool
+        Whether raw predictions are log odds.
+    """
+
+    has_probabilities = False
 
     def loss(self, request: Any) -> Loss:
         """Return the loss of targets in these units, which may be far from 0."""

@@ -19,6 +19,7 @@ from skdpdyn.linear_model.family import Part, TargetUnits
 from skdpdyn.linear_model.reading import Reading
 from skdpdyn.linear_model.start import encoded
 from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Learning, Request
+from skdpdyn.losses import Loss
 from skdpdyn.objective import row_norm_of
 from skdpdyn.spending import COUNTS, TRAINING, Share, Spending, total_of
 
@@ -405,12 +406,54 @@ class Products(Part):
             learning.theta = vectors @ (vectors.T @ of_targets / values)
 
 
-class MeanResidual(Part):
-    """The mean residual of what was trained, which moving the intercept makes 0.
+def sums_of_rows(
+    name: str,
+    loss: Loss,
+    bound: float,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    learning: Learning,
+    spending: Spending,
+) -> tuple[np.ndarray, float]:
+    """Buy the sums over all rows of a loss's derivatives, and return the noise's deviation.
 
-    It is the intercept's part of a sum of gradients, at rows whose intercept column is so long that
-    nearly all of the sensitivity is its own.
+    They are the intercepts' part of a sum of gradients, at rows whose intercept column is so long
+    that nearly all of the sensitivity is its own.
+
+    Parameters
+    ----------
+    name : str
+        Name of the share.
+    loss : Loss
+        What to add up: its derivative.
+    bound : float
+        Largest norm of a row's derivative.
+    coef : ndarray of shape (n_outputs, n_features)
+        Coefficients of mapped rows.
+    intercept : ndarray of shape (n_outputs,)
+        Intercepts.
+    learning : Learning
+        Has the rows.
+    spending : Spending
+        Buys the sums.
     """
+    objective = learning.plan.objective
+    long = replace(
+        objective,
+        loss=loss,
+        clip=bound * row_norm_of(objective.data_norm, LONG_COLUMN),
+        intercept_scaling=LONG_COLUMN,
+        exact=True,
+    )
+    point = np.append(coef.ravel(), intercept / LONG_COLUMN)
+    total = learning.rows.gradient(long, point)[-intercept.size :] / LONG_COLUMN
+    sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / LONG_COLUMN
+    std = sensitivity * spending.noise_multiplier(name)
+    return spending.release(name, total, sensitivity), std
+
+
+class MeanResidual(Part):
+    """The mean residual of what was trained, which moving the intercept makes 0."""
 
     def share(self, request):
         """See `Part.share`."""
@@ -424,21 +467,14 @@ class MeanResidual(Part):
         if MEAN_RESIDUAL not in spending.shares:
             return
         units, objective = learning.plan.request.family.units, learning.plan.objective
-        coef, intercept = objective.split(learning.theta)
-        row_norm = row_norm_of(objective.data_norm, LONG_COLUMN)
         bound = min(objective.loss.lipschitz, objective.clip / objective.row_norm)
         if objective.n_outputs == 1 and math.isfinite(objective.loss.lipschitz):
             bound = objective.loss.lipschitz
-        long = replace(
-            objective,
-            clip=bound * row_norm,
-            intercept_scaling=LONG_COLUMN,
-            exact=True,
+        coef, intercept = objective.split(learning.theta)
+        total, _ = sums_of_rows(
+            MEAN_RESIDUAL, objective.loss, bound, coef, intercept, learning, spending
         )
-        point = np.append(coef.ravel(), intercept / LONG_COLUMN)
-        total = learning.rows.gradient(long, point)[-intercept.size :] / LONG_COLUMN
-        sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / LONG_COLUMN
-        found = spending.release(MEAN_RESIDUAL, total, sensitivity) / learning.rows.n_records
+        found = total / learning.rows.n_records
         move = units.moved(learning, spending, found)
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 

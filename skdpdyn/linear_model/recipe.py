@@ -27,6 +27,7 @@ from skdpdyn.linear_model.parts import (
     ROWS_MAP,
     START,
 )
+from skdpdyn.linear_model.slope import SLOPE
 from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Recipe, Request
 from skdpdyn.privacy import least_noise
 from skdpdyn.privacy.checks import as_float, is_auto, is_named
@@ -175,7 +176,7 @@ class Mapped(Planned):
     """A map of rows, then steps that follow from what it says."""
 
     adapts = composes = True
-    after = (RESIDUAL,)
+    after = (RESIDUAL, SLOPE)
 
     def parts(self, request):
         """See `Recipe.parts`."""
