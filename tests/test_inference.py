@@ -354,7 +354,7 @@ def test_table():
     assert np.all((summary.pvalues < 0.1) == (summary.conf_int().prod(axis=1) > 0))
     assert list(summary.to_frame()) == list(table)[:6]
     text = summary.as_text(odds_ratios=True)
-    assert len({len(line) for line in text.splitlines()[1:8]}) == 1
+    assert len({len(line) for line in text.splitlines()[1:6]}) == 1
     assert "expected log loss of y == True" in text
     shown = summary._repr_html_()
     assert "&lt;b&gt;" in shown

@@ -1,6 +1,5 @@
 """Results of an evaluation: metrics with intervals, and what they cost."""
 
-import html
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -12,13 +11,13 @@ from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import privacy_report
 from skdpdyn.privacy.checks import as_float
-from skdpdyn.privacy.display import whose
+from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PrivateEvaluation(ABC):
+class PrivateEvaluation(Shown, ABC):
     """Metrics with intervals, and their cost: the result of `evaluate`.
 
     Everything in it was released and may be shown to anybody. All metrics are computed from one
@@ -113,13 +112,26 @@ class PrivateEvaluation(ABC):
             ),
         )
 
-    def __repr__(self) -> str:
-        lines = {name: repr(one) for name, one in self.metrics().items()}
-        width, population = max(map(len, lines)), self.population
-        for name, one in population.metrics().items() if population else ():
-            lines[name] += f"  population [{one.low:.4g}, {one.high:.4g}]"
-        rows = [f"  {name:{width}}  {line}" for name, line in lines.items()]
-        return "\n".join([self._title(), *rows, *self._notes()])
+    def document(self) -> Document:
+        """Return what is shown.
+
+        Returns
+        -------
+        Document
+        """
+        names, columns = zip(*self._columns(), strict=True)
+        rows = [
+            (name, *(f"{one:.4g}" for one in numbers))
+            for name, *numbers in zip(self.metrics(), *columns, strict=True)
+        ]
+        spent = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g}"
+        return Document(
+            f"{self.n_samples} {self.privacy_unit_}s, intervals of {100 * self.confidence:g} % for "
+            f"{self.intervals_for}",
+            [("", *names), *rows],
+            [f"{spent} ({whose(self.privacy_)})"],
+            self.leaks_,
+        )
 
     def _columns(self):
         """Return the pairs (name, values) of the table."""
@@ -132,29 +144,6 @@ class PrivateEvaluation(ABC):
                 for of in ("low", "high")
             ]
         return columns
-
-    def _repr_html_(self):
-        names, columns = zip(*self._columns(), strict=True)
-        head = "".join(f"<th>{name}</th>" for name in ("", *names))
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th>{''.join(f'<td>{one:.4g}</td>' for one in numbers)}"
-            "</tr>"
-            for name, *numbers in zip(self.metrics(), *columns, strict=True)
-        )
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
-        caption = f"<caption>{html.escape(self._title())}</caption>"
-        return f"<table>{caption}<tr>{head}</tr>{rows}</table>{notes}"
-
-    def _title(self):
-        records = f"{self.n_samples} {self.privacy_unit_}s"
-        return f"{records}, intervals of {100 * self.confidence:g} % for {self.intervals_for}"
-
-    def _notes(self):
-        spent = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g}"
-        return [
-            f"{spent} ({whose(self.privacy_)})",
-            *(f"NOT PRIVATE: {leak}" for leak in self.leaks_),
-        ]
 
 
 def _of_population(evaluation, n_labels, **without):

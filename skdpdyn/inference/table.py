@@ -1,6 +1,5 @@
 """The table of coefficients with their standard errors, and how it is shown."""
 
-import html
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,14 +13,14 @@ from skdpdyn.inference.directions import Estimates
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import GaussianDP, privacy_report
 from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
-from skdpdyn.privacy.display import whose
+from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.sources import Source
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateSummary:
+class PrivateSummary(Shown):
     """A table of coefficients with their standard errors, as `private_summary` returns it.
 
     Everything in it was released: it may be shown to anybody.
@@ -292,17 +291,32 @@ class PrivateSummary:
         -------
         str
         """
-        columns = self._columns(odds_ratios)
-        width = max(12, *map(len, self.names)) + 1
-        lines = ["".join([" " * width, *(f"{name:>12}" for name, _ in columns)])]
-        lines += ["-" * len(lines[0])]
-        for i, name in enumerate(self.names):
-            cells = [f"{values[i]:>12.4g}" for _, values in columns]
-            lines.append(
-                f"{name:<{width}}" + ("".join(cells) if self.answered[i] else self._why(i))
+        return self.document(odds_ratios=odds_ratios).text()
+
+    def document(self, *, odds_ratios: bool = False) -> Document:
+        """Return what is shown.
+
+        Parameters
+        ----------
+        odds_ratios : bool, default=False
+            As in `as_text`.
+
+        Returns
+        -------
+        Document
+        """
+        names, columns = zip(*self._columns(odds_ratios), strict=True)
+        rows = [
+            (name, *(f"{one:.4g}" for one in numbers)) if answered else (name, why)
+            for name, answered, why, *numbers in zip(
+                self.names,
+                self.answered,
+                map(self._why, range(len(self.names))),
+                *columns,
+                strict=True,
             )
-        rule = "=" * len(lines[0])
-        return "\n".join([self.title, rule, *lines, rule, *self._notes()])
+        ]
+        return Document(self.title, [("", *names), *rows], self._notes(), self.leaks_)
 
     def privacy_report(self) -> PrivacyReport:
         """Report on what was released for this table; the model reports on itself.
@@ -322,22 +336,6 @@ class PrivateSummary:
                 self.leaks_,
             ),
         )
-
-    def __repr__(self) -> str:
-        return self.as_text()
-
-    def _repr_html_(self):
-        columns = self._columns(False)
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in ["", *(n for n, _ in columns)])
-        rows = []
-        for i, name in enumerate(self.names):
-            cells = "".join(f"<td>{values[i]:.4g}</td>" for _, values in columns)
-            if not self.answered[i]:
-                cells = f'<td colspan="{len(columns)}">{html.escape(self._why(i))}</td>'
-            rows.append(f"<tr><th>{html.escape(name)}</th>{cells}</tr>")
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
-        caption = f"<caption>{html.escape(self.title)}</caption>"
-        return f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>{notes}"
 
     def _columns(self, odds_ratios):
         """Return the pairs (name, values) of the table."""
@@ -380,8 +378,8 @@ class PrivateSummary:
     def _why(self, i):
         if math.isinf(self.sufficient_epsilon[i]):
             may_be = "collinear" if len(self.hidden[i]) > 1 else "constant"
-            return f"  nothing seen: {', '.join(self.hidden[i])} may be {may_be}, or noise hides it"
-        return f"  not enough information; epsilon={self.sufficient_epsilon[i]:.2g} could give it"
+            return f"nothing seen: {', '.join(self.hidden[i])} may be {may_be}, or noise hides it"
+        return f"not enough information; epsilon={self.sufficient_epsilon[i]:.2g} could give it"
 
     def _notes(self):
         own, both = (
@@ -392,11 +390,7 @@ class PrivateSummary:
         what = f"epsilon={own:.6g} for this table, {both:.6g} with the model"
         if self.privacy_ == self.own_privacy_:
             what = f"epsilon={own:.6g} for model and table"
-        return [
-            self.estimand,
-            f"spent: {what} {where}",
-            *(f"NOT PRIVATE: {leak}" for leak in self.leaks_),
-        ]
+        return [self.estimand, f"spent: {what} {where}"]
 
 
 def names_of(model: Any) -> tuple[str, ...]:

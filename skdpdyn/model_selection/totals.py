@@ -29,7 +29,7 @@ from skdpdyn.model_selection._steps import (
 )
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
-from skdpdyn.privacy.display import page, whose
+from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
@@ -45,7 +45,7 @@ STRATIFIED = (
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyTotal:
+class PrivacyTotal(Shown):
     """Total cost of several releases, with its parts and the leaks it does not cover.
 
     Ask its ``guarantee`` (``epsilon(delta)``, ``delta(epsilon)``, ``tradeoff(fpr)``); it is shown
@@ -122,51 +122,43 @@ class PrivacyTotal:
         -------
         str
         """
-        delta = self._shown_at if delta is None else delta
-        rows = [(f"{name}: {why}" if name else why, "0") for name, why in self.free]
-        rows += [*self._rows(delta), ("together", f"{self.guarantee.epsilon(delta):.6g}")]
-        width = max(len(name) for name, _ in rows)
-        lines = [f"{'':{width}}  epsilon at delta={delta:.3g} ({whose(self.guarantee)})"]
-        lines += [f"{name:{width}}  {epsilon}" for name, epsilon in rows]
-        return "\n".join([*lines, *self._notes(), *(f"NOT PRIVATE: {leak}" for leak in self.leaks)])
+        return self.document(delta).text()
 
-    def _notes(self):
-        """Say which models went in that are not counted."""
-        return [
-            f"{one.what} of {one.guarantee}: add it if it is of the same people"
-            for one in self.sources
-        ]
+    def document(self, delta: float | None = None) -> Document:
+        """Return what is shown.
 
-    @property
-    def _shown_at(self):
-        return 1e-6 if self.asked is None else self.asked
+        Parameters
+        ----------
+        delta : float or None, default=None
+            Delta at which epsilon is read, as in `report`.
 
-    def _rows(self, delta):
-        """Return the name and the epsilon of each part, equal ones once."""
+        Returns
+        -------
+        Document
+        """
+        default = 1e-6 if self.asked is None else self.asked
+        delta, guarantee = default if delta is None else delta, self.guarantee
         spent = {part: f"{part.epsilon(delta):.6g}" for part in {part for _, part in self.parts}}
-        counted = Counter((name, spent[guarantee]) for name, guarantee in self.parts)
-        return [
-            (f"{count} x {name}" if count > 1 else name, epsilon)
-            for (name, epsilon), count in counted.items()
-        ]
-
-    def _repr_html_(self):
-        delta = self._shown_at
-        epsilon = f"ε={self.guarantee.epsilon(delta):.6g}"
-        return page(
-            "privacy of all parts together",
+        counted = Counter((name, spent[part]) for name, part in self.parts)
+        together = f"{guarantee.epsilon(delta):.6g}"
+        return Document(
+            f"epsilon at delta={delta:.3g} ({whose(guarantee)})",
             [
-                (epsilon, f"together, at δ = {delta:g} ({whose(self.guarantee)})"),
-                *attackers_reach(self.guarantee),
+                ("part", "epsilon"),
+                *((f"{name}: {why}" if name else why, "0") for name, why in self.free),
+                *(
+                    (f"{n} x {name}" if n > 1 else name, cost)
+                    for (name, cost), n in counted.items()
+                ),
+                ("together", together),
             ],
-            leaks=self.leaks,
-            lines=self._notes(),
-            table=[("part", "epsilon"), *self._rows(delta)],
-            folded=[("steps that cost nothing", self.free)],
+            [
+                f"{one.what} of {one.guarantee}: add it if it is of the same people"
+                for one in self.sources
+            ],
+            self.leaks,
+            [(f"ε={together}", f"together, at δ = {delta:g}"), *attackers_reach(guarantee)],
         )
-
-    def __repr__(self) -> str:
-        return self.report()
 
 
 def total_privacy(

@@ -1,7 +1,8 @@
 """Show numbers in notebooks the way scikit-learn shows estimators: large first, details folded."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 # scikit-learn's names of colours, and what they fall back to: the theme of a notebook or of a
@@ -48,7 +49,7 @@ _STYLE = """
 .skdpdyn-display progress { width: 100%; }
 """
 
-Rows = Iterable[Sequence[str]]
+Rows = Sequence[Sequence[str]]
 
 
 def whose(guarantee: Any) -> str:
@@ -57,64 +58,109 @@ def whose(guarantee: Any) -> str:
     return f"{guarantee.adjacency}, for {one}"
 
 
-def page(
-    title: str,
-    figures: Iterable[tuple[str, str]],
-    *,
-    share: float | None = None,
-    leaks: Iterable[str] = (),
-    lines: Iterable[str] = (),
-    table: Rows = (),
-    folded: Iterable[tuple[str, Rows]] = (),
-) -> str:
-    """Return HTML for notebooks and pages, in light and dark; every text is escaped.
+@dataclass(frozen=True)
+class Document:
+    """What a result shows; text and HTML are views of it.
 
     Parameters
     ----------
     title : str
-        Title of the page.
-    figures : iterable of (str, str) pairs
-        Numbers in large letters, each with a label.
+        Title, in one line.
+    table : sequence of sequences of str, default=()
+        Rows of a table, the first one its head. The last cell of a shorter row takes the rest.
+    notes : sequence of str, default=()
+        Sentences below.
+    leaks : sequence of str, default=()
+        Parts that are not private.
+    figures : sequence of (str, str) pairs, default=()
+        Numbers in large letters, each with a label; for HTML alone.
     share : float or None, default=None
         Part of a whole that is used up, drawn as a bar.
-    leaks : iterable of str, default=()
-        Parts that are not private.
-    lines : iterable of str, default=()
-        Sentences below.
-    table : iterable of sequences of str, default=()
-        Rows of a table, the first one its head.
-    folded : iterable of (str, rows) pairs, default=()
-        Titles and tables without a head, which the reader can unfold. Empty ones are left out.
-
-    Returns
-    -------
-    str
+    folded : sequence of (str, rows) pairs, default=()
+        Titles and tables without a head, which the reader can unfold; for HTML alone. Empty ones
+        are left out.
 
     Examples
     --------
-    >>> from skdpdyn.privacy.display import page
-    >>> page("a model", [("1 < 2", "epsilon")]).count("1 &lt; 2")
+    >>> from skdpdyn.privacy.display import Document
+    >>> found = Document("a model", table=[("", "epsilon"), ("fit < 2", "1.5")])
+    >>> print(found.text())
+    a model
+             epsilon
+    fit < 2      1.5
+    >>> found.html().count("fit &lt; 2")
     1
     """
-    parts = [f"<style>{_STYLE}</style>", f"<header>{html.escape(title)}</header>"]
-    cards = "".join(
-        f"<li><b>{html.escape(large)}</b>{html.escape(small)}</li>" for large, small in figures
+
+    title: str
+    table: Rows = ()
+    notes: Sequence[str] = ()
+    leaks: Sequence[str] = ()
+    figures: Sequence[tuple[str, str]] = ()
+    share: float | None = None
+    folded: Sequence[tuple[str, Rows]] = ()
+
+    def text(self) -> str:
+        """Return it as text."""
+        whole = [row for row in self.table if len(row) == len(self.table[0])]
+        widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
+        widths[:1] = [max((len(row[0]) for row in self.table), default=0)]
+        lines = [self.title]
+        for row in self.table:
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=False)]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join([*lines, *self.notes, *(f"NOT PRIVATE: {leak}" for leak in self.leaks)])
+
+    def html(self) -> str:
+        """Return it as HTML for notebooks and pages, in light and dark; every text is escaped."""
+        parts = [f"<style>{_STYLE}</style>", f"<header>{html.escape(self.title)}</header>"]
+        cards = "".join(
+            f"<li><b>{html.escape(large)}</b>{html.escape(small)}</li>"
+            for large, small in self.figures
+        )
+        parts.append(f"<ul>{cards}</ul>")
+        if self.share is not None:
+            parts.append(f'<progress value="{min(self.share, 1.0):.4f}"></progress>')
+        parts += [
+            f'<p class="skdpdyn-leak">NOT PRIVATE: {html.escape(leak)}</p>' for leak in self.leaks
+        ]
+        parts += [f"<p>{html.escape(line)}</p>" for line in self.notes]
+        if self.table:
+            head, *rows = self.table
+            body = "".join(_row(row, n_columns=len(head)) for row in rows)
+            parts.append(f"<table>{_row(head, 'th')}{body}</table>")
+        for name, entries in self.folded:
+            body = "".join(map(_row, entries))
+            if body:
+                summary = f"<summary>{html.escape(name)}</summary>"
+                parts.append(f"<details>{summary}<table>{body}</table></details>")
+        return f'<div class="skdpdyn-display">{"".join(parts)}</div>'
+
+
+def _row(cells: Sequence[str], tag: str = "td", n_columns: int = 0) -> str:
+    spans = [1] * (len(cells) - 1) + [max(n_columns - len(cells) + 1, 1)]
+    return "".join(
+        [
+            "<tr>",
+            *(
+                f"<{tag}{f' colspan={span}' * (span > 1)}>{html.escape(cell)}</{tag}>"
+                for cell, span in zip(cells, spans, strict=True)
+            ),
+            "</tr>",
+        ]
     )
-    parts.append(f"<ul>{cards}</ul>")
-    if share is not None:
-        parts.append(f'<progress value="{min(share, 1.0):.4f}"></progress>')
-    parts += [f'<p class="skdpdyn-leak">NOT PRIVATE: {html.escape(leak)}</p>' for leak in leaks]
-    parts += [f"<p>{html.escape(line)}</p>" for line in lines]
-    head, *rows = table or [()]
-    if head:
-        parts.append(f"<table>{_row(head, 'th')}{''.join(_row(row) for row in rows)}</table>")
-    for name, entries in folded:
-        body = "".join(_row(row) for row in entries)
-        if body:
-            summary = f"<summary>{html.escape(name)}</summary>"
-            parts.append(f"<details>{summary}<table>{body}</table></details>")
-    return f'<div class="skdpdyn-display">{"".join(parts)}</div>'
 
 
-def _row(cells: Iterable[str], tag: str = "td") -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+class Shown:
+    """Show the `Document` of a result wherever it is printed."""
+
+    def document(self) -> Document:
+        """Return what is shown."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.document().text()
+
+    def _repr_html_(self) -> str:
+        return self.document().html()

@@ -14,7 +14,7 @@ from typing import Any, cast
 from skdpdyn.exceptions import BudgetExceededError
 from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.display import page, whose
+from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.filters import Filter, added, most
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.report import attackers_reach
@@ -167,7 +167,7 @@ class Rules:
             )
 
 
-class Ledger:
+class Ledger(Shown):
     """Keep the books of all releases from one data set, in a JSON file with a cap.
 
     A cost is set aside before the fit, so that two people cannot spend the same budget, and settled
@@ -463,50 +463,26 @@ class Ledger:
         return f"{type(self).__name__}({self.path!r})"
 
     def __str__(self) -> str:
-        title, rows, notes = self._table()
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-            for row in rows
-        ]
-        return "\n".join([title, *(line.rstrip() for line in lines), *notes])
+        return self.document().text()
 
-    def _repr_html_(self) -> str:
-        title, rows, notes = self._table()
-        entries, spent = self.entries, self.rules.spent(self.entries.values())
-        figures = [
-            (f"ε={self.rules.shown(spent)}", f"charged, at δ = {self.cap.delta:.6g}"),
-            (f"of {self.cap.epsilon:.6g}", f"the cap ({whose(self.total)})"),
-            *attackers_reach(self.total),
-        ]
-        leaks = [f"{name}: {leak}" for name, event in entries.items() for leak in event.leaks]
-        return page(
-            title,
-            figures,
-            share=float(spent) / self.rules.limit,
-            leaks=leaks,
-            lines=[note for note in notes if not note.startswith("NOT PRIVATE: ")],
-            table=[("entry", *rows[0][1:]), *rows[1:]],
-        )
+    def document(self) -> Document:
+        """Return what is shown: all entries, and the total beside the cap.
 
-    def _table(self) -> tuple[str, list[tuple[str, str, str]], list[str]]:
-        """Return title, rows and notes, for text and HTML."""
-        delta, entries = self.cap.delta, self.entries
-        rows = [("", "epsilon", "state")]
+        Returns
+        -------
+        Document
+        """
+        delta, entries, rules = self.cap.delta, self.entries, self.rules
+        spent, rows = rules.spent(entries.values()), [("entry", "state", "epsilon")]
         for name, event in entries.items():
             epsilon = "0" if event.cost is None else f"{event.cost.epsilon(delta):.6g}"
-            rows.append((name, epsilon, f"{event.state} {event.time[:10]}{event.of}"))
-        rows.append(("together", self.rules.shown(self.rules.spent(entries.values())), ""))
-        rows.append(("cap", f"{self.cap.epsilon:.6g}", ""))
+            rows.append((name, f"{event.state} {event.time[:10]}{event.of}", epsilon))
+        rows.append(("together", "", rules.shown(spent)))
+        rows.append(("cap", "", f"{self.cap.epsilon:.6g}"))
         notes = [
             f"{name} {event.state}: {event.note}" for name, event in entries.items() if event.note
         ]
-        notes += [
-            f"NOT PRIVATE: {name}: {leak}"
-            for name, event in entries.items()
-            for leak in event.leaks
-        ]
-        if self.rules.filter is not None:
+        if rules.filter is not None:
             notes.append(
                 "The cap is the guarantee, however costs are chosen; what is spent is none"
             )
@@ -514,8 +490,18 @@ class Ledger:
             notes.append(
                 "Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome"
             )
-        title = f"{Path(self.path).name}: epsilon at delta={delta:g} ({whose(self.total)})"
-        return title, rows, notes
+        return Document(
+            f"{Path(self.path).name}: epsilon at delta={delta:g} ({whose(self.total)})",
+            rows,
+            notes,
+            [f"{name}: {leak}" for name, event in entries.items() for leak in event.leaks],
+            [
+                (f"ε={rules.shown(spent)}", f"charged, at δ = {delta:.6g}"),
+                (f"of {self.cap.epsilon:.6g}", f"the cap ({whose(self.total)})"),
+                *attackers_reach(self.total),
+            ],
+            float(spent) / rules.limit,
+        )
 
     def _settle(
         self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]

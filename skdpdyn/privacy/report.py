@@ -15,7 +15,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.card import as_rows, model_card
 from skdpdyn.privacy.deployment import record_of
-from skdpdyn.privacy.display import page
+from skdpdyn.privacy.display import Document
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of, theorem_of
 from skdpdyn.privacy.serialization import (
@@ -218,16 +218,16 @@ class PrivacyReport:
             title: [(name, shown(value)) for name, value in entries.items()]
             for title, entries in sections.items()
         }
-        return page(
+        return Document(
             "privacy report",
-            figures,
+            figures=figures,
             leaks=leaks,
-            lines=[
+            notes=[
                 *(f"{name}: {spent[name]}" for name in ("protected", "neighbours", "trusted")),
                 *[f"{LEAKS}: {NONE_SEEN}"] * (not leaks),
             ],
             folded=[*tables.items(), ("deployment", as_rows(self, {}))],
-        )
+        ).html()
 
     def _readable(self) -> dict[str, Any]:
         """Return the sections for people: the promise first, and only bounds that could apply."""
