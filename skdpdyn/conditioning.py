@@ -350,6 +350,7 @@ class Conditioner:
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)
             part, n_rows = rows.sample(enough)
+            n_rows = min(n_rows, self.n_samples)
         of = "norms" if rows.map is None else "lengths"
         keep = name == last and rows.map is not None
         counts = partial(rows.counts, of, part=part, keep=keep)

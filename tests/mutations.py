@@ -319,6 +319,24 @@ MUTATIONS = [
         "tests/test_spent.py -k evaluate",
     ),
     Mutation(
+        "rows of a person count though their sums are beyond the bound",
+        "within = exists[:, j] & (np.maximum(*scores) <= score_limit)",
+        "within = exists[:, j]",
+        "tests/test_survival.py -k bounded",
+    ),
+    Mutation(
+        "sums of a person's rows get the noise of a row",
+        "limit * math.sqrt(self.square) * (moved +",
+        "limit * math.sqrt(self.square) * (0.5 * moved +",
+        "tests/test_spent.py -k private_regression",
+    ),
+    Mutation(
+        "the weight of all rows gets half of its noise",
+        "room = 1 + 4 * n_samples",
+        "room = 0.5 + 4 * n_samples",
+        "tests/test_spent.py -k hazards",
+    ),
+    Mutation(
         "moments of a table count once",
         "square * (spending.per_square +",
         "square * (0.5 +",

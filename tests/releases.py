@@ -350,6 +350,16 @@ def tabled(model, target="y", of_records=(), **options):
     return lambda n_features: run
 
 
+def hazards(data):
+    """Return a model and its table of persons with rows in time, of whom some are not at risk."""
+    options = {"groups": data.groups, "at_risk": data.target > -0.9, "max_rows_per_person": 2}
+    settings = SEEDED | {"epsilon": 12.0, "bounds": (-1, 1), "classes": [0, 1]} | options
+    one_hot = [range(data.X.shape[1] - 1)]
+    return private_regression(
+        PrivateLogisticRegression(), data.X, data.y, robust=True, one_hot=one_hot, **settings
+    )
+
+
 def alike(X):
     """Return columns that are all the sum of those of X, so that a record moves them all."""
     return np.outer(X.sum(axis=1), np.ones(X.shape[1]))
@@ -637,6 +647,7 @@ WAYS_OUT = {
     "private_regression of persons": tabled(
         PrivateRidge, "target", ("groups",), target_bounds=(-1, 1), robust=True, epsilon=12.0
     ),
+    "private_regression of hazards of persons": lambda _: hazards,
     "private_regression of counts": tabled(
         PrivatePoissonRegressor, "counts", ("exposure",), target_bounds=(0, 8)
     ),

@@ -22,12 +22,13 @@ treated = rng.integers(0, 2, n)
 lasted = rng.exponential(4.0 * np.exp(0.6 * treated))
 left = rng.uniform(0, 12, n)
 durations, events = np.minimum(lasted, left), lasted <= left
-rows, happens, persons = person_periods(durations, events, times, treated[:, None])
+rows, happens, persons, at_risk = person_periods(durations, events, times, treated[:, None])
 
 # %%
 # Hazards
 # -------
-# Each row weighs 1/5, the public number of periods, so a person counts once at most.
+# The four dummies of periods are a group of which a row has one at most. Rows of a person count
+# while the person's sums stay within bounds, so a person counts once.
 
 _, table = private_regression(
     PrivateLogisticRegression(),
@@ -35,9 +36,11 @@ _, table = private_regression(
     happens,
     epsilon=4.0,
     bounds=(0, 1),
+    one_hot=[range(len(times) - 1)],
     classes=[0, 1],
     groups=persons,
     max_rows_per_person=len(times),
+    at_risk=at_risk,
 )
 print(table)
 
@@ -52,7 +55,10 @@ for x, label in ((0, "untreated"), (1, "treated")):
     (line,) = ax.step(curve.times, curve.survival, where="post", label=label)
     band = {"step": "post", "alpha": 0.25, "color": line.get_color()}
     ax.fill_between(curve.times, curve.low, curve.high, **band)
-    print(f"{label}: {curve.survival[-1]:.3f} last {curve.times[-1]:g} years")
+    truth = np.exp(-curve.times / (4.0 * np.exp(0.6 * x)))
+    inside = np.mean((curve.low <= truth) & (truth <= curve.high))
+    print(f"{label}: {curve.survival[-1]:.3f} last {curve.times[-1]:g} years, ", end="")
+    print(f"truth {truth[-1]:.3f}; {inside:.0%} of the band holds the truth")
 ax.set(title="Survival, with 95 % bands", xlabel="years", ylabel="probability of no event")
 ax.set_ylim(0, 1)
 ax.legend()

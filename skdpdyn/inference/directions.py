@@ -21,6 +21,7 @@ SEEN = 1.0  # the same above the norm of noise in all directions that do not cou
 # A coefficient is refused if this part of it, squared, lies in directions that are not carried
 LEAST_PART = 0.01
 LARGEST_VARIANCE_NOISE = 0.25  # standard deviation of the noise on a variance, over the variance
+TOTAL, TOTAL_SHARE = "weight of rows", 0.005
 _NAMED, _MOST_NAMES = 0.3, 4  # least load of a column over the largest, and how many are named
 
 
@@ -78,14 +79,20 @@ class Coordinates:
                 yield part, z, weight * rows.weight[part] if rows.weight.size else weight
 
 
-def shares_of_coordinates(rows: LocalRows, budget: Budget, intercept: bool) -> dict[str, Share]:
-    """Return what learning coordinates takes, from public numbers; nothing of few records."""
+def shares_of_coordinates(
+    rows: LocalRows, budget: Budget, intercept: bool, adds_up: bool = True
+) -> dict[str, Share]:
+    """Return what learning coordinates takes, from public numbers; nothing of few records.
+
+    ``adds_up``: whether weights of rows add up to the number of records.
+    """
     n_samples, mu = rows.n_records, budget.mu * ROUNDS_DOWN
     if rows.is_sparse or strength_of(n_samples, mu, budget.adjacency) < LEAST_STRENGTH:
         return {}
     options = {"is_sparse": False, "centred": intercept}
     shares = shares_of(n_samples, rows.shape[1], mu, budget.adjacency, **options)
-    return scaled_to(shares, COORDINATES_SHARE)
+    shares = scaled_to(shares, COORDINATES_SHARE)
+    return shares if adds_up else {TOTAL: Share(TOTAL_SHARE)} | shares
 
 
 def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> Coordinates:
@@ -99,10 +106,15 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
         return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
     plain = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
     plain.persons, plain.most_rows = rows.persons, rows.most_rows
+    n_samples = rows.n_records
+    if TOTAL in spending.shares:  # weights 1/most_rows of some rows add up to less
+        room = 1 + 4 * n_samples * np.finfo(np.float64).eps
+        total = float(spending.release(TOTAL, math.fsum(rows.weight), room))
+        n_samples = min(max(total, 1.0), n_samples)
     strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
     quantile = kept_weight(strength, n_features)
     conditioner = Conditioner(
-        n_samples=rows.n_records, data_norm=radius, shares=shares, quantile=quantile
+        n_samples=n_samples, data_norm=radius, shares=shares, quantile=quantile
     )
     found = conditioner.learn(plain, spending).map
     weights = np.diag(found.weights) if found.is_diagonal else found.weights

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import helmert
 from sklearn.base import clone
 
-from skdpdyn.base import silent_arithmetic
+from skdpdyn.base import quoting_no_records, silent_arithmetic
+from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import unit_of
@@ -19,6 +21,7 @@ from skdpdyn.inference.directions import (
     learn_coordinates,
     shares_of_coordinates,
 )
+from skdpdyn.inference.histories import MOST_ROWS
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
     Classes,
@@ -63,12 +66,14 @@ def private_regression(
     delta: float | str = "auto",
     adjacency: str = "replace_one",
     bounds: Any,
+    one_hot: Any = (),
     target_bounds: tuple[float, float] | None = None,
     classes: Any = None,
     groups: Any = None,
     unit: str | None = None,
     exposure: Any = None,
     max_rows_per_person: int | None = None,
+    at_risk: Any = None,
     robust: bool = False,
     confidence: float = 0.95,
     random_state: int | None = None,
@@ -106,6 +111,9 @@ PrivateRidge
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict
         Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. Cells outside of
         them count as the nearer bound.
+    one_hot : sequence of sequences of int or str, default=()
+        Groups of columns of dummies, by number or name, of which a row has at most one that is not
+        0. It then has the length of one column, and noise is smaller; others are shortened to it.
     target_bounds : tuple (low, high), default=None
         Public bounds of numbers or counts. None: the model's; where it has none, taken from y,
         with a PrivacyLeakWarning.
@@ -121,10 +129,14 @@ PrivateRidge
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count.
     max_rows_per_person : int or None, default=None
-        Public number of rows that a person may have at most: each row then weighs
-        1/max_rows_per_person, and errors of a person's rows are taken to be uncorrelated, as those
-        of hazards are. None: rows weigh 1/k, and the model's own ``max_rows_per_person`` is no more
-        than a limit.
+        Public number of rows that a person may have at most: errors of a person's rows are then
+        taken to be uncorrelated, as those of hazards are. Each row weighs 1/max_rows_per_person; of
+        two classes and up to 200 rows it weighs 1, rows of a person are in the order of time, and
+        one counts if the person's sums stay bounded whatever its target. None: rows weigh 1/k, and
+        the model's own ``max_rows_per_person`` is no more than a limit.
+    at_risk : array-like of shape (n_samples,), default=None
+        Which rows count, though the persons of all do, whose number is public: see
+        `person_periods`. None: all.
     robust : bool, default=False
         Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
         though the likelihood may be wrong. It takes 15 parts of mu^2 beside about 100 others.
@@ -198,7 +210,10 @@ PrivateRidge
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
         reading = replace(reading, given_rows=max_rows_per_person)
         most_rows = most_rows_of(model, reading.shape[0], max_rows_per_person)
-        fitted = _Fit.of(model, reading, most_rows, scaler.bounds_, unit, robust)
+        units = Units.of(scaler.bounds_, _places(model, one_hot), bool(model.fit_intercept))
+        fitted = _Fit.of(model, reading, most_rows, units, unit, robust)
+        if at_risk is not None:
+            fitted.rows.weight = _weights_at_risk(at_risk, fitted.rows)
         found = fitted.run()
     table = PrivateSummary.of(
         found,
@@ -242,6 +257,47 @@ def _regression(model, X, exposure):
     return clone(model)
 
 
+def _places(model, one_hot):
+    """Return the numbers of the columns of each group of dummies."""
+    names = list(getattr(model, "feature_names_in_", range(model.n_features_in_)))
+    groups = [[names.index(key) if key in names else -1 for key in group] for group in one_hot]
+    every = [place for group in groups for place in group]
+    if -1 in every or len(set(every)) < len(every):
+        raise ValueError(
+            f"one_hot={one_hot!r} must hold groups of columns of X, each column once at most"
+        )
+    return groups
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Units in which columns count, ``x @ slopes + shifts``, in rows of up to ``radius``.
+
+    A column within its bounds becomes a number in [-1, 1]. Of a group of dummies each level becomes
+    a corner of a regular simplex, that of no dummy too: so no level is alone, as a reference is.
+    """
+
+    bounds: np.ndarray
+    slopes: np.ndarray
+    shifts: np.ndarray
+    radius: float
+
+    @classmethod
+    def of(cls, bounds: np.ndarray, one_hot: list[list[int]], intercept: bool) -> "Units":
+        """Return units of columns within bounds; without an intercept nothing takes a shift up."""
+        if not intercept:
+            bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
+        slopes, shifts = np.diag(2 / np.diff(bounds)[:, 0]), -bounds.sum(axis=1)
+        shifts = shifts / np.diff(bounds)[:, 0]
+        for group in one_hot if intercept else []:
+            *corners, reference = helmert(len(group) + 1).T
+            low, high = bounds[group].T
+            slopes[np.ix_(group, group)] = (corners - reference) / (high - low)[:, None]
+            shifts[group] = reference - low @ slopes[np.ix_(group, group)]
+        n_long = len(bounds) - sum(max(len(group) - 1, 0) for group in one_hot)
+        return cls(bounds, slopes, shifts, math.sqrt(n_long))
+
+
 @dataclass(frozen=True, eq=False)
 class _Fit:
     """A regression that is checked and planned."""
@@ -251,25 +307,25 @@ class _Fit:
     attributes: dict[str, Any]
     leaks: tuple[str, ...]
     link: Link
-    bounds: np.ndarray
+    units: Units
     unit: str
     robust: bool
-    spread: float  # variance of scores over what it would be of persons whose rows are alike
+    equal: bool  # whether errors of a person's rows are uncorrelated, and rows weigh the same
 
     @classmethod
-    def of(cls, model, reading, most_rows, bounds, unit, robust):
+    def of(cls, model, reading, most_rows, units, unit, robust):
         """Return what to fit, with rows in units of their bounds."""
         n_features, rows = reading.shape[1], reading.rows(most_rows)
-        if not model.fit_intercept:  # nothing to take a shift up
-            bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
-        middle, half = bounds.mean(axis=1), np.diff(bounds)[:, 0] / 2
-        rows.X = (np.clip(rows.X, *bounds.T).astype(np.float64) - middle) / half
-        size = math.sqrt(n_features)
-        rows.map = RowMap(None, np.full(n_features, 1 / size), norm=1.0, radius=size)
+        with one_blas_thread():
+            rows.X = np.clip(rows.X, *units.bounds.T).astype(np.float64) @ units.slopes
+        rows.X += units.shifts
+        rows.map = RowMap(
+            None, np.full(n_features, 1 / units.radius), norm=1.0, radius=units.radius
+        )
         attributes = reading.target.attributes
         link = _link(model, attributes, bool(rows.exposure.size))
         known = model, rows, attributes, reading.target.leaks, link
-        return cls(*known, bounds, unit, robust, 1 / most_rows if reading.equal else 1.0)
+        return cls(*known, units, unit, robust, reading.equal)
 
     def run(self) -> Estimates:
         """Buy and publish everything."""
@@ -278,12 +334,14 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        shares = shares_of_coordinates(rows, budget, intercept)
+        shares = shares_of_coordinates(rows, budget, intercept, not self.equal)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
+        in_time = self.equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
+        spread = 1 / rows.most_rows if self.equal else 1.0
         with buying(shares, budget, n_samples, model.random_state) as (spending, plan):
             coordinates = learn_coordinates(rows, spending, intercept)
-            scored = Scoring(rows, self.link, coordinates, spending, self.spread).run()
+            scored = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.leaks, self.unit)
         units, shift = self._units(coordinates)
         self._publish(scored, units, shift)
@@ -323,18 +381,17 @@ class _Fit:
 
     def _units(self, coordinates):
         """Return the matrix and the shift that make parameters for X of those of coordinates."""
-        middle, half = self.bounds.mean(axis=1), np.diff(self.bounds)[:, 0] / 2
-        intercept, shift = bool(self.model.fit_intercept), 0.0
-        to_x = np.diag(1 / (half * math.sqrt(half.size)))
+        n_features, intercept, shift = len(self.units.bounds), bool(self.model.fit_intercept), 0.0
+        to_x = self.units.slopes / self.units.radius
         if intercept:
-            to_x = np.vstack([to_x, -middle @ to_x])
-            to_x = np.column_stack([to_x, np.append(np.zeros(half.size), 1.0)])
+            to_x = np.vstack([to_x, self.units.shifts / self.units.radius])
+            to_x = np.column_stack([to_x, np.append(np.zeros(n_features), 1.0)])
         factor = 1.0
         if isinstance(self.link, Numbers):
             shift, factor = scaling(*self.attributes["target_bounds_"], intercept)
         elif isinstance(self.link, Counts) and intercept:
             shift = math.log(self.link.unit)
-        shifts = np.append(np.zeros(half.size), [shift] * intercept)
+        shifts = np.append(np.zeros(n_features), [shift] * intercept)
         return factor * to_x @ coordinates.of_unit(1.0).T, shifts
 
     def _publish(self, scored: Scored, units, shift):
@@ -352,11 +409,20 @@ class _Fit:
             raise FloatingPointError("the parameters overflowed: there are too few records")
         model.coef_, model.intercept_ = coef, intercept
         model.n_samples_, model.solver_ = self.rows.n_records, "private_regression"
-        model.data_norm_ = float(np.linalg.norm(np.abs(self.bounds).max(axis=1))) * (1 + 1e-9)
+        largest = np.abs(self.units.bounds).max(axis=1)
+        model.data_norm_ = float(np.linalg.norm(largest)) * (1 + 1e-9)
         model.intercept_scaling_ = float(bool(model.fit_intercept))
         model.alpha_, model.conditioning_ = 0.0, None
         for name, value in self.attributes.items():
             setattr(model, name, value)
+
+
+def _weights_at_risk(at_risk, rows):
+    """Return weights that are 0 where rows are not at risk."""
+    at_risk = quoting_no_records(np.asarray, at_risk)
+    if at_risk.shape != rows.X.shape[:1] or at_risk.dtype != bool:
+        raise ValueError("at_risk must hold True or False for each row, of all rows that X has")
+    return at_risk * (rows.weight if rows.weight.size else 1.0)
 
 
 def _link(model, attributes, has_exposure) -> Link:

@@ -13,6 +13,7 @@ from scipy import special
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
+from skdpdyn.inference.histories import MOST_SCORE, counted, most_curvature
 from skdpdyn.linear_model.counts import base_rate, shares_of_rate
 from skdpdyn.linear_model.parts import TARGET_SCALE
 from skdpdyn.rules import (
@@ -23,6 +24,7 @@ from skdpdyn.rules import (
     SCORES_SHARE,
     START_SHARE,
     reach,
+    room_to_grow,
     strength_of,
 )
 from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
@@ -268,6 +270,9 @@ class Scoring:
     spread : float, default=1.0
         Variance of scores, in units of the curvature times the dispersion: the weight of rows
         where it is the same for all and their errors are uncorrelated, 1 on the safe side.
+    in_time : bool, default=False
+        Whether rows of a person are in the order of time and have the same weight 1/most_rows: each
+        then weighs 1, and those count that keep the person's sums bounded.
     """
 
     def __init__(
@@ -277,13 +282,24 @@ class Scoring:
         coordinates: Coordinates,
         spending: Spending,
         spread: float = 1.0,
+        in_time: bool = False,
     ) -> None:
         self.rows, self.link, self.spending, self.spread = rows, link, spending, spread
         self.square, self.constant = coordinates.square, coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
+        self.growth = room_to_grow(strength, rows.shape[1])
         self.reach = reach(strength, link.n_outputs * rows.shape[1])
         self.blocks = list(coordinates.blocks(rows, self.reach))
         self.n_coordinates = self.blocks[0][1].shape[1]
+        # how far a record moves sums, in units of the longest full row, and the weight of its rows
+        self.most_score, self.most_curvature, self.row_weight = 1.0, self.reach, 1
+        self.in_time = in_time
+        if in_time:
+            most = MOST_SCORE, most_curvature(self.n_coordinates)
+            self.most_score, self.most_curvature = (self.growth * bound for bound in most)
+            self.spread, self.row_weight = 1.0, rows.most_rows
+            _, z, weight = zip(*self.blocks, strict=True)
+            self.blocks = [(slice(None), np.vstack(z), rows.most_rows * np.concatenate(weight))]
 
     def run(self) -> Scored:
         """Take all steps, and return the estimates."""
@@ -298,9 +314,12 @@ class Scoring:
                 residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
             )
             terms = self._bounded(residuals, limit)
+            of_outputs = link.curvature(raw, self.rows, limit)
+            if self.in_time:
+                terms, of_outputs = self._counted(terms, of_outputs(0, 0), limit)
             gradient, std = self._gradient(k, theta, terms, limit)
             if k < len(link.curvatures):
-                curvature = self._curvature(k, theta, link.curvature(raw, self.rows, limit), limit)
+                curvature = self._curvature(k, theta, of_outputs, limit)
             steps.append((theta.ravel(), gradient, std))
             theta = theta - self._step(curvature, gradient).reshape(theta.shape)
         return self._estimates(steps[-link.n_averaged :], curvature, terms, limit)
@@ -338,14 +357,23 @@ class Scoring:
         factor = np.minimum(limit * (1 - 1e-12) / np.maximum(norms, 1e-300), 1.0)
         return np.where(np.isfinite(residuals), residuals, limit) * factor[:, None]
 
+    def _counted(self, terms, curvature, limit):
+        """Return residuals and curvatures that are 0 in rows that do not count."""
+        _, z, weight = self.blocks[0]
+        largest = self.link.largest_curvature(limit) * self.square
+        most = self.most_score * limit * math.sqrt(self.square), self.most_curvature * largest
+        known = self.rows.persons, z, weight, terms[:, 0] + self.rows.y, self.rows.y
+        counts = counted(*known, most)
+        return terms * counts[:, None], lambda a, b: curvature * counts
+
     def _gradient(self, k, theta, terms, limit):
         """Return the noisy sum of gradients, and the standard deviation of its noise."""
         total = np.zeros(theta.shape)
         with one_blas_thread():
             for part, z, weight in self.blocks:
                 total += (terms[part] * weight[:, None]).T @ z
-        name, most = GRADIENT.format(k), limit * math.sqrt(self.square)
-        sensitivity = most * (self.spending.per_record + rounding_of(self.rows, theta))
+        name, moved = GRADIENT.format(k), self.most_score * self.spending.per_record
+        sensitivity = limit * math.sqrt(self.square) * (moved + self._rounding(theta))
         noisy = self.spending.release(name, total.ravel(), sensitivity)
         return noisy, sensitivity * self.spending.noise_multiplier(name)
 
@@ -363,12 +391,15 @@ class Scoring:
         return self._symmetric(
             CURVATURE.format(k),
             total.reshape(theta.size, theta.size),
-            self.link.largest_curvature(limit) * self.square * self.reach,
+            self.link.largest_curvature(limit) * self.square * self.most_curvature,
             theta,
         )
 
+    def _rounding(self, theta):
+        return self.row_weight * rounding_of(self.rows, theta)
+
     def _symmetric(self, name, total, most, theta):
-        sensitivity = most * (self.spending.per_square + rounding_of(self.rows, theta))
+        sensitivity = most * (self.spending.per_square + 2 * self._rounding(theta))
         noisy = self.spending.symmetric(name, (total + total.T) / 2, sensitivity)
         return Moment(noisy, sensitivity * self.spending.noise_multiplier(name))
 
@@ -404,4 +435,5 @@ class Scoring:
                 else:
                     np.add.at(by_record, owner[part], scores)
             total += by_record.T @ by_record
-        return self._symmetric(SCORES, total, limit**2 * self.square, theta)
+        most = (self.most_score * limit) ** 2 * self.square
+        return self._symmetric(SCORES, total, most, theta)

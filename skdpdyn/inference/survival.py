@@ -12,16 +12,15 @@ from skdpdyn.inference.table import PrivateSummary
 
 def person_periods(
     durations: Any, events: Any, times: Any, X: Any = None
-) -> tuple[Any, np.ndarray, np.ndarray]:
+) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Return a row for each person and period at risk, for a regression of hazards.
 
     The hazard of a period is the probability that the event happens in it, if it has not before.
     Its logarithmic odds are a sum of one number for each period and of coefficients times columns:
-    a logistic regression of these rows, by `private_regression` or an estimator's ``fit``, with
-    ``groups`` and ``max_rows_per_person=len(times)``. So each row weighs 1/len(times), whatever
-    happens, and the guarantee is for a person with all rows. (Weights 1/k of a person with k rows
-    would bend hazards: those who leave early would count more in each period. An estimator's own
-    parameter ``max_rows_per_person`` leaves them at 1/k.) Of persons with several spells each spell
+    a logistic regression of these rows, by `private_regression` with ``groups``, ``at_risk`` and
+    ``max_rows_per_person=len(times)``: rows weigh the same, whatever happens, and the guarantee is
+    for a person with all rows. (Weights 1/k of a person with k rows would bend hazards: those who
+    leave early would count more in each period.) Of persons with several spells each spell
     is one of the durations: pass ``groups=ids[groups]``, with ids of persons, and
     ``max_rows_per_person=len(times) * the most spells of a person``, a public number. Without ids
     the guarantee would be for a spell.
@@ -34,8 +33,9 @@ def person_periods(
         Whether the event happened: 0 or 1.
     times : array-like of shape (n_periods,)
         Ends of the periods, public: increasing numbers above 0. A person whose duration is beyond
-        the last counts as without an event at its end; one who is censored in a period, as without
-        an event at the end of the period.
+        the last counts as without an event at its end; one who is censored in the first half of a
+        period, as without an event at its start, and at its end in the second half. So hazards are
+        off by about their square times a twelfth of the part of persons who are censored.
     X : array-like of shape (n_persons, n_features), default=None
         Columns of each person, which are repeated. None: none.
 
@@ -48,6 +48,9 @@ def person_periods(
         1 where the event happens in the period.
     groups : ndarray of shape (n_rows,)
         Number of each row's person.
+    at_risk : ndarray of bool of shape (n_rows,)
+        False in the row of a person who is censored in the first half of the first period: it does
+        not count, but the person does, since their number is public.
 
     Raises
     ------
@@ -58,9 +61,11 @@ def person_periods(
     Examples
     --------
     >>> from skdpdyn.inference import person_periods
-    >>> X, y, groups = person_periods([0.5, 2.0], [1, 0], times=[1, 2, 3])
+    >>> X, y, groups, at_risk = person_periods([0.5, 2.0, 0.2], [1, 0, 0], times=[1, 2, 3])
     >>> X.tolist(), y.tolist(), groups.tolist()
-    ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]], [1, 0, 0], [0, 1, 1])
+    ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]], [1, 0, 0, 0], [0, 1, 1, 2])
+    >>> at_risk.tolist()
+    [True, True, True, False]
     """
     times = np.asarray(times, dtype=np.float64)
     durations = quoting_no_records(np.asarray, durations, dtype=np.float64)
@@ -78,6 +83,8 @@ def person_periods(
         if not np.all(holds):
             raise ValueError(message)
     last = np.minimum(np.searchsorted(times, durations), times.size - 1)
+    early = (events == 0) & (durations < (np.append(0.0, times)[last] + times[last]) / 2)
+    last, at_risk = np.maximum(last - early, 0), ~(early & (last == 0))
     groups = np.repeat(np.arange(durations.size), last + 1)
     period = np.arange(groups.size) - np.repeat(np.cumsum(last + 1) - last - 1, last + 1)
     happens = (events == 1) & (durations <= times[-1])
@@ -87,8 +94,9 @@ def person_periods(
         frame = X.iloc[groups].reset_index(drop=True)
         for k, end in list(enumerate(times.tolist()))[:0:-1]:
             frame.insert(0, f"period to {end:g}", rows[:, k - 1])
-        return frame, y, groups
-    return rows if X is None else np.column_stack([rows, np.asarray(X)[groups]]), y, groups
+        return frame, y, groups, at_risk[groups]
+    rows = rows if X is None else np.column_stack([rows, np.asarray(X)[groups]])
+    return rows, y, groups, at_risk[groups]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +118,7 @@ class SurvivalCurve:
     >>> from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
     >>> rng = np.random.default_rng(0)
     >>> durations, times = rng.exponential(2.0, 50_000), [1, 2, 3]
-    >>> X, y, groups = person_periods(durations, np.ones(50_000), times)
+    >>> X, y, groups, at_risk = person_periods(durations, np.ones(50_000), times)
     >>> _, table = private_regression(
     ...     PrivateLogisticRegression(),
     ...     X,
@@ -120,6 +128,7 @@ class SurvivalCurve:
     ...     classes=[0, 1],
     ...     groups=groups,
     ...     max_rows_per_person=3,
+    ...     at_risk=at_risk,
     ... )
     >>> curve = SurvivalCurve.of(table, times)
     >>> bool(np.all(np.abs(curve.survival - np.exp(-curve.times / 2)) < 0.05))
