@@ -61,6 +61,9 @@ class Objective:
     start_norm : float, default=0.0
         Public bound on the norm of where training starts, which penalty and projection are around.
         0: training starts at 0.
+    residuals : bool, default=False
+        Whether sums are of derivatives of the loss alone: a row then counts as its intercept
+        column.
     """
 
     loss: Loss
@@ -74,11 +77,12 @@ class Objective:
     most_rows: int = 1
     exact: bool = False
     start_norm: float = 0.0
+    residuals: bool = False
 
     @cached_property
     def row_norm(self) -> float:
         """Bound B on the norm of a row with its intercept column."""
-        return row_norm_of(self.data_norm, self.intercept_scaling)
+        return row_norm_of(0.0 if self.residuals else self.data_norm, self.intercept_scaling)
 
     @property
     def n_outputs(self) -> int:

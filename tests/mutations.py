@@ -278,8 +278,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a mean residual counts once",
-        "spending.adjacency.sum_sensitivity(long.lipschitz)",
-        "1.0 * long.lipschitz",
+        "spending.adjacency.sum_sensitivity(bound)",
+        "1.0 * bound",
         "tests/test_spent.py -k 'Ridge and calibrated'",
     ),
     Mutation(

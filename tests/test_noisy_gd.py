@@ -217,13 +217,13 @@ def test_planted_bug_intercept_left_out_of_the_norm(monkeypatch):
 
 
 def test_planted_bug_rows_not_bounded(monkeypatch):
-    bounded = LocalRows.bounded_without_room
+    bounded = LocalRows.bounded_for
 
-    def unbounded(self, objective):
+    def unbounded(self, what):
         ones = np.ones(self.shape[0])
-        return bounded(self, objective)._replace(scale=ones, limit=ones)
+        return bounded(self, what)._replace(scale=ones, limit=ones)
 
-    monkeypatch.setattr(LocalRows, "bounded_without_room", unbounded)
+    monkeypatch.setattr(LocalRows, "bounded_for", unbounded)
     assert (
         largest_part_of_the_sensitivity(lambda X: problem(logistic, X, clip=math.inf), 1.0, 0.5) > 2
     )

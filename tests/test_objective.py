@@ -11,6 +11,7 @@ from scipy import sparse
 
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.kernels.passes import Gradients
 from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
@@ -227,7 +228,7 @@ def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
     assert (
         rows.bounded(several).limit.max()
         < math.sqrt(2)
-        < rows.bounded_without_room(several).limit.min()
+        < rows.bounded_for(Gradients.of(several, rows)).limit.min()
     )
     assert several.unclamped().contracts
     assert several.unclamped().loss.residual is several.loss.residual

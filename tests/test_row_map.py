@@ -13,7 +13,6 @@ from reference import gradients
 from scipy import sparse
 
 from skdpdyn.data import local
-from skdpdyn.data.base import LONG_COLUMN
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import numbers_of_rows
@@ -411,23 +410,42 @@ def test_what_is_kept_of_rows_is_what_training_would_compute(name):
 
 
 @pytest.mark.parametrize("name", ["diagonal", "full", "unit", "centred full"])
-def test_a_pass_beside_a_long_column_needs_no_lengths_again(name, monkeypatch):
-    """Its bits are those of rows never trained on, and no gradient is beyond its bound."""
+def test_sums_of_residuals_need_no_lengths_again(name, monkeypatch):
+    """Their bits are those of rows never trained on, and no residual is beyond its bound."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (90, D)), np.full(90, 1e3)
-    loss, known = squared, {"n_samples": 90, "n_features": D, "spread": 99.0}
-    short = Objective(loss, data_norm=1.0, clip=0.5, intercept_scaling=0.2, exact=True, **known)
-    long = replace(short, clip=2.0, intercept_scaling=LONG_COLUMN)
+    public = {"n_samples": 90, "n_features": D, "spread": 99.0, "exact": True}
+    objective = Objective(squared, data_norm=1.0, clip=0.5, intercept_scaling=0.2, **public)
     rows, point = LocalRows(X, y, map=MAPS[name]), rng.uniform(-1, 1, D + 1)
-    fresh = LocalRows(X, y, map=MAPS[name]).gradient(long, point)
-    rows.gradient(short, point)
+    fresh = LocalRows(X, y, map=MAPS[name]).residual_sum(objective, 0.3, point)
+    rows.gradient(objective, point)
     monkeypatch.setattr(RowMap, "lengths", lambda *_: pytest.fail("rows are read once more"))
-    np.testing.assert_array_equal(rows.gradient(long, point), fresh)
+    np.testing.assert_array_equal(rows.residual_sum(objective, 0.3, point), fresh)
     monkeypatch.undo()
-    alone = replace(long, n_samples=1)
+    assert 0.999 * 90 * 0.3 < abs(fresh.item()) <= 90 * 0.3
+    alone = replace(objective, n_samples=1)
     for i in range(9):
-        of_row = LocalRows(X[i : i + 1], y[:1], map=MAPS[name]).gradient(alone, point)
-        assert 0.99 * alone.clip < np.linalg.norm(of_row) <= alone.clip
+        row = LocalRows(X[i : i + 1], y[:1], map=MAPS[name])
+        assert 0.999 * 0.3 < abs(row.residual_sum(alone, 0.3, point).item()) <= 0.3
+
+
+@pytest.mark.parametrize("bound", [0.1, 10.0])
+@pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=["one", "several"])
+def test_a_sum_of_residuals_is_that_of_numpy(loss, bound):
+    """That of gradients of the intercept column alone, if it is 1."""
+    X, y, weight = data(300, n_classes=max(loss.n_outputs, 2))
+    objective, row_map = problem(loss, 300, intercept_scaling=0.2), MAPS["centred full"]
+    point = np.random.default_rng(1).uniform(-1, 1, objective.n_parameters)
+    found = LocalRows(X, y, weight, row_map).residual_sum(objective, bound, point)
+    column = replace(objective, clip=bound, data_norm=1e-9, intercept_scaling=1.0)
+    coef, intercept = point[: -loss.n_outputs].reshape(loss.n_outputs, D), point[-loss.n_outputs :]
+    raw = mapped(X, row_map) @ coef.T + intercept
+    for i, of_row in enumerate(raw):
+        at = np.append(np.zeros(loss.n_outputs * D), of_row)
+        found -= (
+            weight[i] * gradients(column, np.zeros((1, D)), y[i : i + 1], at)[0, -of_row.size :]
+        )
+    np.testing.assert_allclose(found, 0, atol=1e-9)
 
 
 def test_sums_that_float64_cannot_tell_apart_are_refused():

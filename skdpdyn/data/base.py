@@ -4,6 +4,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,6 @@ from skdpdyn.objective import Objective
 
 _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
-LONG_COLUMN = 16.0
-"""Constant of an intercept column beside which norms of mapped rows matter by 0.2 % or less."""
 _LEAST_SINGLE = 1e-18  # see `Objective.allows_single`
 _MOST_SINGLE = 1e30
 _LEAST_CHUNK, _LARGEST_CHUNK = 1024, 4096  # rows that statistics add up one after the other
@@ -164,8 +163,8 @@ class Rows(ABC):
         if point.shape != (objective.n_parameters,):
             raise ValueError(f"point has shape {point.shape}: give {objective.n_parameters}")
         opened = vars(self).setdefault("_gradients", {})
-        known, place, sums = opened.get(chosen is None, (None, None, None))
-        if known is not objective:
+        before, place, sums = opened.get(chosen is None, (None, None, None))
+        if before is not objective:
             if sums is not None:
                 sums.close()
                 # what the last objective needed of each row makes room for what this one needs
@@ -174,8 +173,33 @@ class Rows(ABC):
             place, sums = self._open(objective, chosen is not None)
             opened[chosen is None] = objective, place, sums
         at = place.at(point)
-        found = sums(*at) if chosen is None else sums(*at, np.asarray(chosen))
-        return place.pull_back(self.common * found)
+        total = sums(*at) if chosen is None else sums(*at, np.asarray(chosen))
+        return place.pull_back(self.common * total)
+
+    def residual_sum(self, objective: Objective, limit: float, point: np.ndarray) -> np.ndarray:
+        """Return the sum over rows of the derivatives of the loss, each clipped to a limit.
+
+        Parameters
+        ----------
+        objective : Objective
+            The problem, with an intercept.
+        limit : float
+            Largest norm of a row's derivatives. One record changes the computed sum by at most
+            ``limit``, or twice that where it is replaced.
+        point : ndarray of shape (n_parameters,)
+            Coefficients of mapped rows, output by output, then the intercepts.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs,)
+        """
+        residuals = replace(
+            objective, clip=limit, intercept_scaling=1.0, exact=True, residuals=True
+        )
+        place, sums = self._open(residuals, False)
+        with closing(sums):
+            total = place.pull_back(self.common * sums(*place.at(point)))
+        return total[-objective.n_outputs :]
 
     def _open(self, objective, of_batches):
         self.check(replace(objective, n_samples=self.n_records) if of_batches else objective)
@@ -257,10 +281,6 @@ class Rows(ABC):
         if map is not None and self.is_sparse and map.centre is not None:
             raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
 
-    def is_beside_long_column(self, objective) -> bool:
-        """Return whether norms of rows hardly matter: limits take all for 1, which none exceeds."""
-        return self.map is not None and objective.intercept_scaling >= LONG_COLUMN
-
     def growth(self, objective) -> float:
         """Return how much more sums of mapped rows may round than others; at least 1.
 
@@ -272,7 +292,7 @@ class Rows(ABC):
         ValueError
             If the map has a centre or a full matrix, and nothing bounds the residuals.
         """
-        if self.map is None or self.map.is_exact:
+        if self.map is None or self.map.is_exact or objective.residuals:
             return 1.0
         largest = objective.loss.lipschitz
         if objective.intercept_scaling:

@@ -292,24 +292,23 @@ class LocalRows(Rows):
         room = allowance(objective, dtype or self.dtype, n_chunks, aligned, *terms)
         return self._bounded(objective, room)
 
-    def bounded_without_room(self, objective) -> BoundedRows:
-        """Return factors and limits of rows if the budget pays for rounding.
+    def bounded_for(self, what) -> BoundedRows:
+        """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`.
 
-        A softmax that is not clipped is not clamped either, for that would be no contraction.
+        If the budget pays for rounding, they leave no room for it. A softmax that is not clipped is
+        not clamped either then, for that would be no contraction.
         """
+        objective = what.objective
+        if objective.exact:
+            return self.bounded(objective, what.n_chunks, what.precision, what.aligned)
         return self._bounded(objective.unclamped() if objective.contracts else objective, 0.0)
 
-    def bounded_for(self, what) -> BoundedRows:
-        """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`."""
-        if what.objective.exact:
-            return self.bounded(what.objective, what.n_chunks, what.precision, what.aligned)
-        return self.bounded_without_room(what.objective)
-
     def _bounded(self, objective, room):
-        n_rows, long = self.shape[0], self.is_beside_long_column(objective)
-        known = long and self._scaled[0] is self.map and self._scaled[1] is self.X
-        kept = self._scaled[2:] if known else self._taken()
-        has_centre = self.map is not None and self.map.centre is not None
+        n_rows, has_centre = self.shape[0], self.map is not None and self.map.centre is not None
+        # lengths are not read where they are known, or do not matter
+        is_divided = objective.residuals and self._scaled[0] is self.map is not None
+        is_divided = is_divided and self._scaled[1] is self.X
+        kept = self._scaled[2:] if is_divided else self._taken()
         scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.char)
         largest, common = objective.loss.lipschitz, self.common
@@ -317,45 +316,31 @@ class LocalRows(Rows):
 
         def of_part(first):
             part = slice(first, first + _AT_ONCE)
-            norms = np.ones(limit[part].size)
-            if not known:
-                of_rows = self._divide(part, scale, offset, None if kept else objective.data_norm)
-                norms = norms if long else of_rows
+            norms = np.zeros(limit[part].size)
+            if not is_divided:
+                lengths = scale[part], offset[part]
+                if not kept:
+                    lengths = self.part(part.start, part.stop)._lengths(objective.data_norm)
+                scale[part], moved, of_rows = self._divided(*lengths)
+                norms = norms if objective.residuals else of_rows
+                if has_centre:
+                    offset[part] = moved
             compiled(norms, self.exposure[part], limit[part], *of_limit)
 
         for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
         self._scaled = self.map, self.X, scale, offset
-        return BoundedRows(
-            scale, limit, offset if has_centre else np.empty(0), self._weight_of_gradients()
-        )
-
-    def _weight_of_gradients(self):
-        if not self.exposure.size:
-            return self.weight
-        return self.exposure * self.weight if self.weight.size else self.exposure
-
-    def _divide(self, part, scale, offset, data_norm):
-        """Write divisors of some rows in place of their lengths; return norms.
-
-        ``data_norm``: None where the lengths are there.
-        """
-        lengths = scale[part], offset[part]
-        if data_norm is not None:
-            lengths = self.part(part.start, part.stop)._lengths(data_norm)
-        scale[part], moved, norms = self._divided(*lengths)
-        if self.map is not None and self.map.centre is not None:
-            offset[part] = moved
-        return norms
+        weight = self.weight
+        if self.exposure.size:
+            weight = self.exposure * weight if weight.size else self.exposure
+        return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
 
     def _taken(self):
-        """Take what is known of each row under this map, which is then no longer known."""
-        if self._kept and self.map is not None and self.map.moves_like(self._kept[0]):
-            _, *kept = self._kept
-            self._kept.clear()
-            return kept
-        self._kept.clear()
-        return None
+        """Return the cached factors and lengths of rows under this map, and clear the cache."""
+        cached = self._kept[:]
+        self._kept.clear()  # of copies too: whoever has the numbers writes over them
+        is_alike = cached and self.map is not None and self.map.moves_like(cached[0])
+        return cached[1:] if is_alike else None
 
     # --- sums for conditioning --------------------------------------------------------------------
 

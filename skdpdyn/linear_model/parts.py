@@ -10,7 +10,7 @@ import numpy as np
 from skdpdyn import rules
 from skdpdyn.blas import one_blas_thread
 from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
-from skdpdyn.data.base import LONG_COLUMN, target_rounding
+from skdpdyn.data.base import target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.expansion import Expansion
@@ -20,7 +20,6 @@ from skdpdyn.linear_model.reading import Reading
 from skdpdyn.linear_model.start import encoded
 from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Learning, Request
 from skdpdyn.losses import Loss
-from skdpdyn.objective import row_norm_of
 from skdpdyn.spending import COUNTS, TRAINING, Share, Spending, total_of
 
 DISTRIBUTIONS, LEVELS = "column distributions", "levels of columns"
@@ -417,9 +416,6 @@ def sums_of_rows(
 ) -> tuple[np.ndarray, float]:
     """Buy the sums over all rows of a loss's derivatives, and return the noise's deviation.
 
-    They are the intercepts' part of a sum of gradients, at rows whose intercept column is so long
-    that nearly all of the sensitivity is its own.
-
     Parameters
     ----------
     name : str
@@ -438,16 +434,9 @@ def sums_of_rows(
         Buys the sums.
     """
     objective = learning.plan.objective
-    long = replace(
-        objective,
-        loss=loss,
-        clip=bound * row_norm_of(objective.data_norm, LONG_COLUMN),
-        intercept_scaling=LONG_COLUMN,
-        exact=True,
-    )
-    point = np.append(coef.ravel(), intercept / LONG_COLUMN)
-    total = learning.rows.gradient(long, point)[-intercept.size :] / LONG_COLUMN
-    sensitivity = spending.adjacency.sum_sensitivity(long.lipschitz) / LONG_COLUMN
+    point, objective = np.append(coef.ravel(), intercept), replace(objective, loss=loss)
+    total = learning.rows.residual_sum(objective, bound, point)
+    sensitivity = spending.adjacency.sum_sensitivity(bound)
     std = sensitivity * spending.noise_multiplier(name)
     return spending.release(name, total, sensitivity), std
 
@@ -474,8 +463,7 @@ class MeanResidual(Part):
         total, _ = sums_of_rows(
             MEAN_RESIDUAL, objective.loss, bound, coef, intercept, learning, spending
         )
-        found = total / learning.rows.n_records
-        move = units.moved(learning, spending, found)
+        move = units.moved(learning, spending, total / learning.rows.n_records)
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 
 
