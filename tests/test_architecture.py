@@ -107,7 +107,6 @@ LAYERS = {
     "base.py": (8, 0),
     "foreign.py": (8, 1),
     "linear_model/targets.py": (8, 1),
-    "linear_model/answers.py": (8, 1),
     "linear_model/start.py": (8, 2),
     "linear_model/family.py": (8, 2),
     "linear_model/parameters.py": (8, 2),

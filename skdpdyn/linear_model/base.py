@@ -21,9 +21,9 @@ from skdpdyn.base import (
     warn_of_own_rows,
 )
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.linear_model.answers import answering, refuse_elsewhere, refuse_in_fit
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
+from skdpdyn.linear_model.parameters import answering, refuse_elsewhere, refuse_in_fit
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
 from skdpdyn.linear_model.start import NUMBERS

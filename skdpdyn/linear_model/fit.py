@@ -12,7 +12,7 @@ from skdpdyn.conditioning import FittedConditioning
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.linear_model.parameters import check_persons, checked
-from skdpdyn.linear_model.parts import COLUMN_LEVELS, DIAGNOSTICS, LEVELS
+from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.reading import Reading, read
 from skdpdyn.linear_model.request import request_of
@@ -55,7 +55,7 @@ def fit(
         learning = _learning(planned, reading, model.n_jobs)
         spending.shares, spending.n_threads = planned.shares, learning.rows.n_threads
         with Progress(planned.n_before_training, "conditioning", model.verbose) as spending.told:
-            for part in (DIAGNOSTICS, *planned.request.recipe.parts(planned.request)):
+            for part in planned.parts:
                 part.learn(learning, spending)
         spending.told = None
         _train(learning, spending, model.verbose, reading.elsewhere)

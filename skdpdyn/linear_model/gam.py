@@ -20,7 +20,6 @@ from skdpdyn.base import (
 from skdpdyn.data.coded import Coded, shortening
 from skdpdyn.expansion import Expansion
 from skdpdyn.linear_model.additive import expand, monotonic, read_cells
-from skdpdyn.linear_model.answers import answering, refuse_in_fit
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
@@ -29,6 +28,7 @@ from skdpdyn.linear_model.base import (
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
+from skdpdyn.linear_model.parameters import answering, refuse_in_fit
 from skdpdyn.linear_model.poisson import (
     PrivatePoissonRegressor,
     rates_of_logarithms,

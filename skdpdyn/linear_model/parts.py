@@ -32,8 +32,6 @@ class Diagnostics(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if not request.diagnostics:
-            return {}
         request.check_buys("diagnostics=True", "Use diagnostics=False")
         return shares_of_diagnostics(request.family.targets.clips)
 
@@ -111,7 +109,7 @@ class Distributions(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if request.expansion is None or request.expansion.distributions is None:
+        if request.expansion.distributions is None:
             return {}
         return {DISTRIBUTIONS: Share(rules.DISTRIBUTIONS_SHARE)}
 
@@ -304,16 +302,13 @@ class ClassWeights(Part):
 
     def share(self, request):
         """See `Part.share`: of counts that training starts from, theirs serves for both."""
-        if not request.buys_weights:
-            return {}
         request.check_buys("class_weight='private'", "Pass {label: weight}")
         return {CLASS_COUNTS: Share(rules.CLASS_COUNTS_SHARE)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        if learning.plan.request.buys_weights:
-            shares = class_shares(learning, spending)
-            learning.class_weights = shares.min() / shares
+        shares = class_shares(learning, spending)
+        learning.class_weights = shares.min() / shares
 
 
 def class_shares(learning: Learning, spending: Spending, settles: bool = False) -> np.ndarray:
@@ -477,8 +472,6 @@ class StartingPoint(Part):
     def learn(self, learning, spending):
         """See `Part.learn`: of at most a public norm."""
         objective, request = learning.plan.objective, learning.plan.request
-        if request.start is None:
-            return
         row_map, (shift, factor) = learning.rows.map, learning.units
         targets, attributes = request.family.targets, learning.target.attributes
         coef, intercept = encoded(targets, attributes, request.start, request.fit_intercept)

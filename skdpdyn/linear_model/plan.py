@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from skdpdyn.conditioning import LARGEST_SPREAD
 from skdpdyn.exceptions import CalibrationError
+from skdpdyn.linear_model.family import Part
 from skdpdyn.linear_model.parts import DIAGNOSTICS
 from skdpdyn.linear_model.start import largest_start
 from skdpdyn.linear_model.values import Plan, Request
@@ -33,7 +34,8 @@ def plan(request: Request) -> Plan:
     CalibrationError
         If no noise is known to meet the budget.
     """
-    shares, left, n_before_training = _shares(request)
+    parts = request.recipe.parts(request)
+    shares, left, n_before_training = _shares(request, parts)
     budget, adjacency = request.budget, request.budget.adjacency
     if shares and not request.strength < _LARGEST_STRENGTH:
         raise CalibrationError(
@@ -65,6 +67,7 @@ def plan(request: Request) -> Plan:
         request=request,
         objective=objective,
         shares=shares,
+        parts=parts,
         n_before_training=n_before_training,
         training=training,
         record=record,
@@ -72,13 +75,13 @@ def plan(request: Request) -> Plan:
     )
 
 
-def _shares(request: Request) -> tuple[dict[str, Share], float, int]:
+def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share], float, int]:
     """Return what is bought, by name, what is left for training, and releases before it."""
-    recipe, shares = request.recipe, dict[str, Share]()
-    for part in (*recipe.parts(request), *recipe.after):
+    recipe, shares, diagnostics = request.recipe, dict[str, Share](), dict[str, Share]()
+    for part in (*parts, *recipe.after):
+        to = diagnostics if part is DIAGNOSTICS else shares
         for name, share in part.share(request).items():
-            shares.setdefault(name, share)
-    diagnostics = DIAGNOSTICS.share(request)
+            to.setdefault(name, share)
     shares, left = recipe.divided(request, shares, total_of(diagnostics.values()))
     shares = {**diagnostics, **shares}
     after = {name for part in recipe.after for name in part.share(request)}

@@ -16,11 +16,11 @@ from skdpdyn.base import (
     warn_of_own_rows,
 )
 from skdpdyn.data.cluster import is_collection
-from skdpdyn.linear_model.answers import refuse_in_fit
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.counts import CountUnits, loss_of_counts
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
+from skdpdyn.linear_model.parameters import refuse_in_fit
 from skdpdyn.linear_model.targets import (
     Counts,
     exposures,

@@ -4,9 +4,9 @@ from typing import Any
 
 from skdpdyn import rules
 from skdpdyn.base import scored
-from skdpdyn.linear_model.answers import answering
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.family import Family
+from skdpdyn.linear_model.parameters import answering
 from skdpdyn.linear_model.parts import NumberUnits
 from skdpdyn.linear_model.targets import Numbers
 from skdpdyn.losses import pinball

@@ -16,10 +16,12 @@ import numpy as np
 from skdpdyn import rules
 from skdpdyn.conditioning import can_sum
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
+from skdpdyn.linear_model.family import Part
 from skdpdyn.linear_model.parts import (
     CELLS,
     CLASS_WEIGHTS,
     COLUMN_LEVELS,
+    DIAGNOSTICS,
     MAP_OF_PRODUCTS,
     PRODUCTS,
     RESIDUAL,
@@ -35,12 +37,25 @@ from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.spending import TRAINING, Share, scaled_to, total_of
 
 
+def _where(wanted, *parts):
+    """Return the parts, if they are wanted."""
+    return parts if wanted else ()
+
+
 class AsIs(Recipe):
     """The solver's own record, of rows as they are."""
 
     def parts(self, request):
         """See `Recipe.parts`."""
-        return CLASS_WEIGHTS, START
+        return (
+            *_where(request.diagnostics, DIAGNOSTICS),
+            *self.bought(request),
+            *_where(request.start is not None, START),
+        )
+
+    def bought(self, request: Request) -> tuple[Part, ...]:
+        """Return what is bought after diagnostics."""
+        return _where(request.buys_weights, CLASS_WEIGHTS)
 
     def divided(self, request, shares, other):
         """See `Recipe.divided`."""
@@ -98,9 +113,9 @@ class Constant(AsIs):
 
     composes = True
 
-    def parts(self, request):
-        """See `Recipe.parts`."""
-        return *request.family.parts, CLASS_WEIGHTS
+    def bought(self, request):
+        """See `AsIs.bought`."""
+        return *request.family.parts, *super().bought(request)
 
     def divided(self, request, shares, other):
         """See `Recipe.divided`: all of it."""
@@ -143,10 +158,10 @@ class Planned(AsIs):
     maps = True
     hands_over = MappingProxyType({BASE_RATE_DROWNS: CONSTANT})
 
-    def parts(self, request):
-        """See `Recipe.parts`."""
-        of_rows = COLUMN_LEVELS, CELLS, ROWS_MAP
-        return *of_rows, *request.family.parts, CLASS_WEIGHTS, START
+    def bought(self, request):
+        """See `AsIs.bought`."""
+        columns = _where(request.expansion is not None, COLUMN_LEVELS, CELLS)
+        return *columns, ROWS_MAP, *request.family.parts, *super().bought(request)
 
     def wanted(self, request):
         """See `AsIs.wanted`."""
@@ -178,10 +193,9 @@ class Mapped(Planned):
     adapts = composes = True
     after = (RESIDUAL, SLOPE)
 
-    def parts(self, request):
-        """See `Recipe.parts`."""
-        *first, start = super().parts(request)
-        return *first, ROWS_CURVATURE, start
+    def bought(self, request):
+        """See `AsIs.bought`."""
+        return *super().bought(request), ROWS_CURVATURE
 
     def wanted(self, request):
         """See `AsIs.wanted`."""
@@ -216,9 +230,9 @@ class Solved(Mapped):
     after = ()
     hands_over = MappingProxyType({})
 
-    def parts(self, request):
-        """See `Recipe.parts`."""
-        return MAP_OF_PRODUCTS, *request.family.parts, CLASS_WEIGHTS, PRODUCTS
+    def bought(self, request):
+        """See `AsIs.bought`."""
+        return MAP_OF_PRODUCTS, *request.family.parts, PRODUCTS
 
     def divided(self, request, shares, other):
         """See `Recipe.divided`: products take what is left."""

@@ -64,7 +64,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def parts(self, request: "Request") -> tuple[Part, ...]:
-        """Return what is bought before training, in this order, beside diagnostics."""
+        """Return what is bought before training, in this order."""
 
     @abstractmethod
     def divided(
@@ -242,6 +242,8 @@ class Plan(Spent):
         The problem to train on.
     shares : dict of str to Share
         What is bought before training.
+    parts : tuple of Part
+        What is bought before training, in this order.
     n_before_training : int
         Number of releases before training that they pay for.
     training : Budget
@@ -255,6 +257,7 @@ class Plan(Spent):
     request: Request
     objective: Objective
     shares: dict[str, Share]
+    parts: tuple[Part, ...]
     n_before_training: int
     training: Budget
     record: Mechanism | None
