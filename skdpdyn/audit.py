@@ -564,9 +564,9 @@ def _replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
                 "kind='canary'"
             )
         for (name, limit), (call, far) in zip(limits, moved, strict=True):
-            found = Finding(name, limit, float(np.max(np.linalg.norm(far, axis=1))))
-            if name not in nearest or found.ratio > nearest[name].ratio:
-                nearest[name] = found
+            finding = Finding(name, limit, float(np.max(np.linalg.norm(far, axis=1))))
+            if name not in nearest or finding.ratio > nearest[name].ratio:
+                nearest[name] = finding
             if call.distribution == "gaussian":
                 scales[name] = float(np.ravel(call.scale)[0])
     findings = list(nearest.values())

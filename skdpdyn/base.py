@@ -379,24 +379,24 @@ def described(kind: type) -> str | None:
     """
     if not vars(kind).get("__doc__"):
         return None
-    own, sections = f"{inspect.cleandoc(kind.__doc__ or '')}\n", ""
+    body, sections = f"{inspect.cleandoc(kind.__doc__ or '')}\n", ""
     order = [*inspect.signature(kind).parameters]
     for title in ("Parameters", "Attributes"):
-        found: dict[str, str] = {}
+        entry_of: dict[str, str] = {}
         section = re.compile(rf"^{title}\n-+\n((?:{_ENTRY})+)", re.MULTILINE)
         for base in reversed(kind.__mro__):
             for text in (getattr(vars(base).get("__init__"), "__doc__", ""), vars(base)["__doc__"]):
                 for entries in section.findall(inspect.cleandoc(text or "") + "\n"):
                     entries = re.findall(_ENTRY, entries, re.MULTILINE)
-                    found |= {one.partition(" : ")[0]: f"{one.rstrip()}\n" for one in entries}
+                    entry_of |= {one.partition(" : ")[0]: f"{one.rstrip()}\n" for one in entries}
         if title == "Parameters":
-            names = {name: name.partition(",")[0].lstrip("*") for name in found}
-            kept = [name for name in found if names[name] in order]
-            found = {n: found[n] for n in sorted(kept, key=lambda n: order.index(names[n]))}
-        own = section.sub("", own)
-        if found:
-            sections += f"{title}\n{'-' * len(title)}\n{''.join(found.values())}\n"
-    summary, *others = re.split(r"^(?=\w.*\n---)", own, maxsplit=1, flags=re.MULTILINE)
+            names = {name: name.partition(",")[0].lstrip("*") for name in entry_of}
+            kept = [name for name in entry_of if names[name] in order]
+            entry_of = {n: entry_of[n] for n in sorted(kept, key=lambda n: order.index(names[n]))}
+        body = section.sub("", body)
+        if entry_of:
+            sections += f"{title}\n{'-' * len(title)}\n{''.join(entry_of.values())}\n"
+    summary, *others = re.split(r"^(?=\w.*\n---)", body, maxsplit=1, flags=re.MULTILINE)
     return f"{summary.rstrip()}\n\n{sections}{''.join(others)}"
 
 

@@ -344,8 +344,8 @@ class Conditioner:
         A sample is enough on the way to the last map, of which steps need all lengths. One
         record moves a count of public places by 1, as it does one of all rows.
         """
-        known = MATRIX_NORM, NORM, SPREAD, RADIUS
-        last = next(one for one in known if one in self.shares) if self.trains else None
+        order = MATRIX_NORM, NORM, SPREAD, RADIUS
+        last = next(one for one in order if one in self.shares) if self.trains else None
         part, n_rows = math.inf, self.n_samples
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)

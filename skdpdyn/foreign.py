@@ -104,20 +104,20 @@ def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
     if n_rows != n_samples:
         raise ValueError(f"X has {n_rows} rows and y has {n_samples} targets")
     with SILENCE:
-        found = [_answer(model, method, block) for block in _blocks(X, n_samples)]
-    return np.concatenate(found)
+        answers = [_answer(model, method, block) for block in _blocks(X, n_samples)]
+    return np.concatenate(answers)
 
 
 def _answer(model, method, rows):
     n_rows = _n_rows(rows)
-    found = np.asarray(quoting_no_records(getattr(own_copy(model), method), rows))
+    array = np.asarray(quoting_no_records(getattr(own_copy(model), method), rows))
     shape = (n_rows, len(model.classes_)) if method.endswith("proba") else (n_rows,)
-    if found.shape != shape:
+    if array.shape != shape:
         raise ValueError(
             f"{type(model).__name__}.{method} returned another shape than {len(shape)} dimensions "
             "of one answer for each row"
         )
-    return found
+    return array
 
 
 def _n_rows(X):
@@ -186,10 +186,10 @@ def _is_of_numbers(value):
 
 
 def _digest(values):
-    found = hashlib.blake2b()
+    hashed = hashlib.blake2b()
     for value in filter(_is_of_numbers, values):
         arrays = [getattr(value, name) for name in _PARTS] if sparse.issparse(value) else [value]
         for array in arrays:
             array = array.T if array.flags.f_contiguous else array
-            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    return found.digest()
+            hashed.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return hashed.digest()

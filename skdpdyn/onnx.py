@@ -261,6 +261,6 @@ def _read_cells(rows, j, column, said, dtype, version):
         within = OnnxGreaterOrEqual(values, column.edges[None].astype(dtype), **version)
         base, moves = said[0], np.diff(said[:-1], axis=0)
     moved = OnnxMatMul(OnnxCast(within, to=kind, **version), moves.astype(dtype), **version)
-    found = OnnxAdd(moved, base[None].astype(dtype), **version)
+    shifted = OnnxAdd(moved, base[None].astype(dtype), **version)
     missing = said[-1:].astype(dtype)
-    return OnnxWhere(OnnxIsNaN(values, **version), missing, found, **version)
+    return OnnxWhere(OnnxIsNaN(values, **version), missing, shifted, **version)

@@ -282,20 +282,20 @@ def _scores(
         for of in epsilons
     ]
     budgets = [_of_more(budget, n_samples / n_drawn) for budget in budgets]
-    found = np.empty((len(epsilons), len(shapes), n_fits))
+    score_of = np.empty((len(epsilons), len(shapes), n_fits))
     for fit, generator in enumerate(generators(0, n_fits)):
         normals = generator.standard_normal((n_drawn + _ROWS, n_features), dtype=np.float32)
         for shape, of in enumerate(shapes):
-            X, told = _rows(normals, of, truth.n_outputs, generator)
-            y = truth.target(told, generator)
+            X, linear = _rows(normals, of, truth.n_outputs, generator)
+            y = truth.target(linear, generator)
             for at, budget in enumerate(budgets):
                 budgeted = {"epsilon": budget.epsilon, "delta": budget.delta}
                 trained = clone(model).set_params(**budgeted, random_state=fit)
                 if isinstance(trained, AdditiveModel):
                     trained.set_params(bounds=np.stack([X.min(axis=0), X.max(axis=0)], axis=1))
                 trained.fit(X[:n_drawn], y[:n_drawn])
-                found[at, shape, fit] = truth.score(trained, X[n_drawn:], y[n_drawn:])
-    return found
+                score_of[at, shape, fit] = truth.score(trained, X[n_drawn:], y[n_drawn:])
+    return score_of
 
 
 def _of_more(budget: Budget, factor: float) -> Budget:
@@ -323,8 +323,8 @@ def _rows(
     weights = (np.sign(weights) if n_outputs == 1 else weights) * order**-weight_fall
     if n_outputs > 1:
         weights = np.linalg.qr(weights)[0]
-    told = X @ (weights / scales).astype(np.float32)
-    return X, (told - told.mean(axis=0)) / told.std(axis=0)
+    linear = X @ (weights / scales).astype(np.float32)
+    return X, (linear - linear.mean(axis=0)) / linear.std(axis=0)
 
 
 def _truth(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Truth:
@@ -361,8 +361,10 @@ def _two(labels: np.ndarray, auc: float, prevalence: float) -> _Truth:
     slope = _slope(reached, auc, "auc")
     first = start(slope)
 
-    def target(told, generator):
-        return labels[(generator.random(len(told)) < expit(first + slope * told[:, 0])).astype(int)]
+    def target(linear, generator):
+        return labels[
+            (generator.random(len(linear)) < expit(first + slope * linear[:, 0])).astype(int)
+        ]
 
     return _Truth("auc", auc, target, {"classes": labels.tolist()})
 
@@ -375,8 +377,8 @@ def _many(labels: np.ndarray, accuracy: float) -> _Truth:
     normals = generators(1)[0].standard_normal((_ROWS, n_classes))
     slope = _slope(lambda g: softmax(g * normals, axis=1).max(axis=1).mean(), accuracy, "accuracy")
 
-    def target(told, generator):
-        return labels[np.argmax(slope * told + generator.gumbel(size=told.shape), axis=1)]
+    def target(linear, generator):
+        return labels[np.argmax(slope * linear + generator.gumbel(size=linear.shape), axis=1)]
 
     return _Truth("accuracy", accuracy, target, {"classes": labels.tolist()}, n_classes)
 
@@ -386,9 +388,9 @@ def _numbers(bounds: Any, r2: float) -> _Truth:
     checked_number(r2, "r2", lambda x: 0 < x < 1, "in (0, 1)")
     low, high = (-1.0, 1.0) if bounds is None else bounds
 
-    def target(told, generator):
-        numbers = math.sqrt(r2) * told[:, 0]
-        numbers += math.sqrt(1 - r2) * generator.standard_normal(len(told))
+    def target(linear, generator):
+        numbers = math.sqrt(r2) * linear[:, 0]
+        numbers += math.sqrt(1 - r2) * generator.standard_normal(len(linear))
         return (low + high) / 2 + (high - low) / _RANGE * numbers
 
     return _Truth("r2", r2, target, {"target_bounds": (low, high)})
@@ -399,8 +401,8 @@ def _counts(bounds: Any, d2: float, mean_count: float) -> _Truth:
     checked_number(d2, "d2", lambda x: 0 < x < 1, "in (0, 1)")
     checked_number(mean_count, "mean_count", lambda x: 0 < x < 1e9, "above 0 and below 1e9")
 
-    def rate(slope, told):
-        return mean_count * np.exp(slope * told - slope**2 / 2)
+    def rate(slope, linear):
+        return mean_count * np.exp(slope * linear - slope**2 / 2)
 
     def reached(slope):
         rates = rate(slope, _QUANTILES)
@@ -410,8 +412,8 @@ def _counts(bounds: Any, d2: float, mean_count: float) -> _Truth:
 
     slope = _slope(reached, d2, "d2", most=3.0)
 
-    def target(told, generator):
-        return generator.poisson(rate(slope, told[:, 0]))
+    def target(linear, generator):
+        return generator.poisson(rate(slope, linear[:, 0]))
 
     return _Truth("d2", d2, target, {})
 

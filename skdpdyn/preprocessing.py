@@ -225,7 +225,7 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
     names : sequence or None, default=None
         Names of the columns.
     """
-    given = bounds
+    original = bounds
     if bounds is None:
         raise ValueError(
             f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, "
@@ -237,9 +237,9 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
         array = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"{name}={given!r} must be one pair of numbers, or one pair for each column"
+            f"{name}={original!r} must be one pair of numbers, or one pair for each column"
         ) from None
-    if array.shape == (2,) and not isinstance(given, dict):
+    if array.shape == (2,) and not isinstance(original, dict):
         array = np.tile(array, (n_features, 1))
     if array.shape != (n_features, 2):
         raise ValueError(
@@ -252,7 +252,7 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
     if not np.all(usable):
         columns = np.array(range(n_features) if names is None else names, object)[~usable].tolist()
         raise ValueError(
-            f"{name}={given!r} must be pairs (low, high) of finite numbers with low < high: not "
+            f"{name}={original!r} must be pairs (low, high) of finite numbers with low < high: not "
             f"so of columns {columns}"
         )
     return array
@@ -496,7 +496,9 @@ def _pairs_of(interactions, names):
     if is_named(interactions, "all"):
         return list(combinations(range(len(names)), 2))
     try:
-        pairs = [tuple(_place(names, key) for key in (one, other)) for one, other in interactions]
+        pairs = [
+            tuple(_place(names, key) for key in (first, second)) for first, second in interactions
+        ]
     except (TypeError, ValueError):
         pairs = [(0, 0)]
     if not all(i != j for i, j in pairs):

@@ -245,12 +245,12 @@ class CodedRows(LocalRows):
         if centre.size:
             parts = zip(moved, slices, strict=False)
             beside = np.vstack([table @ (2 * gram[of, first:]) for table, of in parts])
-            own = np.linalg.qr(matrix[:, first:], mode="r")
-            own = np.diag(own) if self.map.is_diagonal else own
+            triangle = np.linalg.qr(matrix[:, first:], mode="r")
+            triangle = np.diag(triangle) if self.map.is_diagonal else triangle
             ball = ball_of(self.X)
             for part in self._blocks():
                 products = expansion.products(self.X.codes[part])
-                squares[part] += numbers_of_rows(products, ball, centre, own)[1] ** 2
+                squares[part] += numbers_of_rows(products, ball, centre, triangle)[1] ** 2
                 if not self.map.is_diagonal:
                     products -= centre
                     products *= self._indicators(part) @ beside
@@ -272,29 +272,29 @@ class CodedRows(LocalRows):
         weight *= weight * self.weight if self.weight.size else weight
         weight = self._exact(weight, self.map.norm**-2)
         starts, slices, first = expansion.starts, expansion.slices, sum(expansion.widths)
-        found, sizes = np.zeros((expansion.n_features,) * 2), np.diff(starts)
+        moment, sizes = np.zeros((expansion.n_features,) * 2), np.diff(starts)
         for j, table in enumerate(moved):
             counts = np.bincount(codes[:, j], weight, sizes[j])
-            found[slices[j], slices[j]] = (table.T * counts) @ table
+            moment[slices[j], slices[j]] = (table.T * counts) @ table
         for i, j in combinations(range(len(moved)), 2):
             counts = np.zeros(sizes[i] * sizes[j])
             for part, cells in self._crossed(i, j):
                 counts += np.bincount(cells, weight[part], counts.size)
-            found[slices[i], slices[j]] = moved[i].T @ counts.reshape(sizes[i], -1) @ moved[j]
+            moment[slices[i], slices[j]] = moved[i].T @ counts.reshape(sizes[i], -1) @ moved[j]
         if centre.size:
             beside = np.zeros((expansion.n_cells, centre.size))
             for part in self._blocks():
                 products = expansion.products(codes[part]) - centre
                 weighted = products * weight[part, None]
-                found[first:, first:] += weighted.T @ products
+                moment[first:, first:] += weighted.T @ products
                 beside += self._indicators(part).T @ weighted
             for j, table in enumerate(moved):
-                found[slices[j], first:] = table.T @ beside[starts[j] : starts[j + 1]]
-        found = np.triu(found) + np.triu(found, 1).T
+                moment[slices[j], first:] = table.T @ beside[starts[j] : starts[j + 1]]
+        moment = np.triu(moment) + np.triu(moment, 1).T
         if self.map.is_diagonal:
-            return found * np.outer(self.map.weights, self.map.weights)
-        found = self.map.weights @ found @ self.map.weights.T
-        return (found + found.T) / 2
+            return moment * np.outer(self.map.weights, self.map.weights)
+        moment = self.map.weights @ moment @ self.map.weights.T
+        return (moment + moment.T) / 2
 
 
 Coded.kind = CodedRows

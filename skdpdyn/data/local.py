@@ -361,8 +361,8 @@ class LocalRows(Rows):
             or (statistic.of == "mapped" and not self.map.is_diagonal)
         ):
             for first, last in pairwise(edges.tolist()):
-                rows, one = self.part(first, last)._made_dense(statistic)
-                rows.add_to(total, one, np.array([0, last - first]))
+                rows, of_dense = self.part(first, last)._made_dense(statistic)
+                rows.add_to(total, of_dense, np.array([0, last - first]))
             return
         else:
             run = self._pass(statistic)

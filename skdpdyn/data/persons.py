@@ -169,9 +169,9 @@ def _codes_of_array(ids):
         raise ValueError(_KINDS)
     if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
         raise ValueError(_MISSING)
-    _, found, codes = np.unique(ids, return_index=True, return_inverse=True)
-    rank = np.empty(len(found), dtype=np.int64)
-    rank[np.argsort(found)] = np.arange(len(found))
+    _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
     return rank[codes]
 
 
@@ -233,12 +233,12 @@ _KINDS = "groups must hold integers, or strings: one kind of ids, equal for rows
 def _codes_of_objects(ids):
     """Return the number of each id of any objects, in the order in which they first appear."""
     numbers: dict = {}
-    for one in ids.tolist():
-        if _is_missing(one):
+    for person in ids.tolist():
+        if _is_missing(person):
             raise ValueError(_MISSING)
     try:
-        codes = [numbers.setdefault(one, len(numbers)) for one in ids.tolist()]
-        kinds = {isinstance(one, str) for one in numbers}
+        codes = [numbers.setdefault(person, len(numbers)) for person in ids.tolist()]
+        kinds = {isinstance(person, str) for person in numbers}
     except Exception:  # an id that is not hashable, whose error would be the other's context
         kinds = {True, False}
     if len(kinds) > 1:

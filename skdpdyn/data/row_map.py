@@ -209,11 +209,11 @@ class RowMap:
 
         Both arrays are written over.
         """
-        told, unit = np.empty(factor.size), (_ZERO if self.unit else 0.0)
+        norms, unit = np.empty(factor.size), (_ZERO if self.unit else 0.0)
         compiled_divide()(
-            factor, lengths, told, self.norm, 1 - self.error, self.error, self.is_exact, unit
+            factor, lengths, norms, self.norm, 1 - self.error, self.error, self.is_exact, unit
         )
-        return factor, lengths if self.centre is not None else np.empty(0), told
+        return factor, lengths if self.centre is not None else np.empty(0), norms
 
     def coefficients(self, coef: np.ndarray) -> np.ndarray:
         """Return W' coef: what rows of X are multiplied by, before ``scale``.

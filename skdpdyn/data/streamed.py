@@ -160,8 +160,8 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
             f"columns {columns} hold missing or infinite values. Fill them with public ones"
         )
 
-    def _refuse_number(self, found):
-        got = "more" if found is None else "fewer"
+    def _refuse_number(self, n_read):
+        got = "more" if n_read is None else "fewer"
         raise ValueError(
             f"{got} than n_samples={self.shape[0]} rows were read: the data changed, or are damaged"
         )

@@ -51,7 +51,7 @@ class _Share:
     def __init__(self, parts, address):
         self.parts, self.address, self.losses = parts, address, 0
         self.future = self.actor = None
-        self.known: tuple = ()  # what its actor was told
+        self.sent: tuple = ()  # the state that its actor has
 
 
 class Session:
@@ -89,7 +89,7 @@ class Session:
                 "memory. Use more workers, or smaller partitions"
             )
 
-    def ask(self, question, *told):
+    def ask(self, question, *state):
         """Return what workers answer of each partition, in their order: all are asked at once.
 
         Parameters
@@ -97,7 +97,7 @@ class Session:
         question : tuple
             Name of a method of `skdpdyn.data.cluster.worker.Holder`, what it takes of each
             partition (None for nothing), and its other arguments.
-        *told : tuple
+        *state : tuple
             What the question rests on, in this order and form. A worker is told what it does not
             know yet.
         """
@@ -108,27 +108,27 @@ class Session:
         waiting = self._shares
         while waiting:
             self._place([share for share in waiting if share.actor is None])
-            asked = [(share, self._asked(share, question, told)) for share in waiting]
+            asked = [(share, self._asked(share, question, state)) for share in waiting]
             for share, call in asked:
                 answer = self._awaited(share, call)
                 if answer is None:
                     self._lose(share)
                 elif isinstance(answer, tuple):
-                    raise _refused(told, *answer)
+                    raise _refused(state, *answer)
                 else:
-                    share.known = share.known or told
+                    share.sent = share.sent or state
                     answers.update(zip(share.parts, answer, strict=True))
             waiting = [share for share in waiting if share.actor is None]
         return [answers[part] for part in sorted(answers)]
 
-    def _asked(self, share, question, told):
+    def _asked(self, share, question, state):
         """Ask a worker, telling it first what it does not know; return Dask's promise, or None."""
-        pairs = zip(share.known, told, strict=False)
+        pairs = zip(share.sent, state, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
-        if same < len(told):
-            share.known = ()  # until it answers
+        if same < len(state):
+            share.sent = ()  # until it answers
         requests = []
-        for name, of_parts, *arguments in (*told[same:], question):
+        for name, of_parts, *arguments in (*state[same:], question):
             of_share = () if of_parts is None else ([of_parts[part] for part in share.parts],)
             requests.append((name, (*of_share, *arguments)))
         try:
@@ -186,7 +186,7 @@ class Session:
                     raise no_rows(_in_time(share.future.exception))
                 elif share.future.status == "finished":
                     share.actor = distributed.Actor(worker.Holder, share.address, share.future.key)
-                    share.known = ()
+                    share.sent = ()
             shares = [share for share in shares if share.actor is None]
 
     def _submit(self, share, workers):
@@ -232,19 +232,19 @@ class Session:
             time.sleep(_LOOK / 5)
 
 
-def _same(known, told):
-    """Return whether these are the same objects: nothing that is told changes."""
-    return len(known) == len(told) and all(a is b for a, b in zip(known, told, strict=True))
+def _same(sent, state):
+    """Return whether these are the same objects: nothing that is sent changes."""
+    return len(sent) == len(state) and all(a is b for a, b in zip(sent, state, strict=True))
 
 
-def _refused(told, code, *where):
+def _refused(state, code, *where):
     """Return the error that a local fit raises."""
     if code == worker.MISSING:
         return ValueError(
             f"columns {list(where)} hold missing or infinite values. Fill them with public ones"
         )
     if code == worker.TARGETS:  # that of a target that no fit takes
-        ((_, _, encode, _), *_), (are_numbers,) = told, where
+        ((_, _, encode, _), *_), (are_numbers,) = state, where
         try:
             encode(np.array([np.nan]) if are_numbers else np.array([None]))
         except ValueError as error:
@@ -324,8 +324,8 @@ class ClusterRows(TargetsElsewhere):
     def _asked(self, name, *arguments, of_parts=None, opened=()):
         """Return what workers answer of each partition of these rows."""
         encoded = () if self._encode is None else (self._encode, self._changes)
-        told = ("targets", None, *encoded), ("map", None, self.map), *opened
-        return self._session.ask((name, of_parts, *arguments), *told)
+        state = ("targets", None, *encoded), ("map", None, self.map), *opened
+        return self._session.ask((name, of_parts, *arguments), *state)
 
     def _cuts(self, edges):
         """Return where the pieces of chunks of each partition begin and end."""
@@ -350,7 +350,7 @@ class _Sums:
         self._rows, self._opened, self._shape = rows, opened, (n_sums,)
 
     def close(self):
-        """Hold nothing: workers let go of it when they are told of the next."""
+        """Do nothing: workers drop their state at the next request."""
 
     def __call__(self, *point):
         """Return the sum of all pieces, in order; the places of chosen records come last."""
